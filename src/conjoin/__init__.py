@@ -1,0 +1,56 @@
+"""Conjoin: learn a joint distribution from conditionals, and ask it anything."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from conjoin.conversion.dn2mn import convert as convert
+    from conjoin.data.domain import Domain as Domain
+    from conjoin.data.domain import Variable as Variable
+    from conjoin.data.table import Table as Table
+    from conjoin.errors import ConjoinError as ConjoinError
+    from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
+    from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
+    from conjoin.models.cpd import LogLinearCPD as LogLinearCPD
+    from conjoin.models.cpd import RuleCPD as RuleCPD
+    from conjoin.models.cpd import TableCPD as TableCPD
+    from conjoin.models.cpd import TreeCPD as TreeCPD
+    from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
+    from conjoin.models.features import Features as Features
+    from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+
+# Names are imported on first use, so that `import conjoin` costs next to nothing.
+_HOME = {
+    "BayesianNetwork": "models.bayes",
+    "BoostedTreesCPD": "models.cpd",
+    "ConjoinError": "errors",
+    "DependencyNetwork": "models.dependency",
+    "Domain": "data.domain",
+    "Features": "models.features",
+    "LogLinearCPD": "models.cpd",
+    "MarkovNetwork": "models.markov",
+    "RuleCPD": "models.cpd",
+    "Table": "data.table",
+    "TableCPD": "models.cpd",
+    "TreeCPD": "models.cpd",
+    "Variable": "data.domain",
+    "convert": "conversion.dn2mn",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'conjoin' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"conjoin.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,232 @@
+"""The base instance x', or the distribution that it is averaged over (the paper's Section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes, Table, codes_of
+from conjoin.errors import ModelError
+from conjoin.models.cpd import SUM_TOLERANCE
+from conjoin.models.vocabulary import FloatArray, Vocabulary
+
+Int32Array = npt.NDArray[np.int32]
+
+
+class BoundBase(Protocol):
+    """A base distribution, ready to say how probable the tests of one vocabulary are."""
+
+    independent: bool
+
+    def probability(self) -> FloatArray:
+        """Return the probability of each test of the vocabulary."""
+
+    def joint(self, tests: Int32Array) -> FloatArray:
+        """Return the probability that all tests of each row hold, for a matrix of tests."""
+
+    def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of what is removed when each prefix of a row is kept.
+
+        Column j of the first matrix is for the tests after the first j + 1; the second matrix adds
+        the first test, the target's, to those removed.
+        """
+
+
+class Base(Protocol):
+    """A distribution of the base instance."""
+
+    def bind(self, tests: Vocabulary) -> BoundBase:
+        """Prepare for the tests of a vocabulary."""
+
+
+class Product:
+    """Independent variables with given marginals: one instance and "uniform" are special cases.
+
+    Parameters
+    ----------
+    marginals : sequence of array
+        A distribution over the states of each variable.
+    """
+
+    def __init__(self, marginals: Sequence[npt.ArrayLike]) -> None:
+        self.marginals = [np.asarray(m, np.float64) for m in marginals]
+
+    @classmethod
+    def uniform(cls, domain: Domain) -> Product:
+        """Every instance is equally probable."""
+        return cls([np.full(card, 1 / card) for card in domain.cards])
+
+    @classmethod
+    def of_table(cls, table: Table) -> Product:
+        """Return the marginals of a table, with one count spread over each variable's states."""
+        return cls(table.marginals())
+
+    @classmethod
+    def of_instance(cls, domain: Domain, codes: Sequence[int]) -> Product:
+        """All probability on one instance."""
+        return cls([np.eye(card)[code] for card, code in zip(domain.cards, codes, strict=True)])
+
+    @classmethod
+    def of(cls, domain: Domain, marginals: Mapping[str, Mapping[Any, float]]) -> Product:
+        """Build by names: {variable: {state: probability}}, all variables given."""
+        result = []
+        for name in marginals:
+            domain.index(name)
+        for variable in domain:
+            if variable.name not in marginals:
+                raise ModelError(f"the base has no marginal for {variable.name!r}; add it")
+            p = np.zeros(len(variable))
+            for state, value in marginals[variable.name].items():
+                p[variable.index(state)] = value
+            if (p < 0).any() or abs(p.sum() - 1) > SUM_TOLERANCE:
+                raise ModelError(f"the base's marginal of {variable.name!r} must sum to 1: {p}")
+            result.append(p / p.sum())
+        return cls(result)
+
+    def bind(self, tests: Vocabulary) -> BoundProduct:
+        """Prepare for the tests of a vocabulary."""
+        return BoundProduct(tests.probability(self.marginals))
+
+
+class BoundProduct:
+    """`Product` over the tests of one vocabulary."""
+
+    independent = True
+
+    def __init__(self, q: FloatArray) -> None:
+        self.q = q
+
+    def probability(self) -> FloatArray:
+        """Return the probability of each test."""
+        return self.q
+
+    def joint(self, tests: Int32Array) -> FloatArray:
+        """Return the probability that all tests of each row hold."""
+        result: FloatArray = self.q[tests].prod(axis=1)
+        return result
+
+    def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of what is removed when each prefix of a row is kept."""
+        q = self.q[tests]
+        kept_none = np.ones((len(tests), 1))
+        after = np.hstack([np.cumprod(q[:, :0:-1], axis=1)[:, ::-1], kept_none])
+        return after, after * q[:, :1]
+
+
+class Instances:
+    """The rows of a table, each as probable as its weight.
+
+    Parameters
+    ----------
+    codes : array of int, shape (rows, variables)
+        Complete rows.
+    weights : array of float, optional
+        A weight a row.
+    """
+
+    BLOCK = 1 << 26
+
+    def __init__(self, codes: Codes, weights: FloatArray | None = None) -> None:
+        if not len(codes):
+            raise ModelError("the set of base instances is empty")
+        self.codes, self.weights = codes, weights
+
+    def bind(self, tests: Vocabulary) -> BoundInstances:
+        """Prepare for the tests of a vocabulary."""
+        return BoundInstances(
+            np.packbits(tests.truth(self.codes), axis=1), len(self.codes), self.weights, self.BLOCK
+        )
+
+
+class BoundInstances:
+    """`Instances` over the tests of one vocabulary: which rows satisfy each, as bits."""
+
+    independent = False
+
+    def __init__(
+        self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None, block: int
+    ) -> None:
+        self.bits, self.rows, self.weights, self.block = bits, rows, weights, block
+
+    def _mean(self, bits: npt.NDArray[np.uint8]) -> FloatArray:
+        if self.weights is None:
+            counts = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+            return counts / self.rows
+        hits = np.unpackbits(bits, axis=1, count=self.rows)
+        result: FloatArray = hits @ (self.weights / self.weights.sum())
+        return result
+
+    def probability(self) -> FloatArray:
+        """Return the probability of each test."""
+        return self._mean(self.bits)
+
+    def joint(self, tests: Int32Array) -> FloatArray:
+        """Return the probability that all tests of each row hold."""
+        result = np.ones(len(tests))
+        step = max(1, self.block // (self.bits.shape[1] * max(1, tests.shape[1])))
+        if tests.shape[1]:
+            for low in range(0, len(tests), step):
+                part = slice(low, low + step)
+                both = np.bitwise_and.reduce(self.bits[tests[part]], axis=1)
+                result[part] = self._mean(both)
+        return result
+
+    def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of what is removed when each prefix of a row is kept."""
+        width = tests.shape[1]
+        after = np.ones(tests.shape)
+        with_target = np.ones(tests.shape)
+        step = max(1, self.block // self.bits.shape[1])
+        for low in range(0, len(tests), step):
+            part = slice(low, low + step)
+            target = self.bits[tests[part, 0]]
+            removed = np.full_like(target, 255)
+            for j in range(width - 1, -1, -1):
+                if j < width - 1:
+                    removed &= self.bits[tests[part, j + 1]]
+                    after[part, j] = self._mean(removed)
+                with_target[part, j] = self._mean(removed & target)
+        return after, with_target
+
+
+def resolve_base(domain: Domain, base: Any, table: Table | None) -> tuple[Base, str]:
+    """Return the base distribution that a caller asked for, and its name for the record.
+
+    Parameters
+    ----------
+    domain : Domain
+        The variables.
+    base : None, str, mapping, Table, sequence of mappings, or Base
+        See `convert`.
+    table : Table, optional
+        The table that "marginals" and "data" refer to.
+    """
+    if table is not None and table.domain != domain:
+        codes_of(domain, table, complete=False)  # says what is wrong
+    if base is None:
+        base = "uniform" if table is None else "marginals"
+    if isinstance(base, str):
+        if base == "uniform":
+            return Product.uniform(domain), base
+        if base not in ("marginals", "data"):
+            raise ModelError(
+                f"base {base!r} is not known; use 'marginals', 'data' or 'uniform', an instance, "
+                "instances, or marginals"
+            )
+        if table is None:
+            raise ModelError(f"base {base!r} needs a table: give one, or use base='uniform'")
+        if base == "marginals":
+            return Product.of_table(table), base
+        return Instances(codes_of(domain, table), table.weights), base
+    if isinstance(base, Product | Instances):
+        return base, type(base).__name__.lower()
+    if isinstance(base, Mapping):
+        if base and all(isinstance(value, Mapping) for value in base.values()):
+            return Product.of(domain, base), "given marginals"
+        return Product.of_instance(domain, domain.encode(base)), "instance"
+    weights = base.weights if isinstance(base, Table) else None
+    return Instances(codes_of(domain, base), weights), "instances"

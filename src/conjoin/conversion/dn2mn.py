@@ -1,0 +1,144 @@
+"""`convert`: a dependency network becomes a Markov network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from conjoin.conversion.base import resolve_base
+from conjoin.conversion.expand import (
+    SubFeatures,
+    expand_all,
+    expand_orders,
+    integrate_all,
+)
+from conjoin.conversion.orders import Orders, resolve_orders
+from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
+from conjoin.data.table import Table
+from conjoin.errors import ModelError
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import MarkovNetwork
+from conjoin.models.vocabulary import IntArray
+
+MAX_LENGTH = 6
+"""Up to this length, averaging over all orders writes sub-features out."""
+
+
+def convert(
+    dn: DependencyNetwork,
+    table: Table | None = None,
+    *,
+    base: Any = None,
+    orders: str = "rotations",
+    order: Sequence[Any] | None = None,
+    reverse: bool = True,
+    max_length: int = MAX_LENGTH,
+    merge: bool = True,
+) -> MarkovNetwork:
+    """Convert a dependency network to a Markov network, in closed form.
+
+    If the conditionals are consistent with some joint distribution, the result is that distribution
+    whatever the options (the paper's Section 4). If they are not, the options say what is averaged
+    over (Section 5).
+
+    Parameters
+    ----------
+    dn : DependencyNetwork
+        Its CPDs must be positive.
+    table : Table, optional
+        Data that the base instance is drawn from.
+    base : None, str, mapping, Table, or sequence of mappings
+        The base instance x', or what it is averaged over: 'marginals' (the product of the table's
+        marginals; the default when there is a table), 'data' (the rows of the table), 'uniform' (all
+        instances; the default without a table), one instance {name: state}, several of them or a
+        `Table`, or given marginals {name: {state: probability}}.
+    orders : {'rotations', 'single', 'all'}
+        Average over all rotations of each given order, over the given orders themselves, or over
+        all orders there are.
+    order : sequence of str, or sequence of them, optional
+        One order of the variables, or several; by default that of the domain. Variables that come
+        before a CPD's target are fixed to the base instance (Table 2).
+    reverse : bool
+        Average over the reverse of each order too.
+    max_length : int
+        With ``orders='all'``, features with more tests than this are averaged by numerical
+        integration, exactly, into features with off values, instead of into 2^k sub-features.
+    merge : bool
+        Merge equal features and drop those of weight 0.
+
+    Returns
+    -------
+    MarkovNetwork
+        Over features only.
+
+    Examples
+    --------
+    The inconsistent network of the paper's Section 5. One base instance gives a skewed answer,
+    averaging gives the uniform distribution that a Gibbs sampler has:
+
+    >>> from conjoin import DependencyNetwork, Domain, TableCPD
+    >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
+    >>> dn = DependencyNetwork(domain, [
+    ...     TableCPD.of(domain, "x1", ["x2"], {"T": 4 / 5, "F": 1 / 5}),
+    ...     TableCPD.of(domain, "x2", ["x1"], {"T": 1 / 5, "F": 4 / 5}),
+    ... ])
+    >>> states = [{"x1": a, "x2": b} for a in "TF" for b in "TF"]
+    >>> one = convert(dn, base={"x1": "T", "x2": "T"}, orders="single", reverse=False)
+    >>> p = np.exp(one.log_potential(states))
+    >>> (85 * p / p.sum()).round(9)
+    array([ 4., 16.,  1., 64.])
+    >>> convert(dn).log_potential(states)
+    array([0., 0., 0., 0.])
+    """
+    distribution, base_name = resolve_base(dn.domain, base, table)
+    family = resolve_orders(dn.domain, orders, order, reverse)
+    if max_length < 0:
+        raise ModelError(f"max_length must not be negative, not {max_length}")
+    features, owner = dn.features()
+    _check_positive(dn, features, owner)
+    bound = distribution.bind(features.tests)
+    if is_pairwise(features):
+        result = convert_pairwise(features, owner, bound.probability(), family)
+    else:
+        result = _convert(features, owner, bound, family, max_length, merge)
+    options: dict[str, Any] = {"base": base_name, "orders": orders}
+    if family.everything:
+        options["max_length"] = max_length
+    else:
+        options["reverse"] = reverse
+        options["order"] = "domain" if order is None else "given"
+    provenance = {**dn.provenance, "converted_from": dn.kind, "conversion": options}
+    return MarkovNetwork(dn.domain, result, provenance=provenance)
+
+
+def _convert(
+    features: Features, owner: IntArray, bound: Any, family: Orders, max_length: int, merge: bool
+) -> Features:
+    sub = SubFeatures(features.tests)
+    if not family.everything:
+        expand_orders(sub, features, owner, bound, family)
+        return sub.collect(merge)
+    short = features.lengths <= max_length
+    pieces = []
+    if short.any():
+        rows = np.flatnonzero(short)
+        expand_all(sub, features.select(rows), owner[rows], bound)
+        pieces.append(sub.collect(merge))
+    if not short.all():
+        rows = np.flatnonzero(~short)
+        pieces.append(integrate_all(features.select(rows), owner[rows], bound))
+    return Features.concatenate(pieces) if pieces else sub.collect(merge)
+
+
+def _check_positive(dn: DependencyNetwork, features: Features, owner: IntArray) -> None:
+    wrong = np.flatnonzero(~np.isfinite(features.weights))
+    if len(wrong):
+        f = int(wrong[0])
+        words = features.select(wrong[:1]).describe(dn.domain)[0].split("  ", 1)[1]
+        raise ModelError(
+            f"the CPD of {dn.domain.names[owner[f]]!r} has a probability of 0 or 1 ({words}); the "
+            "conversion needs positive conditionals: replace 0 by a small probability"
+        )

@@ -1,0 +1,278 @@
+"""Sub-features: what is left of a CPD's features when variables are fixed to the base instance.
+
+Each feature of length k is a row of k tests, the target's first. A sub-feature is a slice of such a
+row, so it is described by where it starts in a buffer of rows, its length, its weight and its key;
+it is written out only after equal ones have been merged.
+
+For every kept slice the numerator of the paper's Equation 4 gives the slice with weight
+w * fraction * q(removed), and the denominator the slice without the target's test with weight
+-w * fraction * q(removed and target).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.conversion.base import BoundBase
+from conjoin.conversion.orders import Orders
+from conjoin.errors import ModelError
+from conjoin.models.features import Features, segment_index
+from conjoin.models.keys import code_numbers, group_equal
+from conjoin.models.vocabulary import FloatArray, IntArray, UIntArray, Vocabulary
+
+Int32Array = npt.NDArray[np.int32]
+
+
+@dataclass(eq=False)
+class SubFeatures:
+    """Slices of a growing buffer of test numbers, with weights and keys."""
+
+    tests: Vocabulary
+    codes: tuple[UIntArray, UIntArray] = field(init=False)
+    size: int = 0
+    buffer: list[Int32Array] = field(default_factory=list)
+    start: list[IntArray] = field(default_factory=list)
+    length: list[IntArray] = field(default_factory=list)
+    weight: list[FloatArray] = field(default_factory=list)
+    key: list[UIntArray] = field(default_factory=list)
+    second: list[UIntArray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.codes = code_numbers(len(self.tests))
+
+    def add_prefixes(
+        self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray
+    ) -> None:
+        """Add the prefixes of each row, column j of the weights being for the first j + 1 tests."""
+        count, width = rows.shape
+        sums = [np.cumsum(code[rows], axis=1) for code in self.codes]
+        start = self.size + np.arange(count)[:, None] * width
+        length = np.arange(1, width + 1)
+        shape = rows.shape
+        self._add(
+            np.broadcast_to(start, shape), np.broadcast_to(length, shape), numerator, sums
+        )
+        without = [s - code[rows[:, :1]] for s, code in zip(sums, self.codes, strict=True)]
+        # The denominator of the shortest prefix is a constant: it only moves log Z.
+        shape = (count, width - 1)
+        self._add(
+            np.broadcast_to(start + 1, shape),
+            np.broadcast_to(length[:-1], shape),
+            denominator[:, 1:],
+            [w[:, 1:] for w in without],
+        )
+        self.buffer.append(rows.ravel())
+        self.size += rows.size
+
+    def add_whole(self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray) -> None:
+        """Add each row as it is, one weight a row."""
+        count, width = rows.shape
+        sums = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
+        start = self.size + np.arange(count) * width
+        self._add(start, np.full(count, width), numerator, sums)
+        if width > 1:
+            without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
+            self._add(start + 1, np.full(count, width - 1), denominator, without)
+        self.buffer.append(rows.ravel())
+        self.size += rows.size
+
+    def _add(
+        self, start: IntArray, length: IntArray, weight: FloatArray, keys: list[UIntArray]
+    ) -> None:
+        keep = weight != 0
+        if keep.all():
+            keep = np.True_
+        self.start.append(start[keep].ravel())
+        self.length.append(length[keep].ravel())
+        self.weight.append(weight[keep].ravel())
+        self.key.append(keys[0][keep].ravel())
+        self.second.append(keys[1][keep].ravel())
+
+    def collect(self, merge: bool) -> Features:
+        """Write the sub-features out, shortest first, equal ones merged if asked."""
+        if not self.buffer:
+            return Features.empty(self.tests.cards)
+        start, length = np.concatenate(self.start), np.concatenate(self.length)
+        weight = np.concatenate(self.weight)
+        if merge and len(weight):
+            key, second = np.concatenate(self.key), np.concatenate(self.second)
+            order, groups = group_equal(key, second)
+            first = np.minimum.reduceat(order, groups)
+            weight = merged_weights(weight[order], groups)
+            kept = np.flatnonzero(weight)
+            weight, first = weight[kept], first[kept]
+            by_first = np.argsort(first)
+            weight, first = weight[by_first], first[by_first]
+            start, length = start[first], length[first]
+        return self._write(start, length, weight)
+
+    def _write(self, start: IntArray, length: IntArray, weight: FloatArray) -> Features:
+        buffer = np.concatenate(self.buffer)
+        pieces, order = [], []
+        widths = np.bincount(length)
+        for width in np.flatnonzero(widths):
+            rows = np.flatnonzero(length == width)
+            tests = buffer[start[rows][:, None] + np.arange(width)]
+            tests.sort(axis=1)  # test numbers ascend with the variable
+            pieces.append(tests.ravel())
+            order.append(rows)
+        indptr = np.zeros(len(weight) + 1, np.int64)
+        np.cumsum(np.repeat(np.arange(len(widths)), widths), out=indptr[1:])
+        if not pieces:
+            return Features.empty(self.tests.cards)
+        indices = np.concatenate(pieces)
+        return Features(self.tests, indptr, indices, weight[np.concatenate(order)])
+
+
+def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
+    """Add up groups of weights; a sum that is nothing but rounding becomes 0.
+
+    Examples
+    --------
+    >>> merged_weights(np.array([0.1, 0.2, -0.3, 1.0]), np.array([0, 3])).tolist()
+    [0.0, 1.0]
+    """
+    total = np.add.reduceat(weight, groups)
+    suspects = np.flatnonzero(np.abs(total) < 1e-10 * np.abs(total).max())
+    if len(suspects):
+        ends = np.append(groups[1:], len(weight))
+        sizes = ends[suspects] - groups[suspects]
+        parts = np.abs(weight[segment_index(groups[suspects], sizes)])
+        scale = np.add.reduceat(parts, np.cumsum(sizes) - sizes)
+        total[suspects[np.abs(total[suspects]) <= 4e-16 * sizes * scale]] = 0.0
+    return total
+
+
+def rows_by_length(
+    features: Features, owner: IntArray
+) -> Iterator[tuple[Int32Array, IntArray, FloatArray]]:
+    """Yield, for each length, the features of that length: tests, targets, weights."""
+    lengths = features.lengths
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        tests = features.indices[features.indptr[rows][:, None] + np.arange(length)]
+        yield tests, owner[rows], features.weights[rows]
+
+
+def seen_from_target(
+    tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], rank: IntArray
+) -> tuple[IntArray, Int32Array]:
+    """Sort each row cyclically from its target; return places and tests."""
+    place = (rank[var[tests]] - rank[owner][:, None]) % len(rank)
+    combined = place * (len(var) + 1) + tests
+    combined.sort(axis=1)
+    place, ordered = np.divmod(combined, len(var) + 1)
+    return place, ordered.astype(np.int32)
+
+
+def expand_orders(
+    sub: SubFeatures, features: Features, owner: IntArray, base: BoundBase, orders: Orders
+) -> None:
+    """Add the sub-features of given orders, or of all rotations of them."""
+    share = 1 / len(orders.ranks)
+    for tests, targets, weights in rows_by_length(features, owner):
+        for rank in orders.ranks:
+            place, rows = seen_from_target(tests, targets, sub.tests.var, rank)
+            fraction = orders.prefix_fractions(rank, targets, place)
+            removed, with_target = base.tails(rows)
+            scale = fraction * (share * weights)[:, None]
+            sub.add_prefixes(rows, scale * removed, -scale * with_target)
+
+
+def expand_all(
+    sub: SubFeatures, features: Features, owner: IntArray, base: BoundBase
+) -> None:
+    """Add every sub-feature, weighted with the fraction of all orders that keep it.
+
+    A sub-feature of l out of k tests survives in (l-1)!(k-l)!/k! of the orders (Section 5.2).
+    """
+    natural = np.arange(len(sub.tests.cards))
+    for tests, targets, weights in rows_by_length(features, owner):
+        _, rows = seen_from_target(tests, targets, sub.tests.var, natural)
+        k = rows.shape[1]
+        for l in range(1, k + 1):  # noqa: E741 - the paper's letter
+            fraction = factorial(l - 1) * factorial(k - l) / factorial(k)
+            for others in combinations(range(1, k), l - 1):
+                removed = [j for j in range(1, k) if j not in others]
+                scale = fraction * weights
+                sub.add_whole(
+                    np.ascontiguousarray(rows[:, [0, *others]]),
+                    scale * base.joint(rows[:, removed]),
+                    -scale * base.joint(rows[:, [0, *removed]]),
+                )
+
+
+def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Features:
+    """Average over all orders at polynomial cost, without expanding.
+
+    Give the target's place in a random order the value z in [0, 1]: every other test then comes
+    before it, and is fixed, with probability z independently. The average of a feature is
+
+        w * ([target] - q_target) * integral of prod_j ((1 - z) [test j] + z q_j) dz,
+
+    a polynomial of degree k - 1 in z, which ceil(k/2) Gauss-Legendre nodes integrate exactly.
+    """
+    if not base.independent:
+        raise ModelError(
+            "averaging over all orders with a set of base instances would expand long features "
+            "exponentially; use base='marginals', orders='rotations', or a larger max_length"
+        )
+    from numpy.polynomial.legendre import leggauss
+
+    # The target's factor is 1 - q where its test holds and -q elsewhere. The larger of the two is
+    # taken for the "on" value, so that no off value exceeds 1; the test may have to be negated.
+    tests = features.tests
+    both, number = Vocabulary.unique(
+        tests.cards,
+        np.concatenate([tests.var, tests.var]),
+        np.concatenate([tests.mask, tests.complement()]),
+    )
+    upright, negated = number[: len(tests)], number[len(tests) :]
+    q = base.probability()
+    indices, off, lengths, weight = [], [], [], []
+    for rows, targets, w in rows_by_length(features, owner):
+        k = rows.shape[1]
+        is_target = tests.var[rows] == targets[:, None]
+        p = q[rows]
+        p_target = p[is_target]
+        flip = p_target > 0.5
+        on = np.where(flip, -p_target, 1 - p_target)
+        ratio = np.where(flip, (1 - p_target) / -p_target, -p_target / (1 - p_target))
+        number_row = np.where(is_target & flip[:, None], negated[rows], upright[rows])
+        nodes, mass = leggauss(-(-k // 2))
+        for z, share in zip((nodes + 1) / 2, mass / 2, strict=True):
+            hold = (1 - z) + z * p
+            values = np.where(is_target, ratio[:, None], z * p / hold)
+            hold[is_target] = on
+            indices.append(number_row.ravel())
+            off.append(values.ravel())
+            lengths.append(np.full(len(rows), k))
+            weight.append(w * share * hold.prod(axis=1))
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    soft = Features(
+        both,
+        indptr,
+        np.concatenate(indices).astype(np.int32),
+        np.concatenate(weight),
+        np.concatenate(off),
+    )
+    return _sorted_rows(soft)
+
+
+def _sorted_rows(features: Features) -> Features:
+    """Sort the tests of each row by number; negating a test may have moved it."""
+    order = np.lexsort((features.indices, features.entry_feature))
+    assert features.off is not None
+    return Features(
+        features.tests,
+        features.indptr,
+        features.indices[order],
+        features.weights,
+        features.off[order],
+    )

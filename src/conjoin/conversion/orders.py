@@ -1,0 +1,109 @@
+"""The orders that the conversion averages over (the paper's Section 5.2).
+
+An order decides which tests of a feature survive: those on variables that come after the target
+(Table 2; variables that come before it are fixed to their value in the base instance). Seen
+cyclically from the target, the tests that one rotation keeps are a prefix of the row, so all
+rotations of an order keep exactly the prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.errors import ModelError
+from conjoin.models.vocabulary import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """A family of orders, all with the same weight.
+
+    Attributes
+    ----------
+    ranks : tuple of arrays
+        For each order, the place of every variable in it (the paper's o^-1). Empty: all orders.
+    rotations : bool
+        Whether each stands for all of its rotations.
+    """
+
+    ranks: tuple[IntArray, ...]
+    rotations: bool = False
+
+    @property
+    def everything(self) -> bool:
+        """Whether all orders are averaged over."""
+        return not self.ranks
+
+    def prefix_fractions(
+        self, rank: IntArray, owner: IntArray, positions: IntArray
+    ) -> FloatArray:
+        """Return the fraction of orders that keep each prefix of each row.
+
+        Parameters
+        ----------
+        rank : array of int
+            One of `ranks`.
+        owner : array of int, shape (rows,)
+            The target of each row.
+        positions : array of int, shape (rows, tests)
+            The places of the tested variables, counted cyclically from the target, ascending.
+        """
+        size = len(rank)
+        if self.rotations:
+            # A prefix ends where the rotation's first variable lies: between its last test and the
+            # next one, which is as many rotations as the gap is wide.
+            ends = np.append(positions[:, 1:], np.full((len(owner), 1), size), axis=1)
+            return (ends - positions) / size
+        kept = (positions < (size - rank[owner])[:, None]).sum(axis=1)
+        return (np.arange(1, positions.shape[1] + 1) == kept[:, None]).astype(np.float64)
+
+    def first_of_pair(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the fraction of orders in which one variable comes before another."""
+        if self.everything:
+            return np.full(len(first), 0.5)
+        total = np.zeros(len(first))
+        for rank in self.ranks:
+            gap = rank[first] - rank[second]
+            total += (gap % len(rank)) / len(rank) if self.rotations else gap < 0
+        return total / len(self.ranks)
+
+
+def resolve_orders(
+    domain: Domain, orders: str, order: Sequence[Any] | None, reverse: bool
+) -> Orders:
+    """Return the family of orders that a caller asked for (see `convert`)."""
+    if orders not in ("single", "rotations", "all"):
+        raise ModelError(f"orders {orders!r} is not known; use 'single', 'rotations' or 'all'")
+    if orders == "all":
+        if order is not None:
+            raise ModelError("orders='all' leaves no order to choose: do not give `order` with it")
+        return Orders(())
+    listed: list[Sequence[Any]]
+    if order is None:
+        listed = [domain.names]
+    elif len(order) and isinstance(order[0], str):
+        listed = [order]
+    else:
+        listed = list(order)
+        if not listed:
+            raise ModelError("the list of orders is empty; give one order at least")
+    ranks: list[IntArray] = []
+    for names in listed:
+        positions = np.array([domain.index(name) for name in names], np.int64)
+        if sorted(positions.tolist()) != list(range(len(domain))):
+            raise ModelError(
+                f"an order must name each of the {len(domain)} variables once; this one has "
+                f"{len(positions)} names, {len(set(positions.tolist()))} of them different"
+            )
+        rank: npt.NDArray[np.int64] = np.empty(len(domain), np.int64)
+        rank[positions] = np.arange(len(domain))
+        ranks.append(rank)
+        if reverse:
+            ranks.append(len(domain) - 1 - rank)
+    return Orders(tuple(ranks), orders == "rotations")

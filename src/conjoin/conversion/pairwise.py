@@ -1,0 +1,108 @@
+"""The direct formula for logistic CPDs over binary variables.
+
+With logit P(X_i = 1 | rest) = b_i + sum_j w_ij x_j and orders in which i precedes j with frequency
+p_ij, the Markov network has the pair weights p_ij w_ij + p_ji w_ji, and the weight of X_i alone is
+b_i + sum_j (w_ij - pair_ij) q_j, where q_j is the probability that x_j = 1 under the base.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.conversion.orders import Orders
+from conjoin.models.features import Features
+from conjoin.models.vocabulary import FloatArray, IntArray, Vocabulary
+
+
+class Sums:
+    """Sums by index, in which a result that is nothing but rounding becomes 0."""
+
+    def __init__(self, size: int) -> None:
+        self.total, self.scale = np.zeros(size), np.zeros(size)
+
+    def add(self, index: IntArray, values: FloatArray) -> None:
+        """Add values at their indices."""
+        self.total += np.bincount(index, values, minlength=len(self.total))
+        self.scale += np.bincount(index, np.abs(values), minlength=len(self.total))
+
+    def result(self) -> FloatArray:
+        """Return the sums."""
+        return np.where(np.abs(self.total) <= 1e-15 * self.scale, 0.0, self.total)
+
+
+def is_pairwise(features: Features) -> bool:
+    """Tell whether all features are over one or two binary variables."""
+    return (
+        len(features) > 0
+        and features.off is None
+        and int(features.lengths.max()) <= 2
+        and bool((features.tests.cards[features.tests.var] == 2).all())
+    )
+
+
+def convert_pairwise(
+    features: Features, owner: IntArray, probability: FloatArray, orders: Orders
+) -> Features:
+    """Convert features of length 1 and 2 over binary variables.
+
+    Parameters
+    ----------
+    features : Features
+        The CPDs' features.
+    owner : array of int
+        The target of each.
+    probability : array of float
+        The probability of each test under the base.
+    orders : Orders
+        The orders to average over.
+    """
+    tests = features.tests
+    size = len(tests.cards)
+    # A test is constant + slope * x: x itself, or 1 - x.
+    upright = (tests.mask[:, 0] == 2).astype(np.float64)
+    constant, slope = 1 - upright, 2 * upright - 1
+    q = np.full(size, 0.5)
+    q[tests.var] = np.where(upright == 1, probability, 1 - probability)
+
+    alone = np.flatnonzero(features.lengths == 1)
+    test = features.indices[features.indptr[alone]]
+    own = Sums(size)
+    own.add(owner[alone], features.weights[alone] * slope[test])
+    pairs = np.flatnonzero(features.lengths == 2)
+    both = features.indices[features.indptr[pairs][:, None] + np.arange(2)]
+    target = owner[pairs]
+    first_is_target = tests.var[both[:, 0]] == target
+    mine = np.where(first_is_target, both[:, 0], both[:, 1])
+    theirs = np.where(first_is_target, both[:, 1], both[:, 0])
+    other = tests.var[theirs].astype(np.int64)
+    weight = features.weights[pairs] * slope[mine]
+    own.add(target, weight * constant[theirs])
+    w = weight * slope[theirs]
+
+    pair_weight = orders.first_of_pair(target, other) * w
+    low, high = np.minimum(target, other), np.maximum(target, other)
+    pair, which = np.unique(low * size + high, return_inverse=True)
+    together = Sums(len(pair))
+    together.add(which, pair_weight)
+    total = together.result()
+    left, right = np.divmod(pair, size)
+    own.add(target, w * q[other])
+    own.add(left, -total * q[right])
+    own.add(right, -total * q[left])
+    bias = own.result()
+
+    single = np.flatnonzero(bias)
+    keep = np.flatnonzero(total)
+    used, number = np.unique(
+        np.concatenate([single, np.stack([left[keep], right[keep]], axis=1).ravel()]),
+        return_inverse=True,
+    )
+    vocabulary = Vocabulary(
+        tests.cards, used.astype(np.int32), np.full((len(used), tests.mask.shape[1]), 2, np.uint64)
+    )
+    vocabulary.mask[:, 1:] = 0
+    indptr = np.concatenate(
+        [np.arange(len(single)), len(single) + 2 * np.arange(len(keep) + 1)]
+    )
+    weights = np.concatenate([bias[single], total[keep]])
+    return Features(vocabulary, indptr, number.astype(np.int32), weights)

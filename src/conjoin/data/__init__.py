@@ -1,0 +1,1 @@
+"""Variables with named states, and tables of them."""

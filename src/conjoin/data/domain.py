@@ -1,0 +1,216 @@
+"""Variables with named states."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import DataError, did_you_mean
+
+MAX_STATES = 65_534
+"""The most states a variable may have: codes are at most 16 bits wide, one of them for missing."""
+
+
+def plain(label: Any) -> Any:
+    """Return a NumPy scalar as the Python value that it stands for, anything else as it is."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def typed_key(label: Any) -> Hashable:
+    """Return a dictionary key under which 1, 1.0, True and "1" are four different labels."""
+    label = plain(label)
+    if isinstance(label, tuple):
+        return (tuple, tuple(typed_key(part) for part in label))
+    return (type(label), label)
+
+
+def is_missing(label: Any) -> bool:
+    """Tell whether a label means "unknown": None, NaN, or a library's own missing marker."""
+    if label is None:
+        return True
+    try:
+        return bool(label != label)
+    except (TypeError, ValueError):  # pandas.NA refuses to be a bool
+        return type(label).__name__ in ("NAType", "NaTType")
+
+
+class Variable:
+    """A discrete variable: a name and its states, in order.
+
+    Parameters
+    ----------
+    name : str
+        The variable's name.
+    states : sequence of hashable
+        Its state labels, all different. Types count: 1 is not "1".
+
+    Examples
+    --------
+    >>> light = Variable("light", ["red", "amber", "green"])
+    >>> light.index("amber")
+    1
+    >>> len(light)
+    3
+    """
+
+    __slots__ = ("_index", "name", "states")
+
+    def __init__(self, name: str, states: Iterable[Hashable]) -> None:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
+        self.name = name
+        self.states: tuple[Any, ...] = tuple(plain(s) for s in states)
+        if not 1 <= len(self.states) <= MAX_STATES:
+            raise DataError(
+                f"variable {name!r} has {len(self.states)} states; 1 to {MAX_STATES} are allowed"
+            )
+        self._index: dict[Hashable, int] = {}
+        for code, state in enumerate(self.states):
+            if is_missing(state):
+                raise DataError(
+                    f"variable {name!r}: {state!r} means a missing value and cannot be a state"
+                )
+            try:
+                known = self._index.setdefault(typed_key(state), code)
+            except TypeError:
+                raise DataError(f"variable {name!r}: state {state!r} is not hashable") from None
+            if known != code:
+                raise DataError(f"variable {name!r} has the state {state!r} twice")
+
+    def index(self, state: Any) -> int:
+        """Return the code of a state label."""
+        try:
+            return self._index[typed_key(state)]
+        except (KeyError, TypeError):
+            twin = [s for s in self.states if str(s) == str(state)]
+            kind = f" (a {type(state).__name__})" if twin else ""
+            raise DataError(
+                f"variable {self.name!r} has no state {state!r}{kind}. "
+                + did_you_mean(state, self.states)
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variable):
+            return NotImplemented
+        return self.name == other.name and list(self._index) == list(other._index)
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self._index)))
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name!r}, {list(self.states)!r})"
+
+
+class Domain:
+    """An ordered set of variables.
+
+    Parameters
+    ----------
+    variables : mapping or iterable
+        A mapping of names to states, or `Variable` objects.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables' names.
+    cards : array of int
+        The number of states of each.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"], "light": ["red", "amber", "green"]})
+    >>> domain.encode({"rain": "yes", "light": "red"})
+    [1, 0]
+    >>> domain.decode([1, 2])
+    {'rain': 'yes', 'light': 'green'}
+    """
+
+    def __init__(self, variables: Mapping[str, Iterable[Hashable]] | Iterable[Variable]) -> None:
+        if isinstance(variables, Mapping):
+            variables = [Variable(name, states) for name, states in variables.items()]
+        self.variables: tuple[Variable, ...] = tuple(variables)
+        self.names: tuple[str, ...] = tuple(v.name for v in self.variables)
+        self._position = {name: i for i, name in enumerate(self.names)}
+        if len(self._position) != len(self.names):
+            twice = next(n for i, n in enumerate(self.names) if self._position[n] != i)
+            raise DataError(f"two variables are called {twice!r}; names must differ")
+        self.cards: npt.NDArray[np.int64] = np.array([len(v) for v in self.variables], np.int64)
+        self.cards.flags.writeable = False
+
+    @classmethod
+    def numbered(cls, cards: Iterable[int]) -> Domain:
+        """Return a domain for formats without names: variables v0, v1, ... with states 0, 1, ...
+
+        Examples
+        --------
+        >>> Domain.numbered([2, 3])
+        Domain({'v0': [0, 1], 'v1': [0, 1, 2]})
+        """
+        return cls(Variable(f"v{i}", range(int(card))) for i, card in enumerate(cards))
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether names and states are the ones that a format without names would give."""
+        return self == Domain.numbered(self.cards)
+
+    def index(self, name: str) -> int:
+        """Return the position of a variable."""
+        try:
+            return self._position[name]
+        except (KeyError, TypeError):
+            raise DataError(
+                f"there is no variable {name!r}. " + did_you_mean(name, self.names)
+            ) from None
+
+    def encode(self, instance: Mapping[str, Any]) -> list[int]:
+        """Return the codes of a complete instance, in the order of the domain."""
+        absent = [name for name in self.names if name not in instance]
+        if absent:
+            raise DataError(f"the instance has no value for {', '.join(map(repr, absent))}")
+        codes = [0] * len(self)
+        for position, code in self.encode_partial(instance).items():
+            codes[position] = code
+        return codes
+
+    def encode_partial(self, evidence: Mapping[str, Any]) -> dict[int, int]:
+        """Return {position: code} for the variables that are given."""
+        return {
+            (i := self.index(name)): self.variables[i].index(state)
+            for name, state in evidence.items()
+        }
+
+    def decode(self, codes: Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the labels of a row of codes."""
+        return {v.name: v.states[int(c)] for v, c in zip(self.variables, codes, strict=True)}
+
+    def subset(self, positions: Iterable[int]) -> Domain:
+        """Return the domain of some of the variables."""
+        return Domain(self.variables[i] for i in positions)
+
+    def __getitem__(self, name: str) -> Variable:
+        return self.variables[self.index(name)]
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self.variables)
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Domain):
+            return NotImplemented
+        return self.variables == other.variables
+
+    def __hash__(self) -> int:
+        return hash(self.variables)
+
+    def __repr__(self) -> str:
+        shown = {v.name: list(v.states) for v in self.variables[:6]}
+        more = "" if len(self) <= 6 else f" and {len(self) - 6} more"
+        return f"Domain({shown!r}{more})"

@@ -1,0 +1,195 @@
+"""Tables of discrete rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain, is_missing
+from conjoin.errors import DataError
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+
+def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
+    """Return the smallest unsigned type with room for every code and the missing mark."""
+    return np.dtype(np.uint8 if cards.max(initial=0) < 255 else np.uint16)
+
+
+class Table:
+    """Rows of state codes over a domain, with optional weights.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns and their codes mean.
+    codes : array of int, shape (rows, variables)
+        State codes. A negative code, or the largest of an unsigned type, marks a missing value.
+    weights : array of float, optional
+        A non-negative weight a row.
+
+    Attributes
+    ----------
+    codes : array of uint8 or uint16
+        The codes; `missing` marks a missing value.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> table = Table.from_rows(domain, [{"rain": "yes", "wet": "yes"}, ("no", None)])
+    >>> table.codes
+    array([[  1,   1],
+           [  0, 255]], dtype=uint8)
+    >>> [m.tolist() for m in table.marginals(pseudo=0)]
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+
+    def __init__(
+        self, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> None:
+        self.domain = domain
+        given = np.asarray(codes)
+        if given.ndim != 2 or given.shape[1] != len(domain):
+            raise DataError(
+                f"a table over {len(domain)} variables needs codes of shape "
+                f"(rows, {len(domain)}), not {given.shape}"
+            )
+        if given.dtype.kind not in "iu":
+            raise DataError(f"codes must be integers, not {given.dtype}")
+        dtype = code_dtype(domain.cards)
+        self.missing = int(np.iinfo(dtype).max)
+        if given.dtype != dtype:
+            unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
+            given = np.where(unknown, self.missing, given)
+            if given.size and given.max() > self.missing:
+                given = np.minimum(given, self.missing - 1)  # reported just below
+            given = given.astype(dtype)
+        self.codes: Codes = given
+        self._check_codes()
+        self.weights: npt.NDArray[np.float64] | None = None
+        if weights is not None:
+            self.weights = np.asarray(weights, np.float64)
+            if self.weights.shape != (len(given),):
+                raise DataError(f"{len(given)} rows need as many weights, not {self.weights.shape}")
+            if not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+                raise DataError("weights must be finite and not negative")
+
+    def _check_codes(self) -> None:
+        if not self.codes.size:
+            return
+        high = self.codes.max(axis=0)
+        for i in np.flatnonzero((high >= self.domain.cards) & (high != self.missing)):
+            self._report_code(int(i))
+        if (high == self.missing).any():  # a missing mark may hide a code that is too large
+            for i in np.flatnonzero(high == self.missing):
+                column = self.codes[:, i]
+                if ((column >= self.domain.cards[i]) & (column != self.missing)).any():
+                    self._report_code(int(i))
+
+    def _report_code(self, i: int) -> None:
+        column = self.codes[:, i]
+        row = int(np.argmax((column >= self.domain.cards[i]) & (column != self.missing)))
+        raise DataError(
+            f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
+            f"{column[row]}; it has {self.domain.cards[i]} states, counted from 0"
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        domain: Domain,
+        rows: Iterable[Mapping[str, Any] | Sequence[Any]],
+        weights: npt.ArrayLike | None = None,
+    ) -> Table:
+        """Build a table from labels: mappings by name, or sequences in the order of the domain.
+
+        A value that is None or NaN, or absent from a mapping, is missing.
+        """
+        codes = []
+        for number, row in enumerate(rows, 1):
+            values = (
+                [row.get(name) for name in domain.names] if isinstance(row, Mapping) else list(row)
+            )
+            try:
+                if isinstance(row, Mapping):
+                    for name in row:
+                        domain.index(name)
+                if len(values) != len(domain):
+                    raise DataError(f"{len(values)} values for {len(domain)} variables")
+                codes.append(
+                    [
+                        -1 if is_missing(value) else variable.index(value)
+                        for variable, value in zip(domain, values, strict=True)
+                    ]
+                )
+            except DataError as error:
+                raise DataError(f"row {number}: {error}") from None
+        return cls(domain, np.array(codes, np.int64).reshape(len(codes), len(domain)), weights)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no value is missing."""
+        return not (self.codes == self.missing).any()
+
+    def counts(self, position: int) -> npt.NDArray[np.float64]:
+        """Return the (weighted) count of each state of one variable."""
+        card = int(self.domain.cards[position])
+        column = np.ascontiguousarray(self.codes[:, position])
+        counts = np.bincount(column, self.weights, minlength=self.missing + 1)
+        return counts[:card].astype(np.float64)
+
+    def marginals(self, pseudo: float = 1.0) -> list[npt.NDArray[np.float64]]:
+        """Estimate each variable's distribution, ignoring missing values.
+
+        Parameters
+        ----------
+        pseudo : float
+            A count that is spread evenly over the states of each variable, so that no state of a
+            small table gets probability 0: (count + pseudo/states) / (rows + pseudo).
+        """
+        result = []
+        for i, card in enumerate(self.domain.cards):
+            counts = self.counts(i) + pseudo / card
+            total = counts.sum()
+            result.append(counts / total if total > 0 else np.full(card, 1 / card))
+        return result
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __repr__(self) -> str:
+        return f"<Table: {len(self):,} rows of {len(self.domain)} variables>"
+
+
+def codes_of(domain: Domain, rows: Any, *, complete: bool = True) -> Codes:
+    """Return the code matrix of rows given as a `Table`, codes, or an iterable of labels.
+
+    Parameters
+    ----------
+    domain : Domain
+        The domain that the codes must be of.
+    rows : Table, integer array, mapping or iterable of mappings
+        The rows; a single mapping is one row.
+    complete : bool
+        Refuse missing values.
+    """
+    if isinstance(rows, Table):
+        if rows.domain != domain:
+            raise DataError(
+                "the table's variables or states are not the model's; read it with the model's "
+                "domain (`read_table(path, domain=model.domain)`)"
+            )
+        table = rows
+    elif isinstance(rows, np.ndarray):
+        table = Table(domain, np.atleast_2d(rows))
+    else:
+        table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
+    if complete and not table.complete:
+        row, column = np.argwhere(table.codes == table.missing)[0]
+        raise DataError(
+            f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
+        )
+    return table.codes

@@ -1,0 +1,131 @@
+"""Bayesian networks: CPDs over an acyclic graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import codes_of
+from conjoin.errors import ModelError
+from conjoin.models.cpd import CPD, TableCPD, TreeCPD
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.network import Network
+from conjoin.models.vocabulary import FloatArray
+
+
+class BayesianNetwork(Network):
+    """A joint distribution as the product of one CPD a variable given its parents.
+
+    Parameters
+    ----------
+    domain : Domain
+        The variables.
+    cpds : iterable of CPD
+        One a variable; the parents are the CPD's variables. Zeros are allowed.
+    provenance : mapping, optional
+        Where the network came from.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> bn = BayesianNetwork(domain, [
+    ...     TableCPD.of(domain, "rain", [], 0.2),
+    ...     TableCPD.of(domain, "wet", ["rain"], {"no": 0.1, "yes": 0.9}),
+    ... ])
+    >>> bn.conditional("rain", {"rain": "no", "wet": "yes"}).round(3)
+    array([[0.308, 0.692]])
+    """
+
+    kind = "Bayesian network"
+
+    def __init__(
+        self,
+        domain: Domain,
+        cpds: Iterable[CPD],
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(domain, provenance)
+        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
+        if [cpd.target for cpd in self.cpds] != list(range(len(domain))):
+            raise ModelError("a Bayesian network needs one CPD a variable")
+        self._check_acyclic()
+
+    def _check_acyclic(self) -> None:
+        waiting = {cpd.target: set(cpd.blanket) for cpd in self.cpds}
+        children: dict[int, list[int]] = {}
+        for target, parents in waiting.items():
+            for parent in parents:
+                children.setdefault(parent, []).append(target)
+        ready = [target for target, parents in waiting.items() if not parents]
+        while ready:
+            done = ready.pop()
+            del waiting[done]
+            for target in children.get(done, ()):
+                waiting[target].discard(done)
+                if not waiting[target]:
+                    ready.append(target)
+        if waiting:
+            names = ", ".join(repr(self.domain.names[i]) for i in sorted(waiting)[:6])
+            raise ModelError(
+                f"the parents form a cycle among {names}; a Bayesian network has none. "
+                "Conditionals with cycles make a dependency network (.dn)"
+            )
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """Return the names of a variable's parents."""
+        return tuple(self.domain.names[p] for p in self.cpds[self.domain.index(name)].blanket)
+
+    def to_markov_network(self) -> MarkovNetwork:
+        """Return the same distribution as a Markov network with one factor a CPD (so Z is 1)."""
+        factors: list[Factor] = []
+        for cpd in self.cpds:
+            if isinstance(cpd, TableCPD):
+                factors.append(TableFactor((*cpd.parents, cpd.target), cpd.table))
+            elif isinstance(cpd, TreeCPD):
+                factors.append(TreeFactor(cpd.to_factor()))
+            else:
+                factors.append(_as_table(cpd))
+        return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
+
+    def blankets(self) -> list[tuple[int, ...]]:
+        """Return each variable's parents, children and the children's other parents."""
+        return self.to_markov_network().blankets()
+
+    def log_conditional(self, name: str, rows: Any) -> FloatArray:
+        """Return log P(X = state | the rest of the row), rows by states."""
+        return self.to_markov_network().log_conditional(name, rows)
+
+    def log_likelihood(self, rows: Any) -> FloatArray:
+        """Return log P of each complete row."""
+        codes = codes_of(self.domain, rows)
+        chosen = [
+            cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
+            for cpd in self.cpds
+        ]
+        return np.sum(chosen, axis=0) if chosen else np.zeros(len(codes))
+
+    def __repr__(self) -> str:
+        edges = sum(len(cpd.blanket) for cpd in self.cpds)
+        return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
+
+
+MAX_TABLE = 1 << 24
+"""The most entries that a CPD may be written out to."""
+
+
+def _as_table(cpd: CPD) -> TableFactor:
+    """Evaluate a CPD of another kind on every joint state of its variables."""
+    scope = (*cpd.blanket, cpd.target)
+    shape = tuple(int(cpd.cards[v]) for v in scope)
+    if np.prod(shape, dtype=float) > MAX_TABLE:
+        raise ModelError(
+            f"the {type(cpd).__name__} of variable {cpd.target} has {len(scope) - 1} parents: too "
+            "many for a table; use a tree or a table CPD"
+        )
+    states = np.indices(shape[:-1]).reshape(len(scope) - 1, -1).T
+    codes = np.zeros((len(states), len(cpd.cards)), np.uint16)
+    codes[:, list(cpd.blanket)] = states
+    return TableFactor(scope, cpd.log_probabilities(codes).reshape(shape))

@@ -1,0 +1,125 @@
+"""Dependency networks: one CPD a variable (the paper's Section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import codes_of
+from conjoin.errors import ModelError
+from conjoin.models.cpd import CPD, LogLinearCPD, TreeBasedCPD
+from conjoin.models.features import Features
+from conjoin.models.network import Network
+from conjoin.models.tree import cpd_features
+from conjoin.models.vocabulary import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from conjoin.models.bayes import BayesianNetwork
+    from conjoin.models.markov import MarkovNetwork
+
+
+class DependencyNetwork(Network):
+    """A conditional distribution for each variable, given others.
+
+    Parameters
+    ----------
+    domain : Domain
+        The variables.
+    cpds : iterable of CPD
+        One a variable, in any order.
+    provenance : mapping, optional
+        Where the network came from.
+
+    Examples
+    --------
+    The consistent network of the paper's Section 4.1:
+
+    >>> from conjoin.models.cpd import TableCPD
+    >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
+    >>> dn = DependencyNetwork(domain, [
+    ...     TableCPD.of(domain, "x1", ["x2"], {"T": 4 / 5, "F": 2 / 5}),
+    ...     TableCPD.of(domain, "x2", ["x1"], {"T": 2 / 3, "F": 1 / 4}),
+    ... ])
+    >>> dn.blanket("x1")
+    ('x2',)
+    >>> dn.conditional("x2", {"x1": "F", "x2": "F"})
+    array([[0.75, 0.25]])
+    """
+
+    kind = "dependency network"
+
+    def __init__(
+        self,
+        domain: Domain,
+        cpds: Iterable[CPD],
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(domain, provenance)
+        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
+        have = [cpd.target for cpd in self.cpds]
+        if have != list(range(len(domain))):
+            absent = sorted(set(range(len(domain))) - set(have))
+            twice = sorted({i for i in have if have.count(i) > 1})
+            wrong = "no CPD" if absent else "two CPDs"
+            name = domain.names[absent[0]] if absent else domain.names[twice[0]]
+            raise ModelError(f"{name!r} has {wrong}; a dependency network needs one a variable")
+        for cpd in self.cpds:
+            if not np.array_equal(cpd.cards, domain.cards):
+                raise ModelError(f"the CPD of {domain.names[cpd.target]!r} is of another domain")
+
+    def blankets(self) -> list[tuple[int, ...]]:
+        """Return the variables that each CPD depends on, by position."""
+        return [cpd.blanket for cpd in self.cpds]
+
+    def log_conditional(self, name: str, rows: Any) -> FloatArray:
+        """Return log P(X = state | the rest of the row) as X's CPD states it, rows by states."""
+        return self.cpds[self.domain.index(name)].log_probabilities(codes_of(self.domain, rows))
+
+    def features(self) -> tuple[Features, IntArray]:
+        """Return the weighted features of all CPDs, and the target of each."""
+        owners, parts = [], []
+        trees = [(tree, cpd.target) for cpd in self.cpds if isinstance(cpd, TreeBasedCPD)
+                 for tree in cpd.trees]
+        if trees:
+            targets = np.array([target for _, target in trees], np.int64)
+            features, owner = cpd_features(self.domain.cards, [t for t, _ in trees], targets)
+            parts.append(features)
+            owners.append(owner)
+        for cpd in self.cpds:
+            if not isinstance(cpd, TreeBasedCPD):
+                parts.append(cpd.features())
+                owners.append(np.full(len(parts[-1]), cpd.target, np.int64))
+        if not parts:
+            return Features.empty(self.domain.cards), np.zeros(0, np.int64)
+        return Features.concatenate(parts), np.concatenate(owners)
+
+    @classmethod
+    def from_markov_network(cls, mn: MarkovNetwork) -> DependencyNetwork:
+        """Return the exact conditionals of a Markov network.
+
+        The CPD of a variable is the log-linear model over the features that test it.
+        """
+        features = mn.to_features().features
+        cpds = []
+        for i in range(len(mn.domain)):
+            rows = np.unique(features.entry_feature[features.entry_var == i])
+            cpds.append(LogLinearCPD(i, features.select(rows)))
+        return cls(mn.domain, cpds, {"conditionals_of": mn.kind})
+
+    @classmethod
+    def from_bayesian_network(cls, bn: BayesianNetwork) -> DependencyNetwork:
+        """Return the exact conditionals of a Bayesian network."""
+        dn = cls.from_markov_network(bn.to_markov_network())
+        dn.provenance = {"conditionals_of": bn.kind}
+        return dn
+
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for cpd in self.cpds:
+            name = type(cpd).__name__
+            kinds[name] = kinds.get(name, 0) + 1
+        listed = ", ".join(f"{count} {name}" for name, count in kinds.items())
+        return f"<DependencyNetwork: {len(self.domain)} variables, {listed}>"

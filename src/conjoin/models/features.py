@@ -1,0 +1,388 @@
+"""Weighted conjunctive features as one sparse matrix (the paper's Sections 2 and 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes
+from conjoin.models.keys import group_equal, row_keys, code_numbers
+from conjoin.models.vocabulary import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    UIntArray,
+    Vocabulary,
+    full_masks,
+    mask_words,
+    set_mask,
+)
+
+BLOCK = 1 << 22
+"""How many matrix entries an evaluation holds at a time."""
+
+
+def segment_index(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Return the positions of slices laid end to end: starts[0], starts[0]+1, ..., starts[1], ...
+
+    Examples
+    --------
+    >>> segment_index(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = np.repeat(starts - ends + lengths, lengths)
+    return np.arange(total) + shift
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Weighted conjunctions of variable tests.
+
+    A feature is a row of test numbers; its value on an instance is its weight if all of its tests
+    hold and 0 otherwise. A row has at most one test a variable, sorted by variable.
+
+    Attributes
+    ----------
+    tests : Vocabulary
+        The distinct tests.
+    indptr : array of int, shape (features + 1,)
+        Row f is ``indices[indptr[f]:indptr[f + 1]]``.
+    indices : array of int32
+        Test numbers.
+    weights : array of float, shape (features,)
+        May be -inf (an impossible conjunction).
+    off : array of float, optional
+        What each test contributes, as a factor, where it does not hold. None means 0 everywhere:
+        plain conjunctions.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> features = Features.from_terms(domain, [(1.5, {"rain": "yes", "wet": "yes"})])
+    >>> print(features.describe(domain)[0])
+    1.5  rain=yes ∧ wet=yes
+    >>> features.evaluate(np.array([[1, 1], [1, 0]], np.uint8)).tolist()
+    [1.5, 0.0]
+    """
+
+    tests: Vocabulary
+    indptr: IntArray
+    indices: npt.NDArray[np.int32]
+    weights: FloatArray
+    off: FloatArray | None = None
+
+    # ---- building ---------------------------------------------------------------------------
+
+    @classmethod
+    def empty(cls, cards: IntArray) -> Features:
+        """Return a set of no features."""
+        none = Vocabulary(cards, np.zeros(0, np.int32), np.zeros((0, mask_words(cards)), np.uint64))
+        return cls(none, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+
+    @classmethod
+    def from_tests(
+        cls,
+        cards: IntArray,
+        feature: npt.ArrayLike,
+        var: npt.ArrayLike,
+        mask: UIntArray,
+        weights: npt.ArrayLike,
+    ) -> Features:
+        """Build from one entry a test: the feature it belongs to, its variable, its states.
+
+        Tests of one variable in one feature are conjoined. Tests that always hold are left out, and
+        so are features that never hold.
+        """
+        return cls.join_tests(cards, feature, var, mask, weights)[0]
+
+    @classmethod
+    def join_tests(
+        cls,
+        cards: IntArray,
+        feature: npt.ArrayLike,
+        var: npt.ArrayLike,
+        mask: UIntArray,
+        weights: npt.ArrayLike,
+    ) -> tuple[Features, IntArray]:
+        """Do as `from_tests` does, and say which features were kept."""
+        weight = np.asarray(weights, np.float64)
+        owner, variable = np.asarray(feature, np.int64), np.asarray(var, np.int64)
+        order = np.lexsort((variable, owner))
+        owner, variable, mask = owner[order], variable[order], mask[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (owner[1:] != owner[:-1]) | (variable[1:] != variable[:-1])
+        if not new.all():
+            starts = np.flatnonzero(new)
+            owner, variable = owner[starts], variable[starts]
+            mask = np.bitwise_and.reduceat(mask, starts, axis=0)
+        full = full_masks(cards)[variable]
+        possible = np.ones(len(weight), bool)
+        possible[owner[~(mask & full).any(1)]] = False
+        keep = (mask != full).any(1) & possible[owner]
+        tests, number = Vocabulary.unique(cards, variable[keep], mask[keep])
+        indptr = np.zeros(len(weight) + 1, np.int64)
+        np.cumsum(np.bincount(owner[keep], minlength=len(weight)), out=indptr[1:])
+        built = cls(tests, indptr, number, weight)
+        kept = np.flatnonzero(possible)
+        return (built if len(kept) == len(weight) else built.select(kept)), kept
+
+    @classmethod
+    def from_terms(
+        cls, domain: Domain, terms: Iterable[tuple[float, Mapping[str, Any]]]
+    ) -> Features:
+        """Build from (weight, {variable: state}) pairs, by names.
+
+        A set or list of states in place of one state means any of them.
+        """
+        weights, owner, var, masks = [], [], [], []
+        words = mask_words(domain.cards)
+        for number, (weight, when) in enumerate(terms):
+            weights.append(weight)
+            for name, states in when.items():
+                position = domain.index(name)
+                variable = domain.variables[position]
+                chosen = states if isinstance(states, set | frozenset | list) else [states]
+                owner.append(number)
+                var.append(position)
+                masks.append(set_mask([variable.index(s) for s in chosen], words))
+        mask = np.array(masks, np.uint64).reshape(len(owner), words)
+        return cls.from_tests(domain.cards, owner, var, mask, weights)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Features]) -> Features:
+        """Put sets over one domain after one another, over one vocabulary."""
+        if len(parts) == 1:
+            return parts[0]
+        tests, number = Vocabulary.unique(
+            parts[0].tests.cards,
+            np.concatenate([p.tests.var for p in parts]),
+            np.concatenate([p.tests.mask for p in parts]),
+        )
+        first_test = np.cumsum([0] + [len(p.tests) for p in parts])
+        first_entry = np.cumsum([0] + [len(p.indices) for p in parts])
+        shifted = [p.indices + first_test[i] for i, p in enumerate(parts)]
+        ends = [p.indptr[1:] + first_entry[i] for i, p in enumerate(parts)]
+        off = None
+        if any(p.off is not None for p in parts):
+            off = np.concatenate([p.off_values() for p in parts])
+        return cls(
+            tests,
+            np.concatenate([[0], *ends]),
+            number[np.concatenate(shifted)],
+            np.concatenate([p.weights for p in parts]),
+            off,
+        )
+
+    # ---- looking ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def lengths(self) -> IntArray:
+        """The number of tests of each feature."""
+        return np.diff(self.indptr)
+
+    @property
+    def entry_var(self) -> npt.NDArray[np.int32]:
+        """The variable of each entry of `indices`."""
+        return self.tests.var[self.indices]
+
+    @property
+    def entry_feature(self) -> IntArray:
+        """The feature of each entry of `indices`."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def off_values(self) -> FloatArray:
+        """Return the off value of each entry, zeros where none are stored."""
+        return np.zeros(len(self.indices)) if self.off is None else self.off
+
+    def soft_rows(self) -> BoolArray:
+        """Return which features have a test with an off value other than 0."""
+        soft = np.zeros(len(self), bool)
+        if self.off is not None:
+            soft[self.entry_feature[self.off != 0]] = True
+        return soft
+
+    def __iter__(self) -> Iterator[tuple[float, npt.NDArray[np.int32]]]:
+        for f, weight in enumerate(self.weights.tolist()):
+            yield weight, self.indices[self.indptr[f] : self.indptr[f + 1]]
+
+    def describe(self, domain: Domain) -> list[str]:
+        """Return each feature in words, with its weight."""
+        words = self.tests.describe(domain)
+        if self.off is None:
+            return [
+                f"{w:.6g}  {' ∧ '.join(words[t] for t in row) or 'always'}" for w, row in self
+            ]
+        lines = []
+        for f, (weight, row) in enumerate(self):
+            off = self.off[self.indptr[f] : self.indptr[f + 1]]
+            parts = [words[t] + (f" (else ×{o:.6g})" if o else "") for t, o in zip(row, off, strict=True)]
+            lines.append(f"{weight:.6g}  {' ∧ '.join(parts) or 'always'}")
+        return lines
+
+    # ---- selecting and merging ----------------------------------------------------------------
+
+    def select(self, rows: npt.NDArray[np.integer]) -> Features:
+        """Return some of the features, in the order given."""
+        lengths = self.lengths[rows]
+        entries = segment_index(self.indptr[rows], lengths)
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        off = None if self.off is None else self.off[entries]
+        return Features(self.tests, indptr, self.indices[entries], self.weights[rows], off)
+
+    def nonzero(self, tolerance: float = 0.0) -> Features:
+        """Return the features whose weight is further than `tolerance` from 0."""
+        keep = np.abs(self.weights) > tolerance
+        return self if keep.all() else self.select(np.flatnonzero(keep))
+
+    def merged(self) -> Features:
+        """Return the features with equal ones made one, the weights added.
+
+        The order is that of first appearance. Features with off values are left as they are.
+        """
+        soft = self.soft_rows()
+        if soft.any():
+            hard = replace(self.select(np.flatnonzero(~soft)), off=None)
+            return Features.concatenate([hard.merged(), self.select(np.flatnonzero(soft))])
+        keys = row_keys(self.indptr, self.indices, code_numbers(len(self.tests)))
+        order, starts = group_equal(*keys)
+        if len(starts) == len(self):
+            return replace(self, off=None)
+        weights = np.add.reduceat(self.weights[order], starts)
+        first = np.minimum.reduceat(order, starts)
+        ordered = np.argsort(first)
+        return replace(self.select(first[ordered]), weights=weights[ordered], off=None)
+
+    def condition(self, evidence: Mapping[int, int]) -> Features:
+        """Fix variables, by position, to states: their tests hold or fail once and for all.
+
+        A test that holds is left out; one that fails multiplies the weight by its off value.
+        """
+        given = np.array([evidence.get(i, -1) for i in range(len(self.tests.cards))], np.int64)
+        state = given[self.tests.var]
+        fixed = state >= 0
+        members = self.tests.members()
+        holds = members[np.arange(len(state)), np.maximum(state, 0)]
+        drop = fixed[self.indices]
+        factor = np.where(drop & ~holds[self.indices], self.off_values(), 1.0)
+        scale = segment_product(factor, self.indptr)
+        kept = np.flatnonzero(~drop)
+        indptr = np.concatenate([[0], np.cumsum(~drop)])[self.indptr]
+        weights = np.where(scale == 0, 0.0, self.weights) * scale
+        off = None if self.off is None else self.off[kept]
+        smaller = Features(self.tests, indptr, self.indices[kept], weights, off)
+        return smaller.select(np.flatnonzero(scale != 0))
+
+    def without_variables(self, dropped: Sequence[int]) -> Features:
+        """Renumber the variables after some, on which no test is left, are taken away."""
+        keep = np.setdiff1d(np.arange(len(self.tests.cards)), dropped)
+        new = np.full(len(self.tests.cards), -1, np.int64)
+        new[keep] = np.arange(len(keep))
+        used, indices = np.unique(self.indices, return_inverse=True)
+        cards = self.tests.cards[keep]
+        mask = self.tests.mask[used, : mask_words(cards)]
+        tests = Vocabulary(cards, new[self.tests.var[used]].astype(np.int32), mask)
+        return replace(self, tests=tests, indices=indices.astype(np.int32))
+
+    def touching(self, variable: int) -> tuple[Features, npt.NDArray[np.int32], FloatArray]:
+        """Return the features that test a variable, with that test taken out.
+
+        Returns
+        -------
+        rest : Features
+            The other tests of each such feature.
+        test : array of int32
+            The number of the test that was taken out.
+        off : array of float
+            Its off value.
+        """
+        entries = np.flatnonzero(self.entry_var == variable)
+        rows = np.searchsorted(self.indptr, entries, side="right") - 1
+        sub = self.select(rows)
+        keep = sub.entry_var != variable
+        indptr = np.concatenate([[0], np.cumsum(keep)])[sub.indptr]
+        off = None if sub.off is None else sub.off[keep]
+        rest = Features(sub.tests, indptr, sub.indices[keep], sub.weights, off)
+        return rest, self.indices[entries], self.off_values()[entries]
+
+    # ---- evaluating -----------------------------------------------------------------------------
+
+    def _blocks(self, codes: Codes) -> Iterator[tuple[slice, slice, FloatArray]]:
+        """Yield (feature slice, row slice, unweighted values) of blocks of bounded size."""
+        rows_at_once = max(256, min(len(codes), BLOCK // max(1, len(self.tests))))
+        features_at_once = max(1, BLOCK // rows_at_once)
+        for low in range(0, len(codes), rows_at_once):
+            rows = slice(low, min(low + rows_at_once, len(codes)))
+            truth = self.tests.truth(codes[rows])
+            packed = np.packbits(truth, axis=1)
+            for start in range(0, len(self), features_at_once):
+                part = slice(start, min(start + features_at_once, len(self)))
+                yield part, rows, self._values(part, truth, packed)
+
+    def _values(self, part: slice, truth: BoolArray, packed: npt.NDArray[np.uint8]) -> FloatArray:
+        entries = slice(self.indptr[part.start], self.indptr[part.stop])
+        indptr = self.indptr[part.start : part.stop + 1] - self.indptr[part.start]
+        indices = self.indices[entries]
+        filled = np.flatnonzero(np.diff(indptr))
+        if self.off is None:
+            bits = np.full((part.stop - part.start, packed.shape[1]), 255, np.uint8)
+            if len(filled):
+                bits[filled] = np.bitwise_and.reduceat(packed[indices], indptr[filled], axis=0)
+            return np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
+        values = np.ones((part.stop - part.start, truth.shape[1]))
+        if len(filled):
+            factors = np.where(truth[indices], 1.0, self.off[entries, None])
+            values[filled] = np.multiply.reduceat(factors, indptr[filled], axis=0)
+        return values
+
+    def evaluate(self, codes: Codes) -> FloatArray:
+        """Return the sum of the weighted features on each row of codes."""
+        total = np.zeros(len(codes))
+        for part, rows, values in self._blocks(codes):
+            total[rows] += finite_product(self.weights[part, None], values)[0]
+        return total
+
+    def logits(self, variable: int, codes: Codes) -> FloatArray:
+        """Return, for each row and each state of a variable, the sum of the features that test it.
+
+        What the row itself says of the variable is ignored. Up to a constant a row these are the
+        log-probabilities of the states given the rest of the row.
+        """
+        card = int(self.tests.cards[variable])
+        rest, test, off = self.touching(variable)
+        by_state = np.where(self.tests.members()[test, :card], 1.0, off[:, None])
+        with np.errstate(invalid="ignore"):
+            weighted = np.where(by_state == 0, 0.0, rest.weights[:, None] * by_state)
+        total = np.zeros((len(codes), card))
+        for part, rows, values in rest._blocks(codes):
+            total[rows] += finite_product(weighted[part], values).T
+        return total
+
+
+def segment_product(values: FloatArray, indptr: IntArray) -> FloatArray:
+    """Return the product of each segment, 1 for an empty one."""
+    result = np.ones(len(indptr) - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        result[filled] = np.multiply.reduceat(values, indptr[filled])
+    return result
+
+
+def finite_product(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Return weights.T @ values where a weight of -inf counts only where its value is not 0."""
+    endless = np.isneginf(weights)
+    if not endless.any():
+        return weights.T @ values
+    result = np.where(endless, 0.0, weights).T @ values
+    result[(endless.astype(np.float64).T @ np.abs(values)) > 0] = -np.inf
+    return result

@@ -1,0 +1,73 @@
+"""128-bit keys of features, and the grouping of equal ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+UIntArray = npt.NDArray[np.uint64]
+IntArray = npt.NDArray[np.int64]
+
+
+def _mix(x: UIntArray) -> UIntArray:
+    """Scatter integers over 64 bits (the finaliser of the SplitMix64 generator)."""
+    x = x * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def code_numbers(count: int) -> tuple[UIntArray, UIntArray]:
+    """Return two fixed, unrelated 64-bit numbers for each of `count` tests."""
+    number = np.arange(1, count + 1, dtype=np.uint64)
+    return _mix(number), _mix(number + np.uint64(1 << 40))
+
+
+def row_keys(
+    indptr: IntArray, indices: npt.NDArray[np.int32], codes: tuple[UIntArray, UIntArray]
+) -> tuple[UIntArray, UIntArray]:
+    """Return the two keys of each row: the sums, modulo 2^64, of the codes of its tests."""
+
+    def sums(code: UIntArray) -> UIntArray:
+        running = np.zeros(len(indices) + 1, np.uint64)
+        np.cumsum(code[indices], out=running[1:])
+        return running[indptr[1:]] - running[indptr[:-1]]
+
+    return sums(codes[0]), sums(codes[1])
+
+
+def group_equal(
+    key: UIntArray, second: UIntArray
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Sort rows so that those with equal keys stand together.
+
+    Returns
+    -------
+    order : array of int
+        The rows, group by group.
+    starts : array of int
+        Where each group starts in `order`.
+
+    Examples
+    --------
+    >>> keys = np.array([7, 3, 7], np.uint64)
+    >>> order, starts = group_equal(keys, keys)
+    >>> sorted(order[starts[1]:].tolist())
+    [0, 2]
+    """
+    order: npt.NDArray[Any] = np.argsort(key)
+    change = _changes(key, order)
+    other = _changes(second, order)
+    if (other & ~change).any():  # two rows share the first key only: sort by both
+        order = np.lexsort((second, key))
+        change = _changes(key, order) | _changes(second, order)
+    return order, np.flatnonzero(change)
+
+
+def _changes(key: UIntArray, order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    placed = key[order]
+    change = np.ones(len(placed), bool)
+    np.not_equal(placed[1:], placed[:-1], out=change[1:])
+    return change

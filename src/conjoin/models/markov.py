@@ -1,0 +1,241 @@
+"""Markov networks: weighted features, and table and tree factors (the paper's Section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes, codes_of
+from conjoin.errors import ModelError
+from conjoin.models.cpd import log_normalized
+from conjoin.models.features import Features
+from conjoin.models.network import Network
+from conjoin.models.tree import Tree, factor_features
+from conjoin.models.vocabulary import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TableFactor:
+    """A factor as a table of log-values, one axis a variable.
+
+    Attributes
+    ----------
+    variables : tuple of int
+        Positions, in the order of the axes.
+    table : array of float
+        Log-values; -inf is a zero.
+    """
+
+    variables: tuple[int, ...]
+    table: FloatArray
+
+    def evaluate(self, codes: Codes) -> FloatArray:
+        """Return the log-value of each row."""
+        index = tuple(codes[:, v].astype(np.intp) for v in self.variables)
+        return self.table[index] if index else np.full(len(codes), float(self.table))
+
+    def condition(self, evidence: Mapping[int, int]) -> TableFactor:
+        """Fix variables to states."""
+        index = tuple(evidence.get(v, slice(None)) for v in self.variables)
+        left = tuple(v for v in self.variables if v not in evidence)
+        return TableFactor(left, np.asarray(self.table[index]))
+
+    def tree(self, cards: npt.NDArray[np.int64]) -> Tree:
+        """Return the table as a complete tree."""
+        return Tree.complete(self.variables, cards, self.table.ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFactor:
+    """A factor as a decision tree whose leaves hold log-values."""
+
+    splits: Tree
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """The variables that the tree splits on."""
+        return self.splits.variables
+
+    def evaluate(self, codes: Codes) -> FloatArray:
+        """Return the log-value of each row."""
+        return self.splits.evaluate(codes)
+
+
+Factor = TableFactor | TreeFactor
+
+
+class MarkovNetwork(Network):
+    """A joint distribution, P(x) = exp(log_potential(x)) / Z.
+
+    Parameters
+    ----------
+    domain : Domain
+        The variables.
+    features : Features, optional
+        Weighted conjunctions.
+    factors : iterable of TableFactor or TreeFactor
+        Factors beside them.
+    provenance : mapping, optional
+        Where the network came from.
+
+    Examples
+    --------
+    >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
+    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"a": 1, "b": 1})]))
+    >>> mn.conditional("a", {"a": 0, "b": 1}).round(3)
+    array([[0.269, 0.731]])
+    >>> mn.condition({"b": 1}).log_potential([{"a": 0}, {"a": 1}])
+    array([0., 1.])
+    """
+
+    kind = "Markov network"
+
+    def __init__(
+        self,
+        domain: Domain,
+        features: Features | None = None,
+        factors: Iterable[Factor] = (),
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(domain, provenance)
+        self.features = Features.empty(domain.cards) if features is None else features
+        if not np.array_equal(self.features.tests.cards, domain.cards):
+            raise ModelError("the features are of another domain")
+        self.factors: tuple[Factor, ...] = tuple(factors)
+        for factor in self.factors:
+            if isinstance(factor, TableFactor):
+                shape = tuple(int(domain.cards[v]) for v in factor.variables)
+                if factor.table.shape != shape:
+                    raise ModelError(f"a factor over {factor.variables} needs shape {shape}")
+
+    def log_potential(self, rows: Any) -> FloatArray:
+        """Return the logarithm of the product of all factors: log P up to the constant log Z.
+
+        Parameters
+        ----------
+        rows : Table, array of codes, mapping or iterable of mappings
+            Complete rows.
+        """
+        codes = codes_of(self.domain, rows)
+        total = self.features.evaluate(codes)
+        for factor in self.factors:
+            total += factor.evaluate(codes)
+        return total
+
+    def blankets(self) -> list[tuple[int, ...]]:
+        """Return the variables that share a feature or a factor with each, by position."""
+        size = len(self.domain)
+        pairs = []
+        for length in np.unique(self.features.lengths):
+            rows = np.flatnonzero(self.features.lengths == length)
+            entry = self.features.indptr[rows][:, None] + np.arange(length)
+            var = self.features.entry_var[entry].astype(np.int64)
+            for a in range(int(length)):
+                pairs.append(np.unique(var[:, [a]] * size + np.delete(var, a, axis=1)))
+        for factor in self.factors:
+            scope = np.array(factor.variables, np.int64)
+            pairs.append((scope[:, None] * size + scope).ravel())
+        linked = np.unique(np.concatenate(pairs)) if pairs else np.zeros(0, np.int64)
+        left, right = np.divmod(linked[linked // size != linked % size], size)
+        bounds = np.searchsorted(left, np.arange(size + 1))
+        return [tuple(right[bounds[i] : bounds[i + 1]].tolist()) for i in range(size)]
+
+    def log_conditional(self, name: str, rows: Any) -> FloatArray:
+        """Return log P(X = state | the rest of the row), rows by states."""
+        codes = codes_of(self.domain, rows)
+        position = self.domain.index(name)
+        logits = self.features.logits(position, codes)
+        touching = [f for f in self.factors if position in f.variables]
+        if touching:
+            trial = codes.copy()
+            for state in range(logits.shape[1]):
+                trial[:, position] = state
+                for factor in touching:
+                    logits[:, state] += factor.evaluate(trial)
+        return log_normalized(logits)
+
+    def condition(self, evidence: Mapping[str, Any]) -> MarkovNetwork:
+        """Return the network of the other variables, given the states of some.
+
+        Log-potentials keep their values, so the ratio of the two normalisers is the probability of
+        the evidence.
+        """
+        given = self.domain.encode_partial(evidence)
+        left = [i for i in range(len(self.domain)) if i not in given]
+        position = {old: new for new, old in enumerate(left)}
+        factors: list[Factor] = []
+        for factor in self.factors:
+            if isinstance(factor, TableFactor):
+                smaller = factor.condition(given)
+                scope = tuple(position[v] for v in smaller.variables)
+                factors.append(replace(smaller, variables=scope))
+            else:
+                tree = factor.splits.condition(given, self.domain.cards)
+                factors.append(TreeFactor(tree.renumbered(position)))
+        features = self.features.condition(given).without_variables(list(given))
+        return MarkovNetwork(self.domain.subset(left), features, factors, self.provenance)
+
+    def to_features(self) -> MarkovNetwork:
+        """Return the same network with every factor written as features."""
+        if not self.factors:
+            return self
+        cards = self.domain.cards
+        trees = [f.tree(cards) if isinstance(f, TableFactor) else f.splits for f in self.factors]
+        parts = [self.features, factor_features(cards, trees)]
+        return MarkovNetwork(
+            self.domain, Features.concatenate(parts), provenance=self.provenance
+        )
+
+    def merged(self) -> MarkovNetwork:
+        """Return the network with equal features made one and features of weight 0 dropped."""
+        features = self.features.merged().nonzero()
+        return MarkovNetwork(self.domain, features, self.factors, self.provenance)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.features):,} features"]
+        for kind, name in ((TableFactor, "table"), (TreeFactor, "tree")):
+            count = sum(isinstance(f, kind) for f in self.factors)
+            if count:
+                parts.append(f"{count:,} {name} factors")
+        return f"<MarkovNetwork: {len(self.domain)} variables, {', '.join(parts)}>"
+
+
+def scope_tables(
+    features: Features, scopes: Sequence[tuple[int, ...]], rows: Sequence[npt.NDArray[np.intp]]
+) -> list[TableFactor]:
+    """Return one table a scope: the sum of the features that were sorted under it.
+
+    Parameters
+    ----------
+    features : Features
+        The features.
+    scopes : sequence of tuple of int
+        The variables of each table.
+    rows : sequence of array of int
+        The features of each; their tests must lie within the scope.
+    """
+    members = features.tests.members()
+    result = []
+    for scope, which in zip(scopes, rows, strict=True):
+        table = np.zeros([int(features.tests.cards[v]) for v in scope])
+        for f in which.tolist():
+            entries = slice(features.indptr[f], features.indptr[f + 1])
+            block = np.array(features.weights[f])
+            value = np.ones(table.shape)
+            for test, off in zip(
+                features.indices[entries], features.off_values()[entries], strict=True
+            ):
+                axis = scope.index(int(features.tests.var[test]))
+                shape = [1] * len(scope)
+                shape[axis] = table.shape[axis]
+                inside = members[test, : table.shape[axis]]
+                value = value * np.where(inside, 1.0, off).reshape(shape)
+            with np.errstate(invalid="ignore"):
+                table += np.where(value == 0, 0.0, block * value)
+        result.append(TableFactor(tuple(scope), table))
+    return result

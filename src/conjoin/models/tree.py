@@ -1,0 +1,312 @@
+"""Decision trees as flat arrays, and the conjunctions on their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Codes
+from conjoin.errors import ModelError
+from conjoin.models.features import Features, segment_index
+from conjoin.models.vocabulary import (
+    FloatArray,
+    IntArray,
+    UIntArray,
+    Vocabulary,
+    full_masks,
+    mask_words,
+    state_masks,
+)
+
+Int32Array = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A decision tree over discrete variables, splits of any number of ways.
+
+    Attributes
+    ----------
+    var : array of int32, shape (nodes,)
+        The variable that each node splits on, -1 for a leaf. Node 0 is the root.
+    ptr : array of int32, shape (nodes,)
+        For a split, where its children start in `child`; for a leaf, its row of `value`.
+    child : array of int32
+        For each split, the child that each state of its variable leads to.
+    value : array of float, shape (leaves,) or (leaves, states of a target)
+        What the leaves hold.
+
+    Examples
+    --------
+    >>> stump = Tree.grow("root", lambda node: (
+    ...     (0, ["left", "right"]) if node == "root" else 1.0 if node == "left" else 2.0))
+    >>> stump.evaluate(np.array([[0], [1]], np.uint8)).tolist()
+    [1.0, 2.0]
+    """
+
+    var: Int32Array
+    ptr: Int32Array
+    child: Int32Array
+    value: FloatArray
+
+    @classmethod
+    def grow(
+        cls,
+        root: Hashable,
+        visit: Callable[[Hashable], object],
+        max_leaves: int = 10_000_000,
+    ) -> Tree:
+        """Build a tree from the top, without recursion.
+
+        Parameters
+        ----------
+        root : hashable
+            A token for the root.
+        visit : callable
+            Given a node's token, returns (variable, [token of the child for each state]) for a
+            split and anything else for a leaf's value. Equal tokens of one split are one child.
+        max_leaves : int
+            Refuse to grow more leaves than this.
+        """
+        var: list[int] = []
+        ptr: list[int] = []
+        child: list[int] = []
+        value: list[object] = []
+        stack: list[tuple[Hashable, list[int]]] = [(root, [])]
+        while stack:
+            token, slots = stack.pop()
+            node = len(var)
+            for slot in slots:
+                child[slot] = node
+            result = visit(token)
+            if isinstance(result, tuple):
+                variable, children = result
+                var.append(variable)
+                ptr.append(len(child))
+                places: dict[Hashable, list[int]] = {}
+                for token_below in children:
+                    places.setdefault(token_below, []).append(len(child))
+                    child.append(-1)
+                stack.extend(reversed(places.items()))
+            else:
+                var.append(-1)
+                ptr.append(len(value))
+                value.append(result)
+                if len(value) > max_leaves:
+                    raise ModelError(f"the tree has more than {max_leaves:,} leaves")
+        return cls(
+            np.array(var, np.int32),
+            np.array(ptr, np.int32),
+            np.array(child, np.int32),
+            np.array(value, np.float64),
+        )
+
+    @classmethod
+    def complete(cls, variables: Sequence[int], cards: IntArray, value: FloatArray) -> Tree:
+        """Return the tree that splits on each variable in turn, a leaf for each joint state.
+
+        Examples
+        --------
+        >>> tree = Tree.complete([1, 0], np.array([2, 3]), np.arange(6.0))
+        >>> tree.evaluate(np.array([[1, 2]], np.uint8))  # 2 * 2 + 1
+        array([5.])
+        """
+        ways = [int(cards[v]) for v in variables]
+        widths = np.cumprod([1, *ways])
+        inner = int(widths[:-1].sum())
+        var = np.full(inner + int(widths[-1]), -1, np.int32)
+        var[:inner] = np.repeat(np.array(variables, np.int32), widths[:-1])
+        slots = np.repeat(np.array(ways, np.int64), widths[:-1])
+        ptr = np.concatenate([np.cumsum(slots) - slots, np.arange(widths[-1])]).astype(np.int32)
+        # Level by level, the children of one level are the next level in order.
+        child = np.arange(1, len(var), dtype=np.int32)
+        return cls(var, ptr, child, value)
+
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves."""
+        return len(self.value)
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """The variables that the tree splits on."""
+        return tuple(np.unique(self.var[self.var >= 0]).tolist())
+
+    def leaf_of(self, codes: Codes) -> IntArray:
+        """Return the leaf that each row falls into."""
+        node = np.zeros(len(codes), np.int64)
+        active = np.arange(len(codes)) if self.var[0] >= 0 else np.zeros(0, np.int64)
+        while len(active):
+            at = node[active]
+            node[active] = self.child[self.ptr[at] + codes[active, self.var[at]]]
+            active = active[self.var[node[active]] >= 0]
+        return self.ptr[node].astype(np.int64)
+
+    def evaluate(self, codes: Codes) -> FloatArray:
+        """Return the leaf value of each row."""
+        return self.value[self.leaf_of(codes)]
+
+    def children(self, node: int, cards: IntArray) -> list[int]:
+        """Return the child of a split for each state of its variable."""
+        start = int(self.ptr[node])
+        return [int(c) for c in self.child[start : start + int(cards[self.var[node]])]]
+
+    def condition(self, evidence: Mapping[int, int], cards: IntArray) -> Tree:
+        """Fix variables to states: their splits disappear."""
+
+        def visit(token: Hashable) -> object:
+            node = int(token)  # type: ignore[call-overload]
+            while (variable := int(self.var[node])) in evidence:
+                node = self.children(node, cards)[evidence[variable]]
+            if variable < 0:
+                return self.value[self.ptr[node]]
+            return variable, self.children(node, cards)
+
+        return Tree.grow(0, visit)
+
+    def renumbered(self, position: Mapping[int, int]) -> Tree:
+        """Return the tree with its variables at other positions."""
+        var = [position.get(v, -1) if v >= 0 else -1 for v in self.var.tolist()]
+        return Tree(np.array(var, np.int32), self.ptr, self.child, self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Paths:
+    """The paths of all leaves of several trees: one entry a test on a path."""
+
+    tests: Vocabulary
+    leaf: IntArray
+    test: Int32Array
+    n_leaves: int
+
+
+def _paths(
+    cards: IntArray, trees: Sequence[Tree], extra_var: IntArray, extra_mask: UIntArray
+) -> tuple[_Paths, Int32Array]:
+    """Walk up from all leaves of all trees at once.
+
+    The vocabulary also gets the extra tests, whose numbers are returned.
+    """
+    sizes = np.array([len(t.var) for t in trees])
+    first_node = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    var = np.concatenate([t.var for t in trees])
+    slots = np.array([len(t.child) for t in trees])
+    first_slot = np.cumsum(slots) - slots
+    ptr = np.concatenate([t.ptr for t in trees]).astype(np.int64)
+    inner = np.flatnonzero(var >= 0)
+    start = (ptr + np.repeat(first_slot, sizes))[inner]
+    ways = cards[var[inner]]
+    child = np.concatenate([t.child for t in trees])[segment_index(start, ways)]
+    child = child + np.repeat(first_node[inner], ways)
+    state = segment_index(np.zeros(len(inner), np.int64), ways)
+
+    parent = np.full(len(var), -1, np.int64)
+    parent[child] = np.repeat(inner, ways)
+    mask = np.zeros((len(var), mask_words(cards)), np.uint64)
+    np.bitwise_or.at(mask, (child, state >> 6), np.uint64(1) << (state & 63).astype(np.uint64))
+    below = np.flatnonzero(parent >= 0)
+    tests, number = Vocabulary.unique(
+        cards,
+        np.concatenate([var[parent[below]], extra_var]),
+        np.concatenate([mask[below], extra_mask]),
+    )
+    test_into = np.full(len(var), -1, np.int32)
+    test_into[below] = number[: len(below)]
+
+    leaves = np.flatnonzero(var < 0)
+    counts = np.array([t.n_leaves for t in trees])
+    first_leaf = np.repeat(np.cumsum(counts) - counts, sizes)
+    leaf_numbers = ptr[leaves] + first_leaf[leaves]
+    entries_leaf, entries_test = [], []
+    at, which = leaves, leaf_numbers
+    while True:
+        climbing = parent[at] >= 0
+        at, which = at[climbing], which[climbing]
+        if not len(at):
+            break
+        entries_leaf.append(which)
+        entries_test.append(test_into[at])
+        at = parent[at]
+    leaf = np.concatenate(entries_leaf) if entries_leaf else np.zeros(0, np.int64)
+    test = np.concatenate(entries_test) if entries_test else np.zeros(0, np.int32)
+    return _Paths(tests, leaf, test, int(counts.sum())), number[len(below) :]
+
+
+def _assemble(
+    paths: _Paths, source: IntArray, extra: Int32Array | None, weights: FloatArray
+) -> tuple[Features, IntArray]:
+    """Build one feature for each entry of `source`: the tests of that leaf, and an extra test.
+
+    Also returns which entries were kept: those whose leaf some instance can reach.
+    """
+    order = np.argsort(paths.leaf, kind="stable")
+    counts = np.bincount(paths.leaf, minlength=paths.n_leaves)
+    starts = np.cumsum(counts) - counts
+    test = paths.test[order][segment_index(starts[source], counts[source])]
+    feature = np.repeat(np.arange(len(source)), counts[source])
+    if extra is not None:
+        test = np.concatenate([test, extra])
+        feature = np.concatenate([feature, np.arange(len(source))])
+    tests = paths.tests
+    entry = np.sort(feature * max(1, len(tests)) + test)
+    feature, test = np.divmod(entry, max(1, len(tests)))
+    var = tests.var[test]
+    twice = (feature[1:] == feature[:-1]) & (var[1:] == var[:-1])
+    idle = (tests.mask == full_masks(tests.cards)[tests.var]).all(1)
+    if twice.any() or idle.any():  # tests of one variable must be joined, empty ones dropped
+        return Features.join_tests(tests.cards, feature, var, tests.mask[test], weights)
+    indptr = np.zeros(len(source) + 1, np.int64)
+    np.cumsum(np.bincount(feature, minlength=len(source)), out=indptr[1:])
+    return Features(tests, indptr, test.astype(np.int32), weights), np.arange(len(source))
+
+
+def factor_features(cards: IntArray, trees: Sequence[Tree]) -> Features:
+    """Return one feature a leaf of trees whose leaves hold single numbers."""
+    none = np.zeros(0, np.int64)
+    paths, _ = _paths(cards, trees, none, np.zeros((0, mask_words(cards)), np.uint64))
+    weights = np.concatenate([t.value for t in trees])
+    return _assemble(paths, np.arange(paths.n_leaves), None, weights)[0]
+
+
+def cpd_features(
+    cards: IntArray, trees: Sequence[Tree], targets: IntArray
+) -> tuple[Features, IntArray]:
+    """Return the features of trees whose leaves hold one number for each state of a target.
+
+    A leaf gives one feature for each state but one, the reference, whose number is subtracted: a
+    leaf of a binary target gives one feature, weighted with its log-odds.
+
+    Returns
+    -------
+    features : Features
+        All of them test their target.
+    owner : array of int
+        The target of each.
+    """
+    leaf, state, weight = [], [], []
+    leaf_target = np.repeat(targets, [t.n_leaves for t in trees])
+    for card in np.unique(cards[targets]):
+        rows = np.flatnonzero(cards[leaf_target] == card)
+        value = np.concatenate(
+            [t.value for t, i in zip(trees, targets, strict=True) if cards[i] == card]
+        )
+        # The first state is the reference unless it is impossible there.
+        reference = np.where(np.isneginf(value[:, 0]), value.argmax(1), 0)
+        relative = value - value[np.arange(len(value)), reference][:, None]
+        others = np.arange(card) != reference[:, None]
+        local, states = np.nonzero(others)
+        leaf.append(rows[local])
+        state.append(states)
+        weight.append(relative[others])
+    source, states = np.concatenate(leaf), np.concatenate(state)
+    owner = leaf_target[source]
+    # One extra test, X_target = state, for every pair that occurs.
+    width = int(cards.max(initial=1))
+    pair, which = np.unique(owner * width + states, return_inverse=True)
+    extra_var, extra_state = np.divmod(pair, width)
+    paths, number = _paths(cards, trees, extra_var, state_masks(extra_state, mask_words(cards)))
+    features, kept = _assemble(paths, source, number[which], np.concatenate(weight))
+    return features, owner[kept]

@@ -1,0 +1,135 @@
+"""The distinct variable tests of a model: "X is in S"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes
+
+IntArray = npt.NDArray[np.int64]
+UIntArray = npt.NDArray[np.uint64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def mask_words(cards: IntArray) -> int:
+    """Return how many 64-bit words hold a set of states of any variable."""
+    return max(1, -(-int(cards.max(initial=1)) // 64))
+
+
+def full_masks(cards: IntArray) -> UIntArray:
+    """Return, for each variable, the mask of all its states."""
+    words = mask_words(cards)
+    low = np.arange(words) * 64
+    bits = np.clip(cards[:, None] - low, 0, 64).astype(np.uint64)
+    ones = (np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1)
+    return np.where(bits == 64, ~np.uint64(0), ones)
+
+
+def state_masks(states: npt.ArrayLike, words: int) -> UIntArray:
+    """Return the masks of single states.
+
+    Examples
+    --------
+    >>> state_masks([0, 3], 1).tolist()
+    [[1], [8]]
+    """
+    code = np.asarray(states, np.int64)
+    masks = np.zeros((len(code), words), np.uint64)
+    masks[np.arange(len(code)), code >> 6] = np.uint64(1) << (code & 63).astype(np.uint64)
+    return masks
+
+
+def set_mask(states: Iterable[int], words: int) -> UIntArray:
+    """Return the mask of one set of states."""
+    return np.bitwise_or.reduce(state_masks(list(states), words), axis=0, keepdims=True)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Distinct tests, sorted by variable.
+
+    Attributes
+    ----------
+    cards : array of int, shape (variables,)
+        The number of states of each variable of the domain.
+    var : array of int, shape (tests,)
+        The variable that each test looks at.
+    mask : array of uint64, shape (tests, words)
+        The states that satisfy it: bit s of word w stands for state 64 w + s.
+    """
+
+    cards: IntArray
+    var: npt.NDArray[np.int32]
+    mask: UIntArray
+
+    @classmethod
+    def unique(
+        cls, cards: IntArray, var: npt.NDArray[np.integer], mask: UIntArray
+    ) -> tuple[Vocabulary, npt.NDArray[np.int32]]:
+        """Return the distinct tests among those given, and the number of each one given."""
+        order = np.lexsort((*mask.T[::-1], var))
+        sorted_var, sorted_mask = var[order], mask[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (sorted_var[1:] != sorted_var[:-1]) | (sorted_mask[1:] != sorted_mask[:-1]).any(1)
+        number = np.empty(len(order), np.int32)
+        number[order] = np.cumsum(new, dtype=np.int32) - 1
+        return cls(cards, sorted_var[new].astype(np.int32), sorted_mask[new]), number
+
+    def __len__(self) -> int:
+        return len(self.var)
+
+    def members(self) -> BoolArray:
+        """Return which states satisfy each test, as a matrix tests by states."""
+        states = np.arange(int(self.cards.max(initial=1)))
+        words = self.mask[:, states >> 6] >> (states & 63).astype(np.uint64)
+        return (words & np.uint64(1)).astype(bool)
+
+    def truth(self, codes: Codes) -> BoolArray:
+        """Return which tests hold on each row, as a matrix tests by rows."""
+        columns = codes.T[self.var]
+        shift = (columns & 63).astype(np.uint64)
+        if self.mask.shape[1] == 1:
+            words = np.broadcast_to(self.mask, columns.shape)
+        else:
+            words = np.take_along_axis(self.mask, (columns >> 6).astype(np.int64), axis=1)
+        return ((words >> shift) & np.uint64(1)).astype(bool)
+
+    def probability(self, marginals: list[FloatArray]) -> FloatArray:
+        """Return the probability of each test under a product of marginals."""
+        padded = np.zeros((len(self.cards), int(self.cards.max(initial=1))))
+        for i, marginal in enumerate(marginals):
+            padded[i, : len(marginal)] = marginal
+        return np.einsum("ts,ts->t", padded[self.var], self.members())
+
+    def complement(self) -> UIntArray:
+        """Return the masks of the states that fail each test."""
+        return full_masks(self.cards)[self.var] & ~self.mask
+
+    def describe(self, domain: Domain) -> list[str]:
+        """Return each test in words.
+
+        Examples
+        --------
+        >>> domain = Domain({"light": ["red", "amber", "green"]})
+        >>> masks = np.array([[0b001], [0b011]], np.uint64)
+        >>> Vocabulary(domain.cards, np.zeros(2, np.int32), masks).describe(domain)
+        ['light=red', 'light≠green']
+        """
+        words = []
+        for var, member in zip(self.var.tolist(), self.members(), strict=True):
+            variable = domain.variables[var]
+            inside = [str(s) for s, m in zip(variable.states, member, strict=False) if m]
+            outside = [str(s) for s, m in zip(variable.states, member, strict=False) if not m]
+            if len(inside) == 1:
+                words.append(f"{variable.name}={inside[0]}")
+            elif len(outside) == 1:
+                words.append(f"{variable.name}≠{outside[0]}")
+            else:
+                words.append(f"{variable.name}∈{{{', '.join(inside)}}}")
+        return words
