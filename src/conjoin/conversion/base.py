@@ -31,8 +31,8 @@ class BoundBase(Protocol):
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
         """Return the probability of what is removed when each prefix of a row is kept.
 
-        Column j of the first matrix is for the tests after the first j + 1; the second matrix adds
-        the first test, the target's, to those removed.
+        Line j of the first matrix (tests by rows) is for the tests after the first j + 1; the second
+        matrix adds the first test, the target's, to those removed.
         """
 
 
@@ -111,10 +111,11 @@ class BoundProduct:
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
         """Return the probability of what is removed when each prefix of a row is kept."""
-        q = self.q[tests]
-        kept_none = np.ones((len(tests), 1))
-        after = np.hstack([np.cumprod(q[:, :0:-1], axis=1)[:, ::-1], kept_none])
-        return after, after * q[:, :1]
+        q = self.q[tests.T]
+        after = np.ones(q.shape)
+        for j in range(len(q) - 1, 0, -1):
+            np.multiply(after[j], q[j], out=after[j - 1])
+        return after, after * q[0]
 
 
 class Instances:
@@ -178,8 +179,8 @@ class BoundInstances:
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
         """Return the probability of what is removed when each prefix of a row is kept."""
         width = tests.shape[1]
-        after = np.ones(tests.shape)
-        with_target = np.ones(tests.shape)
+        after = np.ones((width, len(tests)))
+        with_target = np.ones((width, len(tests)))
         step = max(1, self.block // self.bits.shape[1])
         for low in range(0, len(tests), step):
             part = slice(low, low + step)
@@ -188,8 +189,8 @@ class BoundInstances:
             for j in range(width - 1, -1, -1):
                 if j < width - 1:
                     removed &= self.bits[tests[part, j + 1]]
-                    after[part, j] = self._mean(removed)
-                with_target[part, j] = self._mean(removed & target)
+                    after[j, part] = self._mean(removed)
+                with_target[j, part] = self._mean(removed & target)
         return after, with_target
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import factorial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ from conjoin.models.vocabulary import FloatArray, IntArray, UIntArray, Vocabular
 
 Int32Array = npt.NDArray[np.int32]
 
+BLOCK = 1 << 22
+"""How many tests are sorted at a time."""
+
 
 @dataclass(eq=False)
 class SubFeatures:
@@ -38,7 +42,7 @@ class SubFeatures:
     size: int = 0
     buffer: list[Int32Array] = field(default_factory=list)
     start: list[IntArray] = field(default_factory=list)
-    length: list[IntArray] = field(default_factory=list)
+    length: list[npt.NDArray[np.uint16]] = field(default_factory=list)
     weight: list[FloatArray] = field(default_factory=list)
     key: list[UIntArray] = field(default_factory=list)
     second: list[UIntArray] = field(default_factory=list)
@@ -49,23 +53,18 @@ class SubFeatures:
     def add_prefixes(
         self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray
     ) -> None:
-        """Add the prefixes of each row, column j of the weights being for the first j + 1 tests."""
+        """Add the prefixes of each row, line j of the weights being for the first j + 1 tests."""
         count, width = rows.shape
-        sums = [np.cumsum(code[rows], axis=1) for code in self.codes]
-        start = self.size + np.arange(count)[:, None] * width
-        length = np.arange(1, width + 1)
-        shape = rows.shape
-        self._add(
-            np.broadcast_to(start, shape), np.broadcast_to(length, shape), numerator, sums
-        )
-        without = [s - code[rows[:, :1]] for s, code in zip(sums, self.codes, strict=True)]
+        sums = [accumulate(np.add, code[rows.T]) for code in self.codes]
+        start = np.broadcast_to(self.size + np.arange(count) * width, (width, count))
+        length = np.repeat(np.arange(1, width + 1, dtype=np.uint16), count).reshape(width, count)
+        self._add(start, length, numerator, sums)
         # The denominator of the shortest prefix is a constant: it only moves log Z.
-        shape = (count, width - 1)
         self._add(
-            np.broadcast_to(start + 1, shape),
-            np.broadcast_to(length[:-1], shape),
-            denominator[:, 1:],
-            [w[:, 1:] for w in without],
+            start[1:] + 1,
+            length[:-1],
+            denominator[1:],
+            [s[1:] - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)],
         )
         self.buffer.append(rows.ravel())
         self.size += rows.size
@@ -75,15 +74,19 @@ class SubFeatures:
         count, width = rows.shape
         sums = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
         start = self.size + np.arange(count) * width
-        self._add(start, np.full(count, width), numerator, sums)
+        self._add(start, np.full(count, width, np.uint16), numerator, sums)
         if width > 1:
             without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
-            self._add(start + 1, np.full(count, width - 1), denominator, without)
+            self._add(start + 1, np.full(count, width - 1, np.uint16), denominator, without)
         self.buffer.append(rows.ravel())
         self.size += rows.size
 
     def _add(
-        self, start: IntArray, length: IntArray, weight: FloatArray, keys: list[UIntArray]
+        self,
+        start: IntArray,
+        length: npt.NDArray[np.uint16],
+        weight: FloatArray,
+        keys: list[UIntArray],
     ) -> None:
         keep = weight != 0
         if keep.all():
@@ -103,31 +106,37 @@ class SubFeatures:
         if merge and len(weight):
             key, second = np.concatenate(self.key), np.concatenate(self.second)
             order, groups = group_equal(key, second)
-            first = np.minimum.reduceat(order, groups)
-            weight = merged_weights(weight[order], groups)
-            kept = np.flatnonzero(weight)
-            weight, first = weight[kept], first[kept]
-            by_first = np.argsort(first)
-            weight, first = weight[by_first], first[by_first]
-            start, length = start[first], length[first]
+            first = order[groups]
+            weight[first] = merged_weights(weight[order], groups)
+            present = np.zeros(len(weight), bool)
+            present[first] = weight[first] != 0
+            kept = np.flatnonzero(present)  # in order of first appearance
+            start, length, weight = start[kept], length[kept], weight[kept]
         return self._write(start, length, weight)
 
-    def _write(self, start: IntArray, length: IntArray, weight: FloatArray) -> Features:
+    def _write(
+        self, start: IntArray, length: npt.NDArray[np.uint16], weight: FloatArray
+    ) -> Features:
         buffer = np.concatenate(self.buffer)
-        pieces, order = [], []
+        order = np.argsort(length, kind="stable")
         widths = np.bincount(length)
-        for width in np.flatnonzero(widths):
-            rows = np.flatnonzero(length == width)
-            tests = buffer[start[rows][:, None] + np.arange(width)]
-            tests.sort(axis=1)  # test numbers ascend with the variable
-            pieces.append(tests.ravel())
-            order.append(rows)
         indptr = np.zeros(len(weight) + 1, np.int64)
         np.cumsum(np.repeat(np.arange(len(widths)), widths), out=indptr[1:])
-        if not pieces:
-            return Features.empty(self.tests.cards)
-        indices = np.concatenate(pieces)
-        return Features(self.tests, indptr, indices, weight[np.concatenate(order)])
+        indices = np.empty(indptr[-1], np.int32)
+        start, end = start[order], np.cumsum(widths)
+        for width in np.flatnonzero(widths).tolist():
+            rows = slice(end[width] - widths[width], end[width])
+            tests = buffer[start[rows, None] + np.arange(width)]
+            tests.sort(axis=1)  # test numbers ascend with the variable
+            indices[indptr[rows.start] : indptr[rows.stop]] = tests.ravel()
+        return Features(self.tests, indptr, indices, weight[order])
+
+
+def accumulate(operation: np.ufunc, lines: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Accumulate down the lines of a matrix, in place: fast where lines are few and long."""
+    for j in range(1, len(lines)):
+        operation(lines[j - 1], lines[j], out=lines[j])
+    return lines
 
 
 def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
@@ -139,13 +148,14 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     [0.0, 1.0]
     """
     total = np.add.reduceat(weight, groups)
-    suspects = np.flatnonzero(np.abs(total) < 1e-10 * np.abs(total).max())
+    size = np.abs(total)
+    suspects = np.flatnonzero(size < 1e-10 * size.max())
     if len(suspects):
         ends = np.append(groups[1:], len(weight))
         sizes = ends[suspects] - groups[suspects]
         parts = np.abs(weight[segment_index(groups[suspects], sizes)])
         scale = np.add.reduceat(parts, np.cumsum(sizes) - sizes)
-        total[suspects[np.abs(total[suspects]) <= 4e-16 * sizes * scale]] = 0.0
+        total[suspects[size[suspects] <= 4e-16 * sizes * scale]] = 0.0
     return total
 
 
@@ -161,27 +171,33 @@ def rows_by_length(
 
 
 def seen_from_target(
-    tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], rank: IntArray
+    tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], ranks: IntArray
 ) -> tuple[IntArray, Int32Array]:
-    """Sort each row cyclically from its target; return places and tests."""
-    place = (rank[var[tests]] - rank[owner][:, None]) % len(rank)
-    combined = place * (len(var) + 1) + tests
+    """Sort each row cyclically from its target, for each order; return places and tests."""
+    size = ranks.shape[1]
+    bits = len(var).bit_length()
+    narrow = np.int32 if size.bit_length() + bits < 32 else np.int64
+    ranks = ranks.astype(narrow)
+    place = ranks[:, var][:, tests] - ranks[:, owner, None]
+    place += (place < 0) * narrow(size)
+    combined = (place << bits | tests).reshape(-1, tests.shape[1])
     combined.sort(axis=1)
-    place, ordered = np.divmod(combined, len(var) + 1)
-    return place, ordered.astype(np.int32)
+    return combined >> bits, (combined & ((1 << bits) - 1)).astype(np.int32, copy=False)
 
 
 def expand_orders(
     sub: SubFeatures, features: Features, owner: IntArray, base: BoundBase, orders: Orders
 ) -> None:
     """Add the sub-features of given orders, or of all rotations of them."""
-    share = 1 / len(orders.ranks)
+    ranks = np.stack(orders.ranks)
     for tests, targets, weights in rows_by_length(features, owner):
-        for rank in orders.ranks:
-            place, rows = seen_from_target(tests, targets, sub.tests.var, rank)
-            fraction = orders.prefix_fractions(rank, targets, place)
+        at_once = max(1, BLOCK // max(1, tests.size))
+        for low in range(0, len(ranks), at_once):
+            some = ranks[low : low + at_once]
+            place, rows = seen_from_target(tests, targets, sub.tests.var, some)
+            fraction = orders.prefix_fractions(some, targets, place)
             removed, with_target = base.tails(rows)
-            scale = fraction * (share * weights)[:, None]
+            scale = np.tile(weights / len(ranks), len(some)) * fraction
             sub.add_prefixes(rows, scale * removed, -scale * with_target)
 
 
@@ -192,7 +208,7 @@ def expand_all(
 
     A sub-feature of l out of k tests survives in (l-1)!(k-l)!/k! of the orders (Section 5.2).
     """
-    natural = np.arange(len(sub.tests.cards))
+    natural = np.arange(len(sub.tests.cards))[None]
     for tests, targets, weights in rows_by_length(features, owner):
         _, rows = seen_from_target(tests, targets, sub.tests.var, natural)
         k = rows.shape[1]

@@ -41,27 +41,31 @@ class Orders:
         return not self.ranks
 
     def prefix_fractions(
-        self, rank: IntArray, owner: IntArray, positions: IntArray
+        self, ranks: IntArray, owner: IntArray, places: IntArray
     ) -> FloatArray:
-        """Return the fraction of orders that keep each prefix of each row.
+        """Return the fraction of orders that keep each prefix, prefixes by rows.
 
         Parameters
         ----------
-        rank : array of int
-            One of `ranks`.
+        ranks : array of int, shape (orders, variables)
+            Some of `ranks`.
         owner : array of int, shape (rows,)
             The target of each row.
-        positions : array of int, shape (rows, tests)
+        places : array of int, shape (orders * rows, tests)
             The places of the tested variables, counted cyclically from the target, ascending.
         """
-        size = len(rank)
+        size = ranks.shape[1]
+        lines = places.T
         if self.rotations:
             # A prefix ends where the rotation's first variable lies: between its last test and the
             # next one, which is as many rotations as the gap is wide.
-            ends = np.append(positions[:, 1:], np.full((len(owner), 1), size), axis=1)
-            return (ends - positions) / size
-        kept = (positions < (size - rank[owner])[:, None]).sum(axis=1)
-        return (np.arange(1, positions.shape[1] + 1) == kept[:, None]).astype(np.float64)
+            gaps = np.empty(lines.shape)
+            np.subtract(lines[1:], lines[:-1], out=gaps[:-1])
+            np.subtract(size, lines[-1], out=gaps[-1])
+            gaps /= size
+            return gaps
+        kept = (lines < (size - ranks[:, owner]).ravel()).sum(axis=0)
+        return (np.arange(1, len(lines) + 1)[:, None] == kept).astype(np.float64)
 
     def first_of_pair(self, first: IntArray, second: IntArray) -> FloatArray:
         """Return the fraction of orders in which one variable comes before another."""

@@ -63,10 +63,11 @@ class Table:
         self.missing = int(np.iinfo(dtype).max)
         if given.dtype != dtype:
             unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
-            given = np.where(unknown, self.missing, given)
-            if given.size and given.max() > self.missing:
+            if given.size and given.max(initial=0, where=~unknown) >= self.missing:
                 given = np.minimum(given, self.missing - 1)  # reported just below
             given = given.astype(dtype)
+            if unknown.any():
+                given[unknown] = self.missing
         self.codes: Codes = given
         self._check_codes()
         self.weights: npt.NDArray[np.float64] | None = None

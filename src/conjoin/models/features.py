@@ -259,7 +259,7 @@ class Features:
         if len(starts) == len(self):
             return replace(self, off=None)
         weights = np.add.reduceat(self.weights[order], starts)
-        first = np.minimum.reduceat(order, starts)
+        first = order[starts]
         ordered = np.argsort(first)
         return replace(self.select(first[ordered]), weights=weights[ordered], off=None)
 

@@ -1,0 +1,1 @@
+"""Readers and writers, one module a format; `files` chooses by the ending."""

@@ -1,0 +1,222 @@
+"""The Bayesian Interchange Format (.bif), reading."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.domain import Domain, Variable
+from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.storage import line_of_token, read_text
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.cpd import TableCPD
+
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+TOKEN = r'"[^"\n]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+'
+SUM_TOLERANCE = 1e-2
+MAX_TABLE = 1 << 26
+
+
+class _Parser:
+    def __init__(self, text: str, path: str) -> None:
+        # Comments become spaces, so that lines keep their numbers.
+        self.text = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+        self.path, self.at = path, 0
+        self.words = re.findall(TOKEN, self.text)
+
+    def error(self, message: str) -> FormatError:
+        line = line_of_token(self.text, max(0, self.at - 1), TOKEN)
+        return FormatError(message, self.path, line)
+
+    def peek(self) -> str:
+        return self.words[self.at] if self.at < len(self.words) else ""
+
+    def take(self, wanted: str | None = None) -> str:
+        if self.at >= len(self.words):
+            raise self.error(f"the file ends where {wanted or 'more'} is expected")
+        self.at += 1
+        word = self.words[self.at - 1]
+        if wanted is not None and len(wanted) == 1 and word != wanted:
+            raise self.error(f"{wanted!r} is expected, not {word[:40]!r}")
+        return word
+
+    def label(self, wanted: str) -> str:
+        word = self.take(wanted)
+        if word[0] == '"':
+            return word[1:-1]
+        if word in "{}()[];,|":
+            raise self.error(f"{wanted} is expected, not {word!r}")
+        return word
+
+    def listed(self, close: str, wanted: str) -> list[str]:
+        items = [self.label(wanted)]
+        while self.peek() == ",":
+            self.take(",")
+            items.append(self.label(wanted))
+        self.take(close)
+        return items
+
+    def number(self) -> float:
+        word = self.label("a probability")
+        try:
+            value = float(word)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 1 + SUM_TOLERANCE:
+            raise self.error(f"a probability is expected, not {word[:40]!r}")
+        return value
+
+    def numbers(self) -> list[float]:
+        values = [self.number()]
+        while self.peek() != ";":
+            if self.peek() == ",":
+                self.take(",")
+            values.append(self.number())
+        self.take(";")
+        return values
+
+    def skip_to_semicolon(self) -> None:
+        while (word := self.take()) != ";":
+            if word in "{}":
+                raise self.error(f"';' is expected before {word!r}")
+
+
+def read_bif(path: Path) -> BayesianNetwork:
+    """Read a .bif file."""
+    parser = _Parser(read_text(path), str(path))
+    variables: list[Variable] = []
+    tables: list[tuple[int, str, list[str], int]] = []
+    while parser.peek():
+        word = parser.take()
+        if word == "network":
+            while parser.peek() not in ("{", ""):
+                parser.take()
+            parser.take("{")
+            while parser.peek() != "}":
+                parser.skip_to_semicolon()
+            parser.take("}")
+        elif word == "variable":
+            variables.append(_variable(parser))
+        elif word == "probability":
+            parser.take("(")
+            name = parser.label("a variable")
+            parents: list[str] = []
+            if parser.peek() in ("|", ","):
+                parser.take()
+                parents = parser.listed(")", "a parent")
+            else:
+                parser.take(")")
+            parser.take("{")
+            tables.append((parser.at, name, parents, parser.at))
+            while parser.peek() != "}":
+                parser.skip_to_semicolon()
+            parser.take("}")
+        else:
+            raise parser.error(
+                f"'network', 'variable' or 'probability' is expected, not {word[:40]!r}"
+            )
+    try:
+        domain = Domain(variables)
+    except ConjoinError as error:
+        raise FormatError(str(error), str(path)) from None
+    cpds: dict[str, TableCPD] = {}
+    for start, name, parents, _ in tables:
+        parser.at = start
+        try:
+            if name in cpds:
+                raise parser.error(f"{name!r} has a probability block already")
+            cpds[name] = _table(parser, domain, name, parents)
+        except FormatError:
+            raise
+        except ConjoinError as error:
+            raise parser.error(str(error)) from None
+    absent = [v.name for v in domain if v.name not in cpds]
+    if absent:
+        raise FormatError(f"there is no probability block for {absent[0]!r}", str(path))
+    try:
+        return BayesianNetwork(domain, cpds.values(), {"read_from": path.name})
+    except ConjoinError as error:
+        raise FormatError(str(error), str(path)) from None
+
+
+def _variable(parser: _Parser) -> Variable:
+    name = parser.label("a variable's name")
+    parser.take("{")
+    states: list[str] | None = None
+    while parser.peek() != "}":
+        if parser.peek() != "type":
+            parser.skip_to_semicolon()  # a property
+            continue
+        parser.take()
+        if parser.take() != "discrete":
+            raise parser.error("only 'type discrete' is understood")
+        parser.take("[")
+        count = parser.label("a number of states")
+        parser.take("]")
+        parser.take("{")
+        states = parser.listed("}", "a state")
+        parser.take(";")
+        if count != str(len(states)):
+            raise parser.error(f"{name!r} declares {count[:20]} states and lists {len(states)}")
+    parser.take("}")
+    if states is None:
+        raise parser.error(f"variable {name!r} has no type")
+    try:
+        return Variable(name, states)
+    except ConjoinError as error:
+        raise parser.error(str(error)) from None
+
+
+def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> TableCPD:
+    target = domain[name]
+    owners = [domain[p] for p in parents]
+    shape = [len(p) for p in owners] + [len(target)]
+    if np.prod(shape, dtype=float) > MAX_TABLE:
+        raise parser.error(f"the table of {name!r} would have {np.prod(shape, dtype=float):.0f} entries")
+    table = np.full(shape, np.nan)
+    default: Any = None
+    while parser.peek() != "}":
+        word = parser.take()
+        if word == "table":
+            values = parser.numbers()
+            if len(values) != table.size:
+                raise parser.error(f"{table.size} probabilities are expected, not {len(values)}")
+            # The format runs over the target first, then over the parents' states.
+            table = np.moveaxis(np.array(values).reshape([shape[-1], *shape[:-1]]), 0, -1)
+        elif word == "default":
+            default = _row(parser, len(target))
+        elif word == "(":
+            states = parser.listed(")", "a parent's state")
+            if len(states) != len(owners):
+                raise parser.error(f"{len(owners)} states are expected, not {len(states)}")
+            index = tuple(p.index(s) for p, s in zip(owners, states, strict=True))
+            table[index] = _row(parser, len(target))
+        else:
+            parser.at -= 1
+            parser.skip_to_semicolon()  # a property
+    if default is not None:
+        table[np.isnan(table).all(axis=-1)] = default
+    for index in product(*map(range, shape[:-1])):
+        row = table[index]
+        where = ", ".join(f"{p.name}={p.states[s]}" for p, s in zip(owners, index, strict=True))
+        if np.isnan(row).any():
+            raise parser.error(f"the table of {name!r} has no row for {where or 'it'}")
+        if abs(row.sum() - 1) > SUM_TOLERANCE:
+            raise parser.error(
+                f"the probabilities of {name!r}{' for ' if where else ''}{where} sum to "
+                f"{row.sum():.6g}, not to 1"
+            )
+    with np.errstate(divide="ignore"):
+        logs = np.log(table / table.sum(axis=-1, keepdims=True))
+    return TableCPD(domain.cards, domain.index(name), [domain.index(p) for p in parents], logs)
+
+
+def _row(parser: _Parser, length: int) -> list[float]:
+    values = parser.numbers()
+    if len(values) != length:
+        raise parser.error(f"{length} probabilities are expected, not {len(values)}")
+    return values

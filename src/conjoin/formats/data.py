@@ -1,0 +1,155 @@
+"""Libra's .data files: comma-separated state numbers, `*` for unknown, optional `weight|` in front."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import MAX_STATES, Domain
+from conjoin.data.table import Table
+from conjoin.errors import DataError, FormatError
+from conjoin.formats.names import read_names, write_names
+from conjoin.formats.storage import read_bytes, write_bytes
+
+
+def read_data(path: Path, domain: Domain | None = None) -> Table:
+    """Read a .data file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    domain : Domain, optional
+        What the numbers mean. By default the names beside the file, else a numbered domain with as
+        many states as the largest number of each column calls for, two at the least.
+    """
+    raw = read_bytes(path)
+    if b"\r" in raw:
+        raw = raw.replace(b"\r\n", b"\n")
+    if not raw.strip():
+        raise FormatError("the file holds no rows", str(path))
+    weights = None
+    if b"|" in raw:
+        raw, weights = _split_weights(raw, path)
+    codes = _single_digits(raw)
+    if codes is None:
+        codes = _numbers(raw, path)
+    domain = domain or read_names(path)
+    if domain is None:
+        domain = Domain.numbered(np.maximum(codes.max(axis=0) + 1, 2))
+    if codes.shape[1] != len(domain):
+        raise FormatError(
+            f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)
+        )
+    try:
+        return Table(domain, codes, weights)
+    except DataError:
+        high = np.argwhere(codes >= domain.cards)
+        row, column = high[0] if len(high) else (0, 0)
+        name, card = domain.names[column], domain.cards[column]
+        raise FormatError(
+            f"column {column + 1} ({name!r}) has the state number {codes[row, column]}; "
+            f"there are {card} states, counted from 0",
+            str(path),
+            _line_of_row(raw, int(row)),
+        ) from None
+
+
+def _single_digits(raw: bytes) -> npt.NDArray[np.int16] | None:
+    """Read rows of single digits and stars, at the speed of memory; None if it is not that."""
+    if not raw.endswith(b"\n"):
+        raw += b"\n"
+    width = raw.index(b"\n") + 1
+    if width % 2 or len(raw) % width:
+        return None
+    # Each value and the separator after it are one 16-bit number.
+    pairs = np.frombuffer(raw, "<u2").reshape(-1, width // 2)
+    expected = np.full(width // 2, ord("0") | ord(",") << 8, np.uint16)
+    expected[-1] = ord("0") | ord("\n") << 8
+    codes = (pairs - expected).view(np.int16)
+    if codes.max() <= 9 and codes.min() >= 0:
+        return codes
+    star = codes == ord("*") - ord("0")
+    codes[star] = -1
+    if ((codes < -1) | (codes > 9)).any():
+        return None
+    return codes
+
+
+def _numbers(raw: bytes, path: Path) -> npt.NDArray[np.int64]:
+    """Read rows of numbers of any length."""
+    lines = [line for line in raw.split(b"\n") if line.strip()]
+    columns = lines[0].count(b",") + 1
+    flat = b",".join(lines)
+    if flat.count(b",") + 1 == columns * len(lines) and flat.translate(None, b"0123456789,* ") == b"":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                values = np.fromstring(flat.replace(b"*", b"-1"), np.int64, sep=",")
+            except (DeprecationWarning, ValueError):
+                values = np.zeros(0, np.int64)
+        even = all(line.count(b",") == columns - 1 for line in lines)
+        if even and len(values) == columns * len(lines) and values.max() < MAX_STATES:
+            return values.reshape(len(lines), columns)
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        _check_line(line, number, columns, path)
+    raise FormatError("cannot be read as rows of numbers", str(path))
+
+
+def _check_line(line: bytes, number: int, columns: int, path: Path) -> None:
+    if not line.strip():
+        return
+    cells = line.split(b",")
+    if len(cells) != columns:
+        raise FormatError(
+            f"{len(cells)} values, where the first row has {columns}", str(path), number
+        )
+    for column, cell in enumerate(cells, 1):
+        text = cell.strip()
+        if text != b"*" and not (text.isdigit() and len(text) < 9 and int(text) < MAX_STATES):
+            shown = text[:40].decode(errors="replace")
+            raise FormatError(
+                f"column {column}: a state number or * is expected, not {shown!r}",
+                str(path),
+                number,
+            )
+
+
+def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float64]]:
+    rows, weights = [], []
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        head, bar, row = line.rpartition(b"|")
+        try:
+            weight = float(head) if bar else 1.0
+        except ValueError:
+            weight = -1.0
+        if not 0 <= weight < np.inf:
+            shown = head[:40].decode(errors="replace")
+            raise FormatError(
+                f"a weight must be a number that is not negative, not {shown!r}", str(path), number
+            )
+        rows.append(row)
+        weights.append(weight)
+    return b"\n".join(rows) + b"\n", np.array(weights)
+
+
+def _line_of_row(raw: bytes, row: int) -> int:
+    filled = [i for i, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
+    return filled[row]
+
+
+def write_data(table: Table, path: Path) -> None:
+    """Write a .data file."""
+    codes: npt.NDArray[Any] = table.codes
+    lines = []
+    for i, row in enumerate(codes.tolist()):
+        text = ",".join("*" if c == table.missing else str(c) for c in row)
+        lines.append(text if table.weights is None else f"{float(table.weights[i])!r}|{text}")
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    write_names(path, table.domain)

@@ -1,0 +1,152 @@
+"""`load`, `save`, `read_table`, `write_table`: the format follows the file's ending."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Table
+from conjoin.errors import FormatError
+from conjoin.formats.storage import ending
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.markov import MarkovNetwork
+from conjoin.models.network import Network
+
+MODEL_ENDINGS = (".conjoin", ".dn", ".mn", ".bn", ".uai", ".bif", ".toml")
+TABLE_ENDINGS = (".data", ".csv", ".parquet")
+
+
+def load(path: str | Path) -> Network:
+    """Read a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file whose ending names its format: .conjoin, Libra's .dn, .mn and .bn, .uai, .bif, or an
+        expert's .toml; each may be followed by .gz.
+
+    Returns
+    -------
+    DependencyNetwork, MarkovNetwork or BayesianNetwork
+    """
+    path = Path(path)
+    kind = ending(path)
+    if kind == ".conjoin":
+        from conjoin.formats.native import read_native
+
+        return read_native(path)
+    if kind in (".dn", ".mn", ".bn"):
+        from conjoin.formats.libra import read_network
+
+        return read_network(path)
+    if kind == ".uai":
+        from conjoin.formats.uai import read_uai
+
+        return read_uai(path)
+    if kind == ".bif":
+        from conjoin.formats.bif import read_bif
+
+        return read_bif(path)
+    if kind == ".toml":
+        from conjoin.formats.expert import read_expert
+
+        return read_expert(path)
+    raise FormatError(
+        f"the ending {kind or 'of the name'!r} names no model format; known are "
+        f"{', '.join(MODEL_ENDINGS)}, each also with .gz",
+        str(path),
+    )
+
+
+def check_can_save(model_kind: type[Network], path: str | Path) -> None:
+    """Raise an error now if a model of a kind could not be written to a file of that name later."""
+    path = Path(path)
+    kind = ending(path)
+    allowed = {
+        ".conjoin": Network,
+        ".dn": DependencyNetwork,
+        ".mn": MarkovNetwork,
+        ".bn": BayesianNetwork,
+        ".uai": (MarkovNetwork, BayesianNetwork),
+    }
+    if kind not in allowed:
+        raise FormatError(
+            f"the ending {kind or 'of the name'!r} names no format that models are written in; "
+            f"use {', '.join(allowed)}",
+            str(path),
+        )
+    if not issubclass(model_kind, allowed[kind]):  # type: ignore[arg-type]
+        fitting = [e for e, types in allowed.items() if issubclass(model_kind, types)]  # type: ignore[arg-type]
+        raise FormatError(
+            f"a {model_kind.kind} cannot be written as {kind}; use {', '.join(fitting)}", str(path)
+        )
+    if not path.absolute().parent.is_dir():
+        raise FormatError(f"there is no folder {str(path.parent)!r}; make it first", str(path))
+
+
+def save(model: Network, path: str | Path) -> None:
+    """Write a model, whole or not at all.
+
+    Formats without names get them in a file beside (FILE.names.json), which `load` reads.
+    """
+    path = Path(path)
+    check_can_save(type(model), path)
+    kind = ending(path)
+    if kind == ".conjoin":
+        from conjoin.formats.native import write_native
+
+        write_native(model, path)
+    elif kind == ".uai":
+        from conjoin.formats.uai import write_uai
+
+        write_uai(model, path)
+    else:
+        from conjoin.formats.libra import write_network
+
+        write_network(model, path, kind[1:].upper())
+
+
+def read_table(path: str | Path, domain: Domain | None = None) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz.
+    domain : Domain, optional
+        The variables and states that the table must have, a model's for example.
+    """
+    path = Path(path)
+    kind = ending(path)
+    if kind == ".data":
+        from conjoin.formats.data import read_data
+
+        return read_data(path, domain)
+    if kind == ".csv":
+        from conjoin.formats.tabular import read_csv
+
+        return read_csv(path, domain)
+    if kind == ".parquet":
+        from conjoin.formats.tabular import read_parquet
+
+        return read_parquet(path, domain)
+    raise FormatError(
+        f"the ending {kind or 'of the name'!r} names no table format; known are "
+        f"{', '.join(TABLE_ENDINGS)}, each also with .gz",
+        str(path),
+    )
+
+
+def write_table(table: Table, path: str | Path) -> None:
+    """Write a table as .csv or .data."""
+    path = Path(path)
+    writers: dict[str, Any] = {}
+    from conjoin.formats.data import write_data
+    from conjoin.formats.tabular import write_csv
+
+    writers = {".data": write_data, ".csv": write_csv}
+    if ending(path) not in writers:
+        raise FormatError(f"a table is written as {' or '.join(writers)}", str(path))
+    writers[ending(path)](table, path)

@@ -1,0 +1,65 @@
+"""State labels and domains in JSON, types kept."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from conjoin.data.domain import Domain, Variable
+from conjoin.errors import ConjoinError, FormatError
+
+
+def label_to_json(label: Any) -> Any:
+    """Return a label in JSON's own types, marked where JSON has no such type.
+
+    Examples
+    --------
+    >>> label_to_json(("a", 1))
+    {'tuple': ['a', 1]}
+    """
+    if type(label) in (str, int, float, bool):
+        return label
+    if type(label) is tuple:
+        return {"tuple": [label_to_json(part) for part in label]}
+    if type(label) is datetime.datetime:
+        return {"datetime": label.isoformat()}
+    if type(label) is datetime.date:
+        return {"date": label.isoformat()}
+    raise FormatError(
+        f"the state label {label!r} is a {type(label).__name__}, which files cannot hold; use "
+        "strings, numbers, booleans, dates or tuples of them"
+    )
+
+
+def label_from_json(value: Any) -> Any:
+    """Undo `label_to_json`."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, content),) = value.items()
+        if kind == "tuple" and isinstance(content, list):
+            return tuple(label_from_json(part) for part in content)
+        if kind == "datetime" and isinstance(content, str):
+            return datetime.datetime.fromisoformat(content)
+        if kind == "date" and isinstance(content, str):
+            return datetime.date.fromisoformat(content)
+    raise FormatError(f"{value!r} is not a state label")
+
+
+def domain_to_json(domain: Domain) -> list[Any]:
+    """Return a domain as a list of {name, states}."""
+    return [
+        {"name": v.name, "states": [label_to_json(s) for s in v.states]} for v in domain.variables
+    ]
+
+
+def domain_from_json(listed: Any, path: str) -> Domain:
+    """Undo `domain_to_json`."""
+    try:
+        return Domain(
+            Variable(entry["name"], [label_from_json(s) for s in entry["states"]])
+            for entry in listed
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        detail = str(error) if isinstance(error, ConjoinError) else "names or states are not there"
+        raise FormatError(f"the list of variables is damaged: {detail}", path) from None

@@ -1,0 +1,479 @@
+"""Libra's model files: .dn, .mn and .bn, and .schema.
+
+The first line gives the number of states of each variable; a body follows. A factor is a feature
+(`weight +v0_1 -v3_0`), a `table { ... }` or `features { ... }` of such lines, or a `tree { ... }` of
+nested tests `(v0_1 if-true if-false)`. Weights are logarithms; -inf is an impossible conjunction and
+inf one that must hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import MAX_STATES, Domain
+from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.names import named_domain, write_names
+from conjoin.formats.storage import read_text, write_bytes
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.cpd import CPD, LogLinearCPD, RuleCPD, TableCPD, TreeCPD
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
+from conjoin.models.network import Network
+from conjoin.models.tree import Tree, factor_features
+from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, state_masks
+
+MAX_TABLE = 1 << 22
+"""A table block with more joint states than this is kept as features."""
+
+TEST = re.compile(r"([+-]?)v(\d{1,9})_(\d{1,9})\Z")
+KINDS = {"MN": ".mn", "DN": ".dn", "BN": ".bn"}
+
+
+def parse_schema(line: str, path: str, number: int = 1) -> npt.NDArray[np.int64]:
+    """Return the numbers of states in a line such as `2,3,2`."""
+    try:
+        cards = np.array([int(part) for part in line.split(",")], np.int64)
+    except (ValueError, OverflowError):
+        cards = np.zeros(1, np.int64)
+    if (cards < 1).any() or (cards > MAX_STATES).any():
+        raise FormatError(
+            f"numbers of states, such as 2,2,3, are expected here, not {line[:40]!r}", path, number
+        )
+    return cards
+
+
+def read_schema(path: Path) -> Domain:
+    """Read a .schema file: the number of states of each variable, separated by commas."""
+    line = read_text(path).strip()
+    return named_domain(path, parse_schema(line, str(path)))
+
+
+def write_schema(domain: Domain, path: Path) -> None:
+    """Write a .schema file."""
+    write_bytes(path, (",".join(map(str, domain.cards)) + "\n").encode())
+    write_names(path, domain)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The lines of a file, one look ahead, with the number of the last one taken."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.path, self.number, self.last = path, 0, 1
+        # Braces are words of their own, wherever they stand.
+        self._lines = self._words(text)
+
+    def _words(self, text: str) -> Iterator[list[str]]:
+        for number, line in enumerate(text.split("\n"), 1):
+            words = line.split()
+            if not words:
+                continue
+            self.number = number
+            if "{" in line or "}" in line:
+                words = re.findall(r"[{}]|[^\s{}]+", line)
+                start = 0
+                for i, word in enumerate(words):
+                    if word in "{}":
+                        yield words[start : i + 1]
+                        start = i + 1
+                if start < len(words):
+                    yield words[start:]
+            else:
+                yield words
+        self.number += 1
+
+    def take(self, wanted: str) -> list[str]:
+        words = next(self._lines, None)
+        if words is None:
+            raise FormatError(f"the file ends where {wanted} is expected", self.path, self.number)
+        return words
+
+    def error(self, message: str) -> FormatError:
+        return FormatError(message, self.path, self.number)
+
+
+class _Tests:
+    """Numbers for test words such as +v3_1; each distinct word is looked at once."""
+
+    def __init__(self, cards: npt.NDArray[np.int64]) -> None:
+        self.cards = cards
+        self.numbers: dict[str, int] = {}
+        self.var: list[int] = []
+        self.state: list[int] = []
+        self.negated: list[bool] = []
+
+    def add(self, word: str, lines: _Lines) -> int:
+        match = TEST.match(word)
+        if match is None or not match[1]:
+            raise lines.error(f"a test such as +v0_1 or -v0_1 is expected, not {word[:40]!r}")
+        var, state = check_test(match, self.cards, lines)
+        self.var.append(var)
+        self.state.append(state)
+        self.negated.append(match[1] == "-")
+        self.numbers[word] = len(self.var) - 1
+        return self.numbers[word]
+
+    def masks(self) -> npt.NDArray[np.uint64]:
+        single = state_masks(self.state, mask_words(self.cards))
+        full = full_masks(self.cards)[np.array(self.var, np.int64)]
+        return np.where(np.array(self.negated, bool)[:, None], full & ~single, single)
+
+
+def check_test(
+    match: re.Match[str], cards: npt.NDArray[np.int64], lines: _Lines
+) -> tuple[int, int]:
+    """Return the variable and state of a test, after checking that they exist."""
+    var, state = int(match[2]), int(match[3])
+    if var >= len(cards):
+        raise lines.error(f"there is no variable v{var}; the file has v0 to v{len(cards) - 1}")
+    if state >= cards[var]:
+        raise lines.error(f"v{var} has no state {state}; it has {cards[var]}, counted from 0")
+    return var, state
+
+
+class _Block:
+    """The factors of one block: features as they come, tables and trees on their own."""
+
+    def __init__(self, cards: npt.NDArray[np.int64], tests: _Tests) -> None:
+        self.cards, self.tests = cards, tests
+        self.weights: list[float] = []
+        self.lengths: list[int] = []
+        self.entries: list[int] = []
+        self.tables: list[_Block] = []
+        self.trees: list[Tree] = []
+
+    def read(self, lines: _Lines) -> _Block:
+        """Read factors up to the closing brace."""
+        while True:
+            words = lines.take("'}'")
+            last = words[-1]
+            if last == "}":
+                if len(words) > 1:
+                    self._feature(words[:-1], lines)
+                return self
+            if last == "{":
+                if words == ["tree", "{"]:
+                    self.trees.append(read_tree(lines, self.cards))
+                elif words == ["table", "{"]:
+                    self.tables.append(_Block(self.cards, self.tests).read(lines))
+                elif words == ["features", "{"]:
+                    _copy(_Block(self.cards, self.tests).read(lines), self)
+                else:
+                    raise lines.error(
+                        f"'tree', 'table' or 'features' is expected before '{{', not "
+                        f"{' '.join(words[:-1])[:40]!r}"
+                    )
+            else:
+                self._feature(words, lines)
+
+    def _feature(self, words: list[str], lines: _Lines) -> None:
+        weight = parse_number(words[0], lines)
+        known = self.tests.numbers
+        tests = [known[w] if w in known else self.tests.add(w, lines) for w in words[1:]]
+        if weight == np.inf:
+            # The conjunction must hold: each way to break it is impossible.
+            for i, word in enumerate(words[1:]):
+                flipped = ("-" if word[0] == "+" else "+") + word[1:]
+                broken = known[flipped] if flipped in known else self.tests.add(flipped, lines)
+                self._add(-np.inf, [*tests[:i], broken])
+        else:
+            self._add(weight, tests)
+
+    def _add(self, weight: float, tests: list[int]) -> None:
+        self.weights.append(weight)
+        self.lengths.append(len(tests))
+        self.entries.extend(tests)
+
+    def features(self) -> Features:
+        """Return the features, those of trees and tables not included."""
+        entries = np.array(self.entries, np.int64)
+        owner = np.repeat(np.arange(len(self.weights)), self.lengths)
+        var = np.array(self.tests.var, np.int64)[entries]
+        mask = self.tests.masks()[entries].reshape(len(entries), mask_words(self.cards))
+        return Features.from_tests(self.cards, owner, var, mask, self.weights)
+
+    def factors(self) -> tuple[Features, list[Factor]]:
+        """Return the features, and the tables and trees."""
+        factors: list[Factor] = [TreeFactor(tree) for tree in self.trees]
+        parts = [self.features()]
+        for block in self.tables:
+            features = block.features()
+            table = as_table(features, sorted(set(features.entry_var.tolist())))
+            if table is None:
+                parts.append(features)
+            else:
+                factors.append(table)
+        return Features.concatenate(parts), factors
+
+
+def _copy(source: _Block, target: _Block) -> None:
+    target.weights += source.weights
+    target.lengths += source.lengths
+    target.entries += source.entries
+    target.trees += source.trees
+    target.tables += source.tables
+
+
+def as_table(features: Features, scope: Iterable[int]) -> TableFactor | None:
+    """Return the features as one table over a scope, unless that is too large."""
+    scope = tuple(scope)
+    if np.prod(features.tests.cards[list(scope)], dtype=float) > MAX_TABLE:
+        return None
+    return scope_tables(features, [scope], [np.arange(len(features))])[0]
+
+
+def parse_number(word: str, lines: _Lines) -> float:
+    """Return a weight; `inf` and `-inf` are allowed, NaN is not."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = np.nan
+    if np.isnan(value):
+        raise lines.error(f"a number is expected, not {word[:40]!r}")
+    return value
+
+
+def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
+    """Read nested tests up to the closing brace, without recursion."""
+    var: list[int] = []
+    ptr: list[int] = []
+    child: list[int] = []
+    value: list[float] = []
+    open_splits: list[tuple[int, int, list[int]]] = []  # node, state, children so far
+    finished: int | None = None
+    expect_test = False
+    while True:
+        for word in _tree_words(lines.take("the rest of a tree")):
+            if word == "}":
+                if finished is None or open_splits:
+                    raise lines.error("the tree ends before all its parentheses are closed")
+                arrays = (np.array(a, np.int32) for a in (var, ptr, child))
+                return Tree(*arrays, np.array(value))
+            if finished is not None:
+                raise lines.error(f"'}}' is expected after the tree, not {word[:40]!r}")
+            node = None
+            if expect_test:
+                match = TEST.match(word)
+                if match is None or match[1]:
+                    raise lines.error(f"a test such as v0_1 is expected, not {word[:40]!r}")
+                tested, state = check_test(match, cards, lines)
+                open_splits.append((len(var), state, []))
+                var.append(tested)
+                ptr.append(len(child))
+                child.extend([-1] * int(cards[tested]))
+                expect_test = False
+            elif word == "(":
+                expect_test = True
+            elif word == ")":
+                if not open_splits or len(open_splits[-1][2]) != 2:
+                    raise lines.error("a test needs two branches: (v0_1 if-true if-false)")
+                node, state, (yes, no) = open_splits.pop()
+                start, ways = ptr[node], int(cards[var[node]])
+                child[start : start + ways] = [no] * ways
+                child[start + state] = yes
+            else:
+                number = parse_number(word, lines)
+                node = len(var)
+                var.append(-1)
+                ptr.append(len(value))
+                value.append(number)
+            if node is not None:
+                if not open_splits:
+                    finished = node
+                elif len(open_splits[-1][2]) == 2:
+                    raise lines.error("a test needs two branches, and this one has a third")
+                else:
+                    open_splits[-1][2].append(node)
+
+
+def _tree_words(words: list[str]) -> list[str]:
+    return re.findall(r"[()]|[^\s()]+", " ".join(words))
+
+
+def read_network(path: Path) -> Network:
+    """Read a .dn, .mn or .bn file."""
+    lines = _Lines(read_text(path), str(path))
+    schema = lines.take("the numbers of states")
+    cards = parse_schema("".join(schema), str(path), lines.number)
+    head = lines.take("'MN {', 'DN {' or 'BN {'")
+    if len(head) != 2 or head[1] != "{" or head[0] not in KINDS:
+        raise lines.error(f"'MN {{', 'DN {{' or 'BN {{' is expected, not {' '.join(head)[:40]!r}")
+    domain = named_domain(path, cards)
+    tests = _Tests(cards)
+    if head[0] == "MN":
+        features, factors = _Block(cards, tests).read(lines).factors()
+        _expect_end(lines)
+        return MarkovNetwork(domain, features, factors, {"read_from": path.name})
+    cpds: list[CPD | None] = [None] * len(domain)
+    while (words := lines.take("a variable or '}'")) != ["}"]:
+        match = TEST.match(f"{words[0]}_0")
+        if len(words) != 2 or words[1] != "{" or match is None or match[1]:
+            raise lines.error(f"a variable such as 'v0 {{' is expected, not {' '.join(words)!r}")
+        target, _ = check_test(match, cards, lines)
+        if cpds[target] is not None:
+            raise lines.error(f"v{target} has a distribution already")
+        start = lines.number
+        try:
+            cpds[target] = _cpd(_Block(cards, tests).read(lines), target)
+        except FormatError:
+            raise
+        except ConjoinError as error:
+            raise FormatError(str(error), str(path), start) from None
+    _expect_end(lines)
+    absent = [i for i, cpd in enumerate(cpds) if cpd is None]
+    if absent:
+        raise lines.error(f"v{absent[0]} has no distribution")
+    kind = DependencyNetwork if head[0] == "DN" else BayesianNetwork
+    complete = [cpd for cpd in cpds if cpd is not None]
+    try:
+        return kind(domain, complete, {"read_from": path.name})
+    except ConjoinError as error:
+        raise FormatError(str(error), str(path)) from None
+
+
+def _expect_end(lines: _Lines) -> None:
+    extra = next(lines._lines, None)
+    if extra is not None:
+        raise lines.error(f"nothing is expected after the last '}}', not {' '.join(extra)[:40]!r}")
+
+
+def _cpd(block: _Block, target: int) -> CPD:
+    if len(block.trees) == 1 and not block.tables and not block.weights:
+        return TreeCPD.from_factor(block.cards, target, block.trees[0])
+    if len(block.tables) == 1 and not block.trees and not block.weights:
+        features = block.tables[0].features()
+        parents = sorted(set(features.entry_var.tolist()) - {target})
+        table = as_table(features, [*parents, target])
+        if table is not None:
+            return TableCPD(block.cards, target, parents, table.table)
+    parts = [block.features(), *(t.features() for t in block.tables)]
+    if block.trees:
+        parts.append(factor_features(block.cards, block.trees))
+    return LogLinearCPD(target, Features.concatenate(parts))
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def write_network(model: Network, path: Path, kind: str) -> None:
+    """Write a .dn, .mn or .bn file (kind 'DN', 'MN' or 'BN')."""
+    pieces = [",".join(map(str, model.domain.cards)), "\n", kind, " {\n"]
+    if isinstance(model, MarkovNetwork):
+        pieces += feature_lines(model.features, path)
+        for factor in model.factors:
+            pieces += _factor_lines(factor, model.domain.cards, path)
+    else:
+        assert isinstance(model, DependencyNetwork | BayesianNetwork)
+        for cpd in model.cpds:
+            pieces += [f"v{cpd.target} {{\n", *_cpd_lines(cpd, path), "}\n"]
+    pieces.append("}\n")
+    write_bytes(path, "".join(pieces).encode())
+    write_names(path, model.domain)
+
+
+def words_of_tests(tests: Vocabulary) -> list[str]:
+    """Return the words for each test: +v0_1, or -v0_0 -v0_2 for a set of several states."""
+    words = []
+    for var, member in zip(tests.var.tolist(), tests.members(), strict=True):
+        states = np.flatnonzero(member).tolist()
+        if len(states) == 1:
+            words.append(f" +v{var}_{states[0]}")
+        else:
+            outside = [s for s in range(int(tests.cards[var])) if not member[s]]
+            words.append("".join(f" -v{var}_{s}" for s in outside))
+    return words
+
+
+def feature_lines(features: Features, path: Path) -> list[str]:
+    """Return the pieces of one line a feature."""
+    if features.soft_rows().any():
+        raise FormatError(
+            "Libra's format has no features with off values, which averaging over all orders made; "
+            "use the native format (.conjoin), a larger max_length, or orders 'rotations'",
+            str(path),
+        )
+    words = words_of_tests(features.tests)
+    # One list of words for the whole file: weight, tests, newline, weight, ...
+    pieces = np.empty(len(features.indices) + 2 * len(features), object)
+    starts = features.indptr[:-1] + 2 * np.arange(len(features))
+    pieces[starts] = list(map(repr, features.weights.tolist()))
+    ends = features.indptr[1:] + 2 * np.arange(len(features)) + 1
+    pieces[ends] = "\n"
+    tests = np.ones(len(pieces), bool)
+    tests[starts] = tests[ends] = False
+    table = np.array([*words, ""], object)[:-1]
+    pieces[tests] = table[features.indices]
+    return list(pieces)
+
+
+def _factor_lines(factor: Factor, cards: npt.NDArray[np.int64], path: Path) -> list[str]:
+    if isinstance(factor, TableFactor):
+        return table_lines(factor)
+    if one_against_rest(factor.splits, cards):
+        return tree_lines(factor.splits, cards)
+    return feature_lines(factor_features(cards, [factor.splits]), path)
+
+
+def _cpd_lines(cpd: CPD, path: Path) -> list[str]:
+    if isinstance(cpd, TableCPD):
+        return table_lines(TableFactor((*cpd.parents, cpd.target), cpd.table))
+    if isinstance(cpd, TreeCPD | RuleCPD):
+        tree = cpd if isinstance(cpd, TreeCPD) else TreeCPD(cpd.cards, cpd.target, cpd.trees[0])
+        factor = tree.to_factor()
+        if one_against_rest(tree.tree, cpd.cards):
+            return tree_lines(factor, cpd.cards)
+    return feature_lines(cpd.features(), path)
+
+
+def table_lines(factor: TableFactor) -> list[str]:
+    """Return the pieces of a table block, one line a joint state."""
+    lines = ["table {\n"]
+    for index in np.ndindex(*factor.table.shape):
+        tests = "".join(f" +v{v}_{s}" for v, s in zip(factor.variables, index, strict=True))
+        lines.append(f"{float(factor.table[index])!r}{tests}\n")
+    return [*lines, "}\n"]
+
+
+def one_against_rest(tree: Tree, cards: npt.NDArray[np.int64]) -> bool:
+    """Tell whether at most one branch of each split is shared by several states."""
+    for node in np.flatnonzero(tree.var >= 0).tolist():
+        children = tree.children(node, cards)
+        if sum(children.count(c) > 1 for c in set(children)) > 1:
+            return False
+    return True
+
+
+def tree_lines(tree: Tree, cards: npt.NDArray[np.int64]) -> list[str]:
+    """Return the pieces of a tree block; splits of many ways become chains."""
+    pieces = ["tree {\n"]
+    # Work left to do, last first: text to write, or a node with the states still possible.
+    stack: list[str | tuple[int, tuple[int, ...] | None]] = [(0, None)]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+            continue
+        node, states = item
+        if tree.var[node] < 0:
+            pieces.append(f" {float(tree.value[tree.ptr[node]])!r}")
+            continue
+        children = tree.children(node, cards)
+        states = tuple(range(len(children))) if states is None else states
+        left = {children[s] for s in states}
+        if len(left) == 1:
+            stack.append((left.pop(), None))
+            continue
+        # Test a state that has its branch to itself; the rest are the other branch.
+        alone = next(s for s in states if sum(children[t] == children[s] for t in states) == 1)
+        rest = tuple(s for s in states if s != alone)
+        pieces.append(f"\n(v{tree.var[node]}_{alone}")
+        stack += [")", (node, rest), (children[alone], None)]
+    return [*pieces, "\n}\n"]

@@ -1,0 +1,287 @@
+"""Conjoin's own model file (.conjoin): names, states, provenance and arrays.
+
+The layout is described in docs/formats.md: a magic line, the length of a JSON header, the header, and
+the arrays it lists, little-endian and aligned. Nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.labels import domain_from_json, domain_to_json
+from conjoin.formats.storage import read_bytes, write_bytes
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.cpd import (
+    CPD,
+    BoostedTreesCPD,
+    LogLinearCPD,
+    RuleCPD,
+    TableCPD,
+    TreeBasedCPD,
+    TreeCPD,
+)
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.network import Network
+from conjoin.models.tree import Tree
+from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words
+
+MAGIC = b"CONJOIN\n"
+VERSION = 1
+ALIGN = 64
+DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f8": np.float64}
+KINDS = {"DN": DependencyNetwork, "MN": MarkovNetwork, "BN": BayesianNetwork}
+
+
+class _Arrays:
+    """Arrays to be written: each gets a number."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self.entries: list[dict[str, Any]] = []
+        self.size = 0
+
+    def add(self, array: npt.NDArray[Any]) -> int:
+        little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+        raw = little.tobytes()
+        self.entries.append(
+            {"dtype": little.dtype.str, "shape": list(array.shape), "offset": self.size}
+        )
+        padding = -len(raw) % ALIGN
+        self.data += [raw, b"\0" * padding]
+        self.size += len(raw) + padding
+        return len(self.entries) - 1
+
+
+def write_native(model: Network, path: Path) -> None:
+    """Write a .conjoin file."""
+    arrays = _Arrays()
+    header: dict[str, Any] = {
+        "version": VERSION,
+        "variables": domain_to_json(model.domain),
+        "provenance": model.provenance,
+    }
+    if isinstance(model, MarkovNetwork):
+        header["kind"] = "MN"
+        header["features"] = _pack_features(model.features, arrays)
+        header["factors"] = [_pack_factor(f, arrays) for f in model.factors]
+    else:
+        assert isinstance(model, DependencyNetwork | BayesianNetwork)
+        header["kind"] = "DN" if isinstance(model, DependencyNetwork) else "BN"
+        header["cpds"] = [_pack_cpd(c, arrays) for c in model.cpds]
+    header["arrays"] = arrays.entries
+    try:
+        text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"the provenance cannot be written as JSON: {error}", str(path)) from None
+    text += b" " * (-(len(MAGIC) + 8 + len(text)) % ALIGN)
+    write_bytes(path, b"".join([MAGIC, len(text).to_bytes(8, "little"), text, *arrays.data]))
+
+
+def _pack_features(features: Features, arrays: _Arrays) -> dict[str, int]:
+    packed = {
+        "test_var": arrays.add(features.tests.var),
+        "test_mask": arrays.add(features.tests.mask),
+        "indptr": arrays.add(features.indptr),
+        "indices": arrays.add(features.indices),
+        "weights": arrays.add(features.weights),
+    }
+    if features.off is not None:
+        packed["off"] = arrays.add(features.off)
+    return packed
+
+
+def _pack_tree(tree: Tree, arrays: _Arrays) -> dict[str, int]:
+    return {name: arrays.add(getattr(tree, name)) for name in ("var", "ptr", "child", "value")}
+
+
+def _pack_factor(factor: Factor, arrays: _Arrays) -> dict[str, Any]:
+    if isinstance(factor, TableFactor):
+        return {"variables": list(factor.variables), "table": arrays.add(factor.table)}
+    return {"tree": _pack_tree(factor.splits, arrays)}
+
+
+def _pack_cpd(cpd: CPD, arrays: _Arrays) -> dict[str, Any]:
+    entry: dict[str, Any] = {"target": cpd.target}
+    if isinstance(cpd, TableCPD):
+        entry |= {"parents": list(cpd.parents), "table": arrays.add(cpd.table)}
+    elif isinstance(cpd, RuleCPD):
+        entry["rules"] = [
+            [[var, sorted(states)] for var, states in when.items()] for when in cpd.conditions
+        ]
+        entry["table"] = arrays.add(cpd.table)
+    elif isinstance(cpd, TreeBasedCPD):
+        entry["boosted"] = isinstance(cpd, BoostedTreesCPD)
+        entry["trees"] = [_pack_tree(t, arrays) for t in cpd.trees]
+    else:
+        entry["features"] = _pack_features(cpd.features(), arrays)
+    return entry
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+class _Damaged(Exception):
+    """Something in the file contradicts itself."""
+
+
+def _check(condition: Any, what: str) -> None:
+    if not condition:
+        raise _Damaged(what)
+
+
+def read_native(path: Path) -> Network:
+    """Read a .conjoin file."""
+    data = read_bytes(path)
+    if not data.startswith(MAGIC):
+        raise FormatError("is not a Conjoin model file", str(path))
+    try:
+        header, arrays = _open(data)
+        version = header.get("version")
+        if version != VERSION:
+            raise FormatError(
+                f"has the format version {version!r}; this release reads version {VERSION}. "
+                "A newer release of Conjoin may read it",
+                str(path),
+            )
+        domain = domain_from_json(header["variables"], str(path))
+        return _unpack(header, domain, arrays)
+    except _Damaged as error:
+        raise FormatError(f"the file is damaged: {error}", str(path)) from None
+    except FormatError:
+        raise
+    except ConjoinError as error:
+        raise FormatError(f"the file is damaged: {error}", str(path)) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise FormatError(
+            f"the file is damaged: its header lacks something ({error!r})", str(path)
+        ) from None
+
+
+def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
+    start = len(MAGIC) + 8
+    _check(len(data) >= start, "it ends in its first bytes")
+    end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+    _check(end <= len(data), "it ends within its header")
+    header = json.loads(data[start:end].decode())
+    _check(isinstance(header, dict), "its header is not an object")
+    arrays = []
+    for entry in header["arrays"]:
+        dtype = np.dtype(DTYPES[entry["dtype"]])
+        shape = tuple(entry["shape"])
+        _check(all(type(n) is int and n >= 0 for n in shape), "an array's shape is not one")
+        count = 1
+        for n in shape:
+            count *= n
+        offset = entry["offset"]
+        _check(type(offset) is int and offset >= 0, "an array has no place")
+        _check(end + offset + count * dtype.itemsize <= len(data), "it ends within its arrays")
+        flat = np.frombuffer(data, dtype.newbyteorder("<"), count, end + offset)
+        arrays.append(flat.astype(dtype, copy=False).reshape(shape))
+    return header, arrays
+
+
+def _unpack(header: dict[str, Any], domain: Domain, arrays: list[npt.NDArray[Any]]) -> Network:
+    kind, provenance = KINDS[header["kind"]], dict(header["provenance"])
+    if kind is MarkovNetwork:
+        features = _features(header["features"], domain, arrays)
+        factors = [_factor(entry, domain, arrays) for entry in header["factors"]]
+        return MarkovNetwork(domain, features, factors, provenance)
+    cpds = [_cpd(entry, domain, arrays) for entry in header["cpds"]]
+    if kind is DependencyNetwork:
+        return DependencyNetwork(domain, cpds, provenance)
+    return BayesianNetwork(domain, cpds, provenance)
+
+
+def _array(
+    arrays: list[npt.NDArray[Any]], number: Any, dtype: type[np.generic], ndim: int
+) -> npt.NDArray[Any]:
+    _check(type(number) is int and 0 <= number < len(arrays), "an array is missing")
+    array = arrays[number]
+    _check(array.dtype == dtype and array.ndim == ndim, "an array has another type or shape")
+    return array
+
+
+def _variable(value: Any, domain: Domain) -> int:
+    _check(type(value) is int and 0 <= value < len(domain), f"there is no variable {value!r}")
+    return int(value)
+
+
+def _features(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Features:
+    cards = domain.cards
+    var = _array(arrays, entry["test_var"], np.int32, 1)
+    mask = _array(arrays, entry["test_mask"], np.uint64, 2)
+    indptr = _array(arrays, entry["indptr"], np.int64, 1)
+    indices = _array(arrays, entry["indices"], np.int32, 1)
+    weights = _array(arrays, entry["weights"], np.float64, 1)
+    off = _array(arrays, entry["off"], np.float64, 1) if "off" in entry else None
+    _check(mask.shape == (len(var), mask_words(cards)), "tests and their states do not match")
+    _check(((var >= 0) & (var < len(cards))).all(), "a test is of an unknown variable")
+    _check(not (mask & ~full_masks(cards)[var]).any(), "a test is of an unknown state")
+    _check(len(indptr) == len(weights) + 1 and indptr[0] == 0, "features and weights do not match")
+    _check((np.diff(indptr) >= 0).all() and indptr[-1] == len(indices), "features overlap")
+    _check(((indices >= 0) & (indices < len(var))).all(), "a feature has an unknown test")
+    _check(not np.isnan(weights).any() and not np.isposinf(weights).any(), "a weight is no number")
+    _check(off is None or (len(off) == len(indices) and np.isfinite(off).all()), "off values")
+    return Features(Vocabulary(cards, var, mask), indptr, indices, weights, off)
+
+
+def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int) -> Tree:
+    var = _array(arrays, entry["var"], np.int32, 1)
+    ptr = _array(arrays, entry["ptr"], np.int32, 1)
+    child = _array(arrays, entry["child"], np.int32, 1)
+    value = _array(arrays, entry["value"], np.float64, ndim)
+    _check(len(var) == len(ptr) > 0, "a tree has no nodes")
+    _check(((var >= -1) & (var < len(domain))).all(), "a tree splits on an unknown variable")
+    inner = np.flatnonzero(var >= 0)
+    leaves = np.flatnonzero(var < 0)
+    ends = ptr[inner].astype(np.int64) + domain.cards[var[inner]]
+    _check((ptr >= 0).all() and (ends <= len(child)).all(), "a split has too few children")
+    _check((ptr[leaves] < len(value)).all(), "a leaf has no value")
+    slots = np.arange(len(child))
+    owner = np.full(len(child), -1, np.int64)
+    for node, end in zip(inner.tolist(), ends.tolist(), strict=True):
+        owner[ptr[node] : end] = node
+    used = slots[owner >= 0]
+    _check((child[used] > owner[used]).all() and (child[used] < len(var)).all(), "a tree loops")
+    return Tree(var, ptr, child, value)
+
+
+def _factor(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Factor:
+    if "tree" in entry:
+        return TreeFactor(_tree(entry["tree"], domain, arrays, 1))
+    variables = tuple(_variable(v, domain) for v in entry["variables"])
+    return TableFactor(variables, _array(arrays, entry["table"], np.float64, len(variables)))
+
+
+def _cpd(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> CPD:
+    cards, target = domain.cards, _variable(entry["target"], domain)
+    if "parents" in entry:
+        parents = [_variable(p, domain) for p in entry["parents"]]
+        return TableCPD(
+            cards, target, parents, _array(arrays, entry["table"], np.float64, len(parents) + 1)
+        )
+    if "rules" in entry:
+        table = _array(arrays, entry["table"], np.float64, 2)
+        conditions = [
+            {_variable(var, domain): states for var, states in when} for when in entry["rules"]
+        ]
+        _check(table.shape == (len(conditions), cards[target]), "rules and their table")
+        return RuleCPD(cards, target, list(zip(conditions, table, strict=True)))
+    if "trees" in entry:
+        trees = [_tree(t, domain, arrays, 2) for t in entry["trees"]]
+        _check(trees, "a CPD has no trees")
+        return (
+            BoostedTreesCPD(cards, target, trees)
+            if entry["boosted"]
+            else TreeCPD(cards, target, trees[0])
+        )
+    return LogLinearCPD(target, _features(entry["features"], domain, arrays))

@@ -1,0 +1,115 @@
+"""Bytes in and out: gzip by the ending, bounded reading, atomic writing."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from pathlib import Path
+
+from conjoin.errors import FormatError
+
+MAX_BYTES = 1 << 32
+"""The most bytes that a file may hold, after decompression."""
+
+
+def ending(path: Path) -> str:
+    """Return the ending that names the format, without a final .gz.
+
+    Examples
+    --------
+    >>> ending(Path("a/model.mn.gz"))
+    '.mn'
+    >>> ending(Path("grid.uai.evid"))
+    '.uai.evid'
+    """
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".uai.evid"):
+        return ".uai.evid"
+    return Path(name).suffix.lower()
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """Return a file's contents, decompressed, or one clear error."""
+    limit = MAX_BYTES if limit is None else limit
+    try:
+        with path.open("rb") as file:
+            if not path.name.endswith(".gz"):
+                data = file.read(limit + 1)
+            else:
+                data = _decompress(file.read(limit + 1), limit, path)
+    except FileNotFoundError:
+        raise FormatError("there is no such file", str(path)) from None
+    except IsADirectoryError:
+        raise FormatError("this is a folder, not a file", str(path)) from None
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    if len(data) > limit:
+        raise FormatError(f"is larger than the {limit:,} bytes that are allowed", str(path))
+    return data
+
+
+def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
+    parts, size = [], 0
+    while packed:
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            part = stream.decompress(packed, limit + 1 - size)
+        except zlib.error as error:
+            raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            break
+        if not stream.eof:
+            raise FormatError("ends in the middle: the gzip file is truncated", str(path))
+        packed = stream.unused_data.lstrip(b"\0")
+    return b"".join(parts)
+
+
+def read_text(path: Path) -> str:
+    """Return a text file's contents with plain newlines."""
+    data = read_bytes(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FormatError("is not UTF-8 text", str(path), line) from None
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary neighbour first, then renamed."""
+    if path.name.endswith(".gz"):
+        packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # no time stamp: same model, same bytes
+        data = packer.compress(data) + packer.flush()
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise FormatError("this is a folder, not a file", str(path))
+        path.write_bytes(data)  # a device or a pipe cannot be renamed onto
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise FormatError(f"cannot be written: {error.strerror or error}", str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def line_of_token(text: str, number: int, pattern: str = r"\S+") -> int:
+    """Return the line, from 1, of the token with a given number; of the last one if there are fewer.
+
+    Examples
+    --------
+    >>> line_of_token("a b\\nc", 2)
+    2
+    """
+    start = 0
+    for count, match in enumerate(re.finditer(pattern, text)):
+        start = match.start()
+        if count == number:
+            break
+    return text.count("\n", 0, start) + 1

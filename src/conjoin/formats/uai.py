@@ -1,0 +1,231 @@
+"""UAI model files (.uai) and evidence (.uai.evid)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import MAX_STATES, Domain
+from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.names import named_domain, write_names
+from conjoin.formats.storage import line_of_token, read_text, write_bytes
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.cpd import TableCPD
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, scope_tables
+from conjoin.models.network import Network
+
+MAX_TABLE = 1 << 24
+"""The most entries that a factor may be written out to."""
+
+
+class _Tokens:
+    """The words of a file, taken one by one."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text, self.path, self.at = text, path, 0
+        self.words = text.split()
+
+    def error(self, message: str, number: int | None = None) -> FormatError:
+        place = max(0, self.at - 1) if number is None else number
+        return FormatError(message, self.path, line_of_token(self.text, place))
+
+    def word(self, wanted: str) -> str:
+        if self.at >= len(self.words):
+            raise self.error(f"the file ends where {wanted} is expected")
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def count(self, wanted: str, low: int, high: int) -> int:
+        word = self.word(wanted)
+        if not (word.isascii() and word.isdigit() and len(word) < 19 and low <= int(word) <= high):
+            raise self.error(f"{wanted}, {low} to {high}, is expected, not {word[:40]!r}")
+        return int(word)
+
+    def counts(self, many: int, wanted: str, low: int, high: int) -> list[int]:
+        if many > self.left:
+            raise self.error(f"the file ends before all {many:,} of: {wanted}")
+        return [self.count(wanted, low, high) for _ in range(many)]
+
+    def numbers(self, many: int) -> npt.NDArray[np.float64]:
+        if many > self.left:
+            raise self.error(f"the file ends before the {many:,} values of this table")
+        chunk = self.words[self.at : self.at + many]
+        try:
+            values = np.array(chunk, np.float64)
+        except ValueError:
+            values = np.full(many, np.nan)
+        good = (values >= 0) & np.isfinite(values)
+        if not good.all():
+            wrong = next(i for i, w in enumerate(chunk) if not _is_value(w))
+            raise self.error(
+                f"a value of a table must be a number, not negative, not {chunk[wrong][:40]!r}",
+                self.at + wrong,
+            )
+        self.at += many
+        return values
+
+    @property
+    def left(self) -> int:
+        return len(self.words) - self.at
+
+
+def _is_value(word: str) -> bool:
+    try:
+        return 0 <= float(word) < np.inf
+    except ValueError:
+        return False
+
+
+def read_uai(path: Path) -> Network:
+    """Read a .uai file: MARKOV gives a Markov network, BAYES a Bayesian network."""
+    tokens = _Tokens(read_text(path), str(path))
+    kind = tokens.word("MARKOV or BAYES")
+    if kind not in ("MARKOV", "BAYES"):
+        raise tokens.error(f"MARKOV or BAYES is expected, not {kind[:40]!r}")
+    size = tokens.count("the number of variables", 0, 10**9)
+    cards = np.array(tokens.counts(size, "a number of states", 1, MAX_STATES), np.int64)
+    n_factors = tokens.count("the number of factors", 0, 10**9)
+    scopes = []
+    for _ in range(n_factors):
+        length = tokens.count("the number of variables of a factor", 0, size)
+        scope = tuple(tokens.counts(length, "a variable", 0, max(0, size - 1)))
+        if len(set(scope)) != length:
+            raise tokens.error(f"a factor names a variable twice: {scope}")
+        scopes.append(scope)
+    factors = []
+    for scope in scopes:
+        shape = [int(cards[v]) for v in scope]
+        entries = tokens.count("the number of values of a factor", 0, 10**18)
+        if entries != np.prod(shape, dtype=object):
+            raise tokens.error(f"{np.prod(shape, dtype=object)} values are expected, not {entries}")
+        with np.errstate(divide="ignore"):
+            factors.append(TableFactor(scope, np.log(tokens.numbers(entries)).reshape(shape)))
+    if tokens.left:
+        tokens.at += 1
+        raise tokens.error("the file goes on after the last table")
+    domain = named_domain(path, cards)
+    source = {"read_from": path.name}
+    if kind == "BAYES":
+        bayes = _bayesian(domain, factors, source)
+        if bayes is not None:
+            return bayes
+    return MarkovNetwork(domain, factors=factors, provenance=source)
+
+
+def _bayesian(
+    domain: Domain, factors: list[TableFactor], source: dict[str, Any]
+) -> BayesianNetwork | None:
+    """Return the Bayesian network whose CPDs the factors are, or None if they are not."""
+    cpds = {}
+    for factor in factors:
+        if not factor.variables:
+            return None
+        *parents, target = factor.variables
+        if np.abs(np.exp(factor.table).sum(axis=-1) - 1).max() > 1e-3:
+            return None
+        cpds[target] = TableCPD(domain.cards, target, parents, factor.table)
+    if len(cpds) != len(factors) or len(cpds) != len(domain):
+        return None
+    try:
+        return BayesianNetwork(domain, cpds.values(), source)
+    except ConjoinError:
+        return None
+
+
+def write_uai(model: Network, path: Path) -> None:
+    """Write a .uai file: every feature and factor becomes a table."""
+    if isinstance(model, BayesianNetwork):
+        kind, factors = "BAYES", model.to_markov_network().factors
+        tables = [_to_table(f, model.domain, path) for f in factors]
+        # The format wants the target last; tree factors come with sorted variables.
+        for i, table in enumerate(tables):
+            if table.variables[-1] != i:
+                axis = table.variables.index(i)
+                moved = np.moveaxis(table.table, axis, -1)
+                order = (*(v for v in table.variables if v != i), i)
+                tables[i] = TableFactor(order, moved)
+    elif isinstance(model, MarkovNetwork):
+        kind, tables = "MARKOV", [_to_table(f, model.domain, path) for f in model.factors]
+        tables += _feature_tables(model, path)
+    else:
+        assert isinstance(model, DependencyNetwork)
+        raise FormatError("the UAI format has no dependency networks; convert it first", str(path))
+    lines = [kind, str(len(model.domain)), " ".join(map(str, model.domain.cards)), str(len(tables))]
+    lines += [" ".join(map(str, (len(t.variables), *t.variables))) for t in tables]
+    for t in tables:
+        top = float(t.table.max(initial=-np.inf))
+        shift = top if top > 700 else 0.0  # exp would overflow; Z then moves by a constant
+        values = np.exp(t.table - shift).ravel().tolist()
+        lines += ["", str(len(values)), " ".join(map(repr, values))]
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    write_names(path, model.domain)
+
+
+def _check_size(scope: tuple[int, ...], domain: Domain, path: Path) -> None:
+    if np.prod(domain.cards[list(scope)], dtype=float) > MAX_TABLE:
+        raise FormatError(
+            f"a factor over {len(scope)} variables is too large for a table; "
+            "use .conjoin or .mn, which keep features as they are",
+            str(path),
+        )
+
+
+def _to_table(factor: Factor, domain: Domain, path: Path) -> TableFactor:
+    if isinstance(factor, TableFactor):
+        return factor
+    scope = factor.variables
+    _check_size(scope, domain, path)
+    shape = tuple(int(domain.cards[v]) for v in scope)
+    codes = np.zeros((int(np.prod(shape)), len(domain)), np.uint16)
+    codes[:, list(scope)] = np.indices(shape).reshape(len(scope), -1).T
+    return TableFactor(scope, factor.evaluate(codes).reshape(shape))
+
+
+def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
+    features = model.features
+    by_scope: dict[tuple[int, ...], list[int]] = {}
+    var = features.entry_var
+    for f in range(len(features)):
+        scope = tuple(var[features.indptr[f] : features.indptr[f + 1]].tolist())
+        by_scope.setdefault(scope, []).append(f)
+    for scope in by_scope:
+        _check_size(scope, model.domain, path)
+    rows = [np.array(which) for which in by_scope.values()]
+    return scope_tables(features, list(by_scope), rows)
+
+
+def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
+    """Read a .uai.evid file: {variable: state} over a model's domain.
+
+    Both forms are understood: `2 0 1 3 0`, and the older one with the number of samples, 1, in front.
+    """
+    text = read_text(path)
+    tokens = _Tokens(text, str(path))
+    words = tokens.words
+    if not words:
+        return {}
+    first = tokens.count("the number of evidence variables", 0, 10**9)
+    if first == 1 and len(words) > 1 and len(words) != 3:
+        first = tokens.count("the number of evidence variables", 0, 10**9)
+    given = {}
+    for _ in range(first):
+        variable = tokens.count("a variable", 0, max(0, len(domain) - 1))
+        name, card = domain.names[variable], int(domain.cards[variable])
+        state = tokens.count(f"a state of variable {variable}", 0, card - 1)
+        given[name] = domain.variables[variable].states[state]
+    if tokens.left:
+        tokens.at += 1
+        raise tokens.error("the file goes on after the last piece of evidence")
+    return given
+
+
+def write_evidence(evidence: Mapping[str, Any], domain: Domain, path: Path) -> None:
+    """Write a .uai.evid file."""
+    given = domain.encode_partial(evidence)
+    words = [len(given), *(number for pair in given.items() for number in pair)]
+    write_bytes(path, (" ".join(map(str, words)) + "\n").encode())
