@@ -9,10 +9,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from conjoin.conversion.dn2mn import convert as convert
+    from conjoin.conversion.inconsistencies import inconsistency as inconsistency
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
+    from conjoin.formats.files import load as load
+    from conjoin.formats.files import read_table as read_table
+    from conjoin.formats.files import save as save
+    from conjoin.formats.files import write_table as write_table
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
     from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
     from conjoin.models.cpd import LogLinearCPD as LogLinearCPD
@@ -39,6 +44,11 @@ _HOME = {
     "TreeCPD": "models.cpd",
     "Variable": "data.domain",
     "convert": "conversion.dn2mn",
+    "inconsistency": "conversion.inconsistencies",
+    "load": "formats.files",
+    "read_table": "formats.files",
+    "save": "formats.files",
+    "write_table": "formats.files",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -98,7 +98,7 @@ def convert(
     if max_length < 0:
         raise ModelError(f"max_length must not be negative, not {max_length}")
     features, owner = dn.features()
-    _check_positive(dn, features, owner)
+    check_positive(dn, features, owner)
     bound = distribution.bind(features.tests)
     if is_pairwise(features):
         result = convert_pairwise(features, owner, bound.probability(), family)
@@ -133,7 +133,8 @@ def _convert(
     return Features.concatenate(pieces) if pieces else sub.collect(merge)
 
 
-def _check_positive(dn: DependencyNetwork, features: Features, owner: IntArray) -> None:
+def check_positive(dn: DependencyNetwork, features: Features, owner: IntArray) -> None:
+    """Refuse CPDs with probabilities of 0 or 1, which the conversion would divide by."""
     wrong = np.flatnonzero(~np.isfinite(features.weights))
     if len(wrong):
         f = int(wrong[0])
