@@ -59,7 +59,5 @@ def random_network(
 def random_table(domain: Domain, rows: int, seed: int = 0) -> Table:
     """Return a table of independent columns with random marginals."""
     rng = np.random.default_rng(seed)
-    columns = [
-        rng.choice(card, rows, p=rng.dirichlet(np.full(card, 2.0))) for card in domain.cards
-    ]
+    columns = [rng.choice(card, rows, p=rng.dirichlet(np.full(card, 2.0))) for card in domain.cards]
     return Table(domain, np.stack(columns, axis=1))

@@ -28,9 +28,15 @@ def add_parser(commands: Any) -> None:
         "(.bif, .bn) is rewritten exactly",
     )
     parser.add_argument(
-        "-o", "--output", metavar="MN", required=True, help="the Markov network (.mn, .conjoin, .uai)"
+        "-o",
+        "--output",
+        metavar="MN",
+        required=True,
+        help="the Markov network (.mn, .conjoin, .uai)",
     )
-    parser.add_argument("--data", metavar="FILE", help="a table that the base instance is drawn from")
+    parser.add_argument(
+        "--data", metavar="FILE", help="a table that the base instance is drawn from"
+    )
     parser.add_argument(
         "--base",
         choices=("marginals", "uniform", "data", "instance"),
@@ -38,7 +44,9 @@ def add_parser(commands: Any) -> None:
         "default with --data), all instances alike (the default without), the rows of --data, or "
         "the row or rows of --instance",
     )
-    parser.add_argument("--instance", metavar="FILE", help="a table of base instances, often just one")
+    parser.add_argument(
+        "--instance", metavar="FILE", help="a table of base instances, often just one"
+    )
     parser.add_argument(
         "--orders",
         choices=("single", "rotations", "all"),
@@ -53,7 +61,9 @@ def add_parser(commands: Any) -> None:
         "default that of the network",
     )
     parser.add_argument(
-        "--no-reverse", action="store_true", help="do not average over the reverse of each order too"
+        "--no-reverse",
+        action="store_true",
+        help="do not average over the reverse of each order too",
     )
     parser.add_argument(
         "--max-length",

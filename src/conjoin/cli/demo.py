@@ -19,7 +19,9 @@ def add_parser(commands: Any) -> None:
         help="show the method on built-in examples",
         description="Show the method on the paper's worked examples and on a small generated table.",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the generated table (default 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the generated table (default 0)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -92,7 +94,15 @@ def from_a_table(seed: int) -> None:
     labels = [table.domain.decode(row) for row in table.codes[:4]]
     for name in table.domain.names:
         print(f"   {name:<10}" + "".join(f"{row[name]!s:<8}" for row in labels) + "...")
-    dn = counted(table)
+    dn = counted(
+        table,
+        {
+            "sky": ["rain"],
+            "rain": ["sky", "hose", "grass"],
+            "hose": ["rain", "grass"],
+            "grass": ["rain", "hose"],
+        },
+    )
     mn = convert(dn, table)
     print(f"\n   One conditional a variable, counted from the table: {dn!r}")
     print(f"   Converted, with the table's marginals as base:      {mn!r}")
@@ -125,36 +135,35 @@ def garden(seed: int) -> Table:
         }
     )
     rng = np.random.default_rng(seed)
-    sky = rng.choice(3, 1000, p=[0.5, 0.3, 0.2])
-    rain = rng.random(1000) < np.array([0.02, 0.3, 0.8])[sky]
-    hose = rng.random(1000) < np.where(rain, 0.05, 0.4)
-    grass = rng.random(1000) < np.where(rain | hose, 0.95, 0.05)
+    sky = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
+    rain = rng.random(2000) < np.array([0.1, 0.4, 0.8])[sky]
+    hose = rng.random(2000) < np.where(rain, 0.1, 0.4)
+    grass = rng.random(2000) < np.where(rain | hose, 0.9, 0.15)
     return Table(domain, np.stack([sky, rain, hose, grass], axis=1).astype(np.int64))
 
 
-def counted(table: Table) -> DependencyNetwork:
-    """Return the conditionals of every variable given all others, counted with add-one smoothing."""
+def counted(table: Table, parents: dict[str, list[str]]) -> DependencyNetwork:
+    """Return the conditional of every variable given some others, counted with add-one smoothing."""
     import numpy as np
 
     from conjoin.models.cpd import TableCPD
     from conjoin.models.dependency import DependencyNetwork
 
-    cards = table.domain.cards
-    counts = np.zeros(cards)
-    np.add.at(counts, tuple(table.codes.T.astype(np.intp)), 1)
+    domain = table.domain
     cpds = []
-    for i in range(len(cards)):
-        smoothed = np.moveaxis(counts, i, -1) + 1
-        parents = [j for j in range(len(cards)) if j != i]
-        log_p = np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
-        cpds.append(TableCPD(cards, i, parents, log_p))
-    return DependencyNetwork(table.domain, cpds)
+    for name, given in parents.items():
+        scope = [domain.index(n) for n in (*given, name)]
+        counts = np.ones(domain.cards[scope])
+        np.add.at(counts, tuple(table.codes[:, scope].T.astype(np.intp)), 1)
+        log_p = np.log(counts / counts.sum(axis=-1, keepdims=True))
+        cpds.append(TableCPD(domain.cards, scope[-1], scope[:-1], log_p))
+    return DependencyNetwork(domain, cpds)
 
 
 def _all_states(domain: Domain) -> Any:
-    import numpy as np
+    from conjoin.data.table import joint_codes
 
-    return np.indices(domain.cards).reshape(len(domain), -1).T.astype(np.uint8)
+    return joint_codes(domain.cards, range(len(domain)))
 
 
 def _show_conditionals(dn: DependencyNetwork) -> None:

@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> None:
         report = describe_network(model)
         if options.inconsistency:
             if not isinstance(model, DependencyNetwork):
-                raise ModelError(f"--inconsistency goes with a dependency network, not a {model.kind}")
+                raise ModelError(
+                    f"--inconsistency goes with a dependency network, not a {model.kind}"
+                )
             report["inconsistency"] = describe_inconsistency(model)
     if options.json:
         print(json.dumps(report, ensure_ascii=False))
@@ -164,7 +166,9 @@ def _lines(report: dict[str, Any]) -> list[str]:
         say(key.replace("_", " "), str(text))
     if "inconsistency" in report:
         found = report["inconsistency"]
-        scope = "" if found["complete"] else f" (interactions of up to {found['max_size']} variables)"
+        scope = (
+            "" if found["complete"] else f" (interactions of up to {found['max_size']} variables)"
+        )
         say("inconsistency", f"{found['total']:.4g} nats{scope}")
         for item in found["interactions"][:10]:
             said = ", ".join(f"{n} says {v:+.3g}" for n, v in item["opinions"].items())

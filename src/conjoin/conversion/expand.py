@@ -176,7 +176,7 @@ def seen_from_target(
     """Sort each row cyclically from its target, for each order; return places and tests."""
     size = ranks.shape[1]
     bits = len(var).bit_length()
-    narrow = np.int32 if size.bit_length() + bits < 32 else np.int64
+    narrow: Any = np.int32 if size.bit_length() + bits < 32 else np.int64
     ranks = ranks.astype(narrow)
     place = ranks[:, var][:, tests] - ranks[:, owner, None]
     place += (place < 0) * narrow(size)
@@ -201,9 +201,7 @@ def expand_orders(
             sub.add_prefixes(rows, scale * removed, -scale * with_target)
 
 
-def expand_all(
-    sub: SubFeatures, features: Features, owner: IntArray, base: BoundBase
-) -> None:
+def expand_all(sub: SubFeatures, features: Features, owner: IntArray, base: BoundBase) -> None:
     """Add every sub-feature, weighted with the fraction of all orders that keep it.
 
     A sub-feature of l out of k tests survives in (l-1)!(k-l)!/k! of the orders (Section 5.2).
@@ -259,7 +257,7 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         p_target = p[is_target]
         flip = p_target > 0.5
         on = np.where(flip, -p_target, 1 - p_target)
-        ratio = np.where(flip, (1 - p_target) / -p_target, -p_target / (1 - p_target))
+        ratio = np.where(flip, 1 - p_target, -p_target) / on
         number_row = np.where(is_target & flip[:, None], negated[rows], upright[rows])
         nodes, mass = leggauss(-(-k // 2))
         for z, share in zip((nodes + 1) / 2, mass / 2, strict=True):

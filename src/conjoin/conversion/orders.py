@@ -40,9 +40,7 @@ class Orders:
         """Whether all orders are averaged over."""
         return not self.ranks
 
-    def prefix_fractions(
-        self, ranks: IntArray, owner: IntArray, places: IntArray
-    ) -> FloatArray:
+    def prefix_fractions(self, ranks: IntArray, owner: IntArray, places: IntArray) -> FloatArray:
         """Return the fraction of orders that keep each prefix, prefixes by rows.
 
         Parameters

@@ -101,8 +101,6 @@ def convert_pairwise(
         tests.cards, used.astype(np.int32), np.full((len(used), tests.mask.shape[1]), 2, np.uint64)
     )
     vocabulary.mask[:, 1:] = 0
-    indptr = np.concatenate(
-        [np.arange(len(single)), len(single) + 2 * np.arange(len(keep) + 1)]
-    )
+    indptr = np.concatenate([np.arange(len(single)), len(single) + 2 * np.arange(len(keep) + 1)])
     weights = np.concatenate([bias[single], total[keep]])
     return Features(vocabulary, indptr, number.astype(np.int32), weights)

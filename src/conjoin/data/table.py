@@ -165,6 +165,21 @@ class Table:
         return f"<Table: {len(self):,} rows of {len(self.domain)} variables>"
 
 
+def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
+    """Return a row for every joint state of some variables, the last one fastest, the others at 0.
+
+    Examples
+    --------
+    >>> joint_codes(np.array([2, 5, 2]), [2, 0]).tolist()
+    [[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1]]
+    """
+    shape = tuple(int(cards[v]) for v in scope)
+    codes = np.zeros((int(np.prod(shape, dtype=np.int64)), len(cards)), code_dtype(cards))
+    if shape:
+        codes[:, list(scope)] = np.stack(np.unravel_index(np.arange(len(codes)), shape), axis=1)
+    return codes
+
+
 def codes_of(domain: Domain, rows: Any, *, complete: bool = True) -> Codes:
     """Return the code matrix of rows given as a `Table`, codes, or an iterable of labels.
 

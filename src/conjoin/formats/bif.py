@@ -26,7 +26,7 @@ class _Parser:
         # Comments become spaces, so that lines keep their numbers.
         self.text = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
         self.path, self.at = path, 0
-        self.words = re.findall(TOKEN, self.text)
+        self.words: list[str] = re.findall(TOKEN, self.text)
 
     def error(self, message: str) -> FormatError:
         line = line_of_token(self.text, max(0, self.at - 1), TOKEN)
@@ -89,7 +89,7 @@ def read_bif(path: Path) -> BayesianNetwork:
     """Read a .bif file."""
     parser = _Parser(read_text(path), str(path))
     variables: list[Variable] = []
-    tables: list[tuple[int, str, list[str], int]] = []
+    tables: list[tuple[int, str, list[str]]] = []
     while parser.peek():
         word = parser.take()
         if word == "network":
@@ -111,7 +111,7 @@ def read_bif(path: Path) -> BayesianNetwork:
             else:
                 parser.take(")")
             parser.take("{")
-            tables.append((parser.at, name, parents, parser.at))
+            tables.append((parser.at, name, parents))
             while parser.peek() != "}":
                 parser.skip_to_semicolon()
             parser.take("}")
@@ -124,7 +124,7 @@ def read_bif(path: Path) -> BayesianNetwork:
     except ConjoinError as error:
         raise FormatError(str(error), str(path)) from None
     cpds: dict[str, TableCPD] = {}
-    for start, name, parents, _ in tables:
+    for start, name, parents in tables:
         parser.at = start
         try:
             if name in cpds:
@@ -176,7 +176,7 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
     owners = [domain[p] for p in parents]
     shape = [len(p) for p in owners] + [len(target)]
     if np.prod(shape, dtype=float) > MAX_TABLE:
-        raise parser.error(f"the table of {name!r} would have {np.prod(shape, dtype=float):.0f} entries")
+        raise parser.error(f"the table of {name!r} has more than {MAX_TABLE:,} entries")
     table = np.full(shape, np.nan)
     default: Any = None
     while parser.peek() != "}":

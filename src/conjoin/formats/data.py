@@ -1,4 +1,4 @@
-"""Libra's .data files: comma-separated state numbers, `*` for unknown, optional `weight|` in front."""
+"""Libra's .data files: state numbers with commas, `*` for unknown, `weight|` in front if wanted."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     weights = None
     if b"|" in raw:
         raw, weights = _split_weights(raw, path)
-    codes = _single_digits(raw)
-    if codes is None:
-        codes = _numbers(raw, path)
+    quick = _single_digits(raw)
+    codes: npt.NDArray[Any] = _numbers(raw, path) if quick is None else quick
     domain = domain or read_names(path)
     if domain is None:
         domain = Domain.numbered(np.maximum(codes.max(axis=0) + 1, 2))
@@ -85,7 +84,10 @@ def _numbers(raw: bytes, path: Path) -> npt.NDArray[np.int64]:
     lines = [line for line in raw.split(b"\n") if line.strip()]
     columns = lines[0].count(b",") + 1
     flat = b",".join(lines)
-    if flat.count(b",") + 1 == columns * len(lines) and flat.translate(None, b"0123456789,* ") == b"":
+    if (
+        flat.count(b",") + 1 == columns * len(lines)
+        and flat.translate(None, b"0123456789,* ") == b""
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

@@ -101,7 +101,9 @@ def _domain(section: Any, place: _Place) -> Domain:
 def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD:
     name = variable.name
     given = [form for form in FORMS if isinstance(section, dict) and form in section]
-    unknown = [k for k in section if k not in (*FORMS, "given")] if isinstance(section, dict) else []
+    unknown = (
+        [k for k in section if k not in (*FORMS, "given")] if isinstance(section, dict) else []
+    )
     if unknown:
         raise place.error(
             f"{unknown[0]!r} is not understood. " + did_you_mean(unknown[0], [*FORMS, "given"]),
@@ -110,7 +112,11 @@ def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD
     if len(given) != 1:
         raise place.error(f"one of {', '.join(FORMS)} is needed, not {given or 'none'}", [name])
     entries = section[given[0]]
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries) or not entries:
+    if (
+        not isinstance(entries, list)
+        or not all(isinstance(e, dict) for e in entries)
+        or not entries
+    ):
         raise place.error(
             f"a list of entries is needed, each under a line [[{name}.{given[0]}]]",
             [name, given[0]],
@@ -129,7 +135,7 @@ def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD
 def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, Any]:
     when = entry.get("when", {})
     if not isinstance(when, dict):
-        raise ConjoinError('\'when\' must be conditions, such as { rain = "yes" }')
+        raise ConjoinError("'when' must be conditions, such as { rain = \"yes\" }")
     result = {}
     for name, states in when.items():
         variable = domain[name]
@@ -137,7 +143,7 @@ def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, 
             raise ConjoinError(f"'when' must not mention {target!r} itself")
         if isinstance(states, dict):
             if list(states) != ["not"]:
-                raise ConjoinError(f'a condition is a state, a list of states or {{ not = "x" }}')
+                raise ConjoinError('a condition is a state, a list of states or { not = "x" }')
             excluded = states["not"] if isinstance(states["not"], list) else [states["not"]]
             codes = {variable.index(s) for s in excluded}
             result[name] = [s for c, s in enumerate(variable.states) if c not in codes]
@@ -174,7 +180,9 @@ def _distribution(variable: Variable, entry: dict[str, Any]) -> Any:
     return p
 
 
-def _each(place: _Place, name: str, form: str, entries: list[dict[str, Any]], read: Any) -> list[Any]:
+def _each(
+    place: _Place, name: str, form: str, entries: list[dict[str, Any]], read: Any
+) -> list[Any]:
     result = []
     for number, entry in enumerate(entries):
         try:
@@ -188,8 +196,9 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
     entries = section["table"]
     parents = section.get("given", [])
     if not isinstance(parents, list) or not all(isinstance(p, str) for p in parents):
-        raise place.error('\'given\' must be a list of names, such as given = ["rain"]',
-                          [variable.name])
+        raise place.error(
+            "'given' must be a list of names, such as given = [\"rain\"]", [variable.name]
+        )
 
     def read(entry: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
         _keys(entry, ("when", "p"))
@@ -212,9 +221,7 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
         if key in seen:
             raise place.error("the same 'when' is given twice", [variable.name, "table"], number)
         seen.add(key)
-    return TableCPD.of(
-        domain, variable.name, parents, dict(rows) if parents else rows[0][1]
-    )
+    return TableCPD.of(domain, variable.name, parents, dict(rows) if parents else rows[0][1])
 
 
 def _rules(domain: Domain, variable: Variable, section: dict[str, Any], place: _Place) -> CPD:
@@ -247,12 +254,19 @@ def _log_odds(domain: Domain, variable: Variable, section: dict[str, Any], place
     def read(entry: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         _keys(entry, ("when", "state", "add"))
         weight = entry.get("add")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, int | float)
+            or not np.isfinite(weight)
+        ):
             raise ConjoinError("'add', a number in nats, is missing or not a number")
         if "state" not in entry:
             raise ConjoinError(f"'state', the state of {variable.name!r} it speaks of, is missing")
         variable.index(entry["state"])
-        return float(weight), {**_condition(domain, entry, variable.name), variable.name: entry["state"]}
+        return float(weight), {
+            **_condition(domain, entry, variable.name),
+            variable.name: entry["state"],
+        }
 
     return LogLinearCPD.of(
         domain, variable.name, _each(place, variable.name, "log_odds", entries, read)

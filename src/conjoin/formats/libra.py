@@ -67,8 +67,7 @@ class _Lines:
     """The lines of a file, one look ahead, with the number of the last one taken."""
 
     def __init__(self, text: str, path: str) -> None:
-        self.path, self.number, self.last = path, 0, 1
-        # Braces are words of their own, wherever they stand.
+        self.path, self.number = path, 1
         self._lines = self._words(text)
 
     def _words(self, text: str) -> Iterator[list[str]]:
@@ -77,7 +76,7 @@ class _Lines:
             if not words:
                 continue
             self.number = number
-            if "{" in line or "}" in line:
+            if "{" in line or "}" in line:  # braces are words of their own, and end a line
                 words = re.findall(r"[{}]|[^\s{}]+", line)
                 start = 0
                 for i, word in enumerate(words):
@@ -88,7 +87,6 @@ class _Lines:
                     yield words[start:]
             else:
                 yield words
-        self.number += 1
 
     def take(self, wanted: str) -> list[str]:
         words = next(self._lines, None)
@@ -255,8 +253,12 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
             if word == "}":
                 if finished is None or open_splits:
                     raise lines.error("the tree ends before all its parentheses are closed")
-                arrays = (np.array(a, np.int32) for a in (var, ptr, child))
-                return Tree(*arrays, np.array(value))
+                return Tree(
+                    np.array(var, np.int32),
+                    np.array(ptr, np.int32),
+                    np.array(child, np.int32),
+                    np.array(value, np.float64),
+                )
             if finished is not None:
                 raise lines.error(f"'}}' is expected after the tree, not {word[:40]!r}")
             node = None

@@ -129,13 +129,13 @@ def _pack_cpd(cpd: CPD, arrays: _Arrays) -> dict[str, Any]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-class _Damaged(Exception):
+class _DamageError(Exception):
     """Something in the file contradicts itself."""
 
 
 def _check(condition: Any, what: str) -> None:
     if not condition:
-        raise _Damaged(what)
+        raise _DamageError(what)
 
 
 def read_native(path: Path) -> Network:
@@ -154,7 +154,7 @@ def read_native(path: Path) -> Network:
             )
         domain = domain_from_json(header["variables"], str(path))
         return _unpack(header, domain, arrays)
-    except _Damaged as error:
+    except _DamageError as error:
         raise FormatError(f"the file is damaged: {error}", str(path)) from None
     except FormatError:
         raise

@@ -69,13 +69,17 @@ def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """Return a text file's contents with plain newlines."""
-    data = read_bytes(path)
+    text = decoded(read_bytes(path), path)
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Return bytes as text, or an error that names the line where they are not."""
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FormatError("is not UTF-8 text", str(path), line) from None
-    return text.replace("\r\n", "\n") if "\r" in text else text
 
 
 def write_bytes(path: Path, data: bytes) -> None:

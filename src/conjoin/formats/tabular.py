@@ -11,7 +11,7 @@ import numpy as np
 from conjoin.data.domain import Domain, Variable, is_missing, plain
 from conjoin.data.table import Table
 from conjoin.errors import ConjoinError, DataError, FormatError, did_you_mean
-from conjoin.formats.storage import read_bytes, write_bytes
+from conjoin.formats.storage import decoded, read_bytes, write_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     raw = read_bytes(path)
     if not raw.strip():
         raise FormatError("the file is empty", str(path))
-    header = _header(raw, path)
+    header = _header(decoded(raw, path), path)
     bad: list[Any] = []
 
     def note(row: Any) -> str:
@@ -68,10 +68,10 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     return _from_arrow(table, domain, str(path), convert=True)
 
 
-def _header(raw: bytes, path: Path) -> list[str]:
+def _header(text: str, path: Path) -> list[str]:
     import csv as plain_csv
 
-    line = raw.split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").rstrip("\r")
+    line = text.split("\n", 1)[0].rstrip("\r")
     names = [name.strip() for name in next(plain_csv.reader([line]))]
     for name in names:
         if not name:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
+from conjoin.data.table import joint_codes
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.names import named_domain, write_names
 from conjoin.formats.storage import line_of_token, read_text, write_bytes
@@ -181,9 +182,8 @@ def _to_table(factor: Factor, domain: Domain, path: Path) -> TableFactor:
     scope = factor.variables
     _check_size(scope, domain, path)
     shape = tuple(int(domain.cards[v]) for v in scope)
-    codes = np.zeros((int(np.prod(shape)), len(domain)), np.uint16)
-    codes[:, list(scope)] = np.indices(shape).reshape(len(scope), -1).T
-    return TableFactor(scope, factor.evaluate(codes).reshape(shape))
+    values = factor.evaluate(joint_codes(domain.cards, scope))
+    return TableFactor(scope, values.reshape(shape))
 
 
 def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:

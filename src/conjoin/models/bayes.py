@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.domain import Domain
-from conjoin.data.table import codes_of
+from conjoin.data.table import codes_of, joint_codes
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, TableCPD, TreeCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
@@ -125,7 +125,5 @@ def _as_table(cpd: CPD) -> TableFactor:
             f"the {type(cpd).__name__} of variable {cpd.target} has {len(scope) - 1} parents: too "
             "many for a table; use a tree or a table CPD"
         )
-    states = np.indices(shape[:-1]).reshape(len(scope) - 1, -1).T
-    codes = np.zeros((len(states), len(cpd.cards)), np.uint16)
-    codes[:, list(cpd.blanket)] = states
+    codes = joint_codes(cpd.cards, cpd.blanket)
     return TableFactor(scope, cpd.log_probabilities(codes).reshape(shape))

@@ -86,7 +86,9 @@ def log_distribution(variable: Variable, given: Any) -> FloatArray:
         raise ModelError(f"the probabilities of {variable.name!r} must be numbers, not {values!r}")
     p = np.array(values, np.float64)
     if not ((p >= 0) & (p <= 1)).all():
-        raise ModelError(f"{values!r} are not probabilities of {variable.name!r}: 0 to 1 is allowed")
+        raise ModelError(
+            f"{values!r} are not probabilities of {variable.name!r}: 0 to 1 is allowed"
+        )
     if abs(p.sum() - 1) > SUM_TOLERANCE:
         raise ModelError(
             f"the probabilities of {variable.name!r}, {values!r}, sum to {p.sum():.9g}, not to 1"

@@ -81,8 +81,12 @@ class DependencyNetwork(Network):
     def features(self) -> tuple[Features, IntArray]:
         """Return the weighted features of all CPDs, and the target of each."""
         owners, parts = [], []
-        trees = [(tree, cpd.target) for cpd in self.cpds if isinstance(cpd, TreeBasedCPD)
-                 for tree in cpd.trees]
+        trees = [
+            (tree, cpd.target)
+            for cpd in self.cpds
+            if isinstance(cpd, TreeBasedCPD)
+            for tree in cpd.trees
+        ]
         if trees:
             targets = np.array([target for _, target in trees], np.int64)
             features, owner = cpd_features(self.domain.cards, [t for t, _ in trees], targets)

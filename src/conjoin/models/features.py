@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
-from conjoin.models.keys import group_equal, row_keys, code_numbers
+from conjoin.models.keys import code_numbers, group_equal, row_keys
 from conjoin.models.vocabulary import (
     BoolArray,
     FloatArray,
@@ -219,13 +219,13 @@ class Features:
         """Return each feature in words, with its weight."""
         words = self.tests.describe(domain)
         if self.off is None:
-            return [
-                f"{w:.6g}  {' ∧ '.join(words[t] for t in row) or 'always'}" for w, row in self
-            ]
+            return [f"{w:.6g}  {' ∧ '.join(words[t] for t in row) or 'always'}" for w, row in self]
         lines = []
         for f, (weight, row) in enumerate(self):
             off = self.off[self.indptr[f] : self.indptr[f + 1]]
-            parts = [words[t] + (f" (else ×{o:.6g})" if o else "") for t, o in zip(row, off, strict=True)]
+            parts = [
+                words[t] + (f" (else ×{o:.6g})" if o else "") for t, o in zip(row, off, strict=True)
+            ]
             lines.append(f"{weight:.6g}  {' ∧ '.join(parts) or 'always'}")
         return lines
 

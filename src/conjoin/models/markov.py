@@ -187,9 +187,7 @@ class MarkovNetwork(Network):
         cards = self.domain.cards
         trees = [f.tree(cards) if isinstance(f, TableFactor) else f.splits for f in self.factors]
         parts = [self.features, factor_features(cards, trees)]
-        return MarkovNetwork(
-            self.domain, Features.concatenate(parts), provenance=self.provenance
-        )
+        return MarkovNetwork(self.domain, Features.concatenate(parts), provenance=self.provenance)
 
     def merged(self) -> MarkovNetwork:
         """Return the network with equal features made one and features of weight 0 dropped."""

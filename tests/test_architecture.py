@@ -1,0 +1,71 @@
+"""Imports point one way, and importing the package costs next to nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conjoin
+
+ROOT = Path(conjoin.__file__).parent
+LAYERS = ["errors", "data", "models", "conversion", "formats", "cli"]
+MAY_IMPORT = {
+    "errors": set(),
+    "data": {"errors"},
+    "models": {"errors", "data"},
+    "conversion": {"errors", "data", "models"},
+    "formats": {"errors", "data", "models"},
+    "cli": {"errors", "data", "models", "conversion", "formats", "cli"},
+}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_point_downwards(layer):
+    place = ROOT / layer
+    files = [ROOT / f"{layer}.py"] if not place.is_dir() else sorted(place.rglob("*.py"))
+    assert files
+    for path in files:
+        for module in imports(path):
+            parts = module.split(".")
+            if parts[0] != "conjoin" or len(parts) == 1:
+                continue
+            allowed = MAY_IMPORT[layer] | {layer}
+            if path.name == "network.py" and module == "conjoin.formats.files":
+                continue  # model.save(path), the one convenience
+            assert parts[1] in allowed, f"{path.name} imports {module}"
+
+
+def test_the_layers_are_all_there_is():
+    found = {p.stem for p in ROOT.iterdir() if p.suffix == ".py" or p.is_dir()}
+    assert found - {"__pycache__", "__init__", "__main__", "py"} == set(LAYERS)
+
+
+@pytest.mark.parametrize(
+    "code", ["import conjoin", "import conjoin.cli.main as m; m.build_parser()"]
+)
+def test_nothing_heavy_is_imported(code):
+    check = (
+        f"{code}; import sys; print([m for m in ('numpy', 'pyarrow', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_imported():
+    for name in conjoin.__all__:
+        assert getattr(conjoin, name) is not None
+    assert sorted(conjoin.__all__) == dir(conjoin)
+    with pytest.raises(AttributeError):
+        conjoin.nonsense  # noqa: B018

@@ -1,0 +1,121 @@
+"""Domains with typed labels, and tables over them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import numpy as np
+import pytest
+
+from conjoin import Domain, Table, Variable
+from conjoin.data.table import codes_of
+from conjoin.errors import ConjoinError, DataError
+
+
+def test_labels_are_typed():
+    v = Variable("x", [1, "1", 1.0, True, (1,), (True,), datetime.date(2020, 1, 1)])
+    assert [v.index(s) for s in v.states] == list(range(7))
+    assert v.index(np.int64(1)) == 0
+    assert v.index(np.str_("1")) == 1
+    assert v.index(np.float64(1)) == 2
+    assert v.index(np.bool_(True)) == 3
+
+
+def test_unknown_state_names_the_twin_of_another_type():
+    with pytest.raises(DataError, match=r"'x' has no state '1' \(a str\).*Did you mean 1\?"):
+        Variable("x", [0, 1]).index("1")
+
+
+@pytest.mark.parametrize("label", [None, math.nan, np.nan])
+def test_missing_marks_are_no_states(label):
+    with pytest.raises(DataError, match="missing value"):
+        Variable("x", ["a", label])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Variable("", [1]), "non-empty string"),
+        (lambda: Variable("x", []), "0 states"),
+        (lambda: Variable("x", ["a", "a"]), "'a' twice"),
+        (lambda: Variable("x", [["a"]]), "not hashable"),
+        (lambda: Domain([Variable("x", "ab"), Variable("x", "ab")]), "two variables.*'x'"),
+        (lambda: Domain({"rain": "ab"}).index("rian"), "Did you mean 'rain'"),
+        (lambda: Domain({"a": "xy", "b": "xy"}).encode({"a": "x"}), "no value for 'b'"),
+    ],
+)
+def test_errors_say_what_is_wrong(build, message):
+    with pytest.raises(ConjoinError, match=message):
+        build()
+
+
+def test_domain_equality_is_typed():
+    assert Domain({"a": [0, 1]}) == Domain({"a": [0, 1]})
+    assert Domain({"a": [0, 1]}) != Domain({"a": [False, True]})
+    assert Domain({"a": [0, 1]}) != Domain({"a": [0.0, 1.0]})
+    assert Domain({"v0": [0, 1]}).is_numbered
+    assert not Domain({"v0": [False, True]}).is_numbered
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64, np.uint8, np.uint16, np.uint64])
+def test_every_integer_type_marks_missing(dtype):
+    domain = Domain.numbered([2, 3])
+    mark = -1 if np.dtype(dtype).kind == "i" else np.iinfo(dtype).max
+    codes = np.array([[0, 2], [1, 0]], dtype)
+    codes[1, 1] = mark
+    table = Table(domain, codes)
+    assert table.codes.tolist() == [[0, 2], [1, 255]]
+    assert not table.complete
+
+
+def test_many_states_need_two_bytes():
+    domain = Domain({"x": range(300), "y": range(2)})
+    table = Table(domain, np.array([[299, 1], [-1, 0]]))
+    assert table.codes.dtype == np.uint16
+    assert table.codes.tolist() == [[299, 1], [65535, 0]]
+
+
+@pytest.mark.parametrize("wrong", [2, 254, 255, 256, 70000])
+def test_code_out_of_range_is_placed(wrong):
+    codes = np.zeros((3, 2), np.int64)
+    codes[2, 1] = wrong
+    with pytest.raises(DataError, match="row 3, variable 'v1'.*2 states"):
+        Table(Domain.numbered([2, 2]), codes)
+
+
+def test_code_out_of_range_behind_a_missing_mark():
+    with pytest.raises(DataError, match="row 2, variable 'v0'.*number 7"):
+        Table(Domain.numbered([2]), np.array([[-1], [7]]))
+
+
+def test_marginals_by_hand():
+    table = Table(Domain.numbered([2, 3]), [[0, 2], [1, 2], [1, -1]], weights=[1, 2, 1])
+    first, second = table.marginals()
+    # (count + 1/d) / (N + 1), missing values and their weights left out
+    assert first == pytest.approx([(1 + 1 / 2) / 5, (3 + 1 / 2) / 5])
+    assert second == pytest.approx([(1 / 3) / 4, (1 / 3) / 4, (3 + 1 / 3) / 4])
+
+
+def test_rows_by_name():
+    domain = Domain({"a": ["x", "y"], "b": [False, True]})
+    table = Table.from_rows(domain, [{"b": True}, ("y", np.nan)])
+    assert table.codes.tolist() == [[255, 1], [1, 255]]
+    with pytest.raises(DataError, match="row 2: variable 'a' has no state 'z'"):
+        Table.from_rows(domain, [{"a": "x"}, {"a": "z"}])
+    with pytest.raises(DataError, match="row 1: there is no variable 'c'"):
+        Table.from_rows(domain, [{"c": 1}])
+    with pytest.raises(DataError, match="row 1 has no value for 'b'"):
+        codes_of(domain, {"a": "x"})
+
+
+def test_tables_of_another_domain_are_refused():
+    table = Table(Domain.numbered([2]), [[0]])
+    with pytest.raises(DataError, match="not the model's"):
+        codes_of(Domain({"a": [0, 1]}), table)
+
+
+@pytest.mark.parametrize("weights", [[-1.0], [np.inf], [np.nan], [1.0, 2.0]])
+def test_weights_are_checked(weights):
+    with pytest.raises(DataError, match="weights"):
+        Table(Domain.numbered([2]), [[0]], weights=weights)

@@ -1,0 +1,110 @@
+"""How far conditionals disagree, against inclusion and exclusion over all states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import conjoin.conversion.inconsistencies as module
+from conjoin import DependencyNetwork, Domain, Table, TableCPD, inconsistency
+from conjoin.conversion.base import Product
+from conjoin.errors import ModelError
+from reference import all_states, interactions
+from strategies import (
+    generators,
+    random_dependency_network,
+    random_domain,
+    random_marginals,
+    random_markov_network,
+)
+
+
+def by_hand(dn, marginals):
+    """Spread by variable and by set of variables, from conditionals alone."""
+    domain, states = dn.domain, all_states(dn.domain)
+    parts = []
+    for cpd in dn.cpds:
+        log_p = cpd.log_probabilities(states)[np.arange(len(states)), states[:, cpd.target]]
+        parts.append(interactions(domain, marginals, log_p, cpd.target))
+    q = np.array([np.prod([m[s] for m, s in zip(marginals, x, strict=True)]) for x in states])
+    q = q.reshape(domain.cards)
+    by_variable = np.zeros(len(domain))
+    by_set = {}
+    for b in {b for p in parts for b in p}:
+        mean = sum(parts[i][b] for i in b) / len(b)
+        squares = [float(((parts[i][b] - mean) ** 2 * q).sum()) for i in b]
+        by_set[b] = np.sqrt(np.mean(squares))
+        by_variable[list(b)] += squares
+    return np.sqrt(by_variable), by_set
+
+
+@given(generators())
+def test_against_all_states(rng):
+    dn = random_dependency_network(rng, random_domain(rng, high=3))
+    marginals = random_marginals(rng, dn.domain)
+    found = inconsistency(dn, base=Product(marginals))
+    by_variable, by_set = by_hand(dn, marginals)
+    assert found.complete
+    np.testing.assert_allclose(list(found.by_variable.values()), by_variable, atol=1e-9)
+    assert found.total == pytest.approx(np.sqrt(np.mean(by_variable**2)), abs=1e-9)
+    got = {
+        tuple(dn.domain.index(n) for n in item.variables): item.disagreement
+        for item in found.interactions
+    }
+    for b, value in by_set.items():
+        assert got.get(b, 0.0) == pytest.approx(value, abs=1e-9)
+    values = [item.disagreement for item in found.interactions]
+    assert values == sorted(values, reverse=True)
+
+
+@given(generators())
+def test_consistent_networks_have_none(rng):
+    dn = DependencyNetwork.from_markov_network(random_markov_network(rng))
+    found = inconsistency(dn, base=Product(random_marginals(rng, dn.domain)))
+    assert found.total < 1e-12
+    assert all(item.disagreement < 1e-12 for item in found.interactions)
+
+
+def test_the_contested_pair_of_section_5():
+    domain = Domain({"x1": ["T", "F"], "x2": ["T", "F"]})
+    dn = DependencyNetwork(
+        domain,
+        [
+            TableCPD.of(domain, "x1", ["x2"], {"T": [0.8, 0.2], "F": [0.2, 0.8]}),
+            TableCPD.of(domain, "x2", ["x1"], {"T": [0.2, 0.8], "F": [0.8, 0.2]}),
+        ],
+    )
+    found = inconsistency(dn)
+    (pair,) = found.interactions
+    # The pair part of x1's CPD is +-log(4)/2 on every state, and x2's is its opposite.
+    assert pair.variables == ("x1", "x2")
+    assert pair.disagreement == pytest.approx(np.log(4) / 2)
+    assert pair.opinions == pytest.approx({"x1": np.log(4) / 2, "x2": -np.log(4) / 2})
+    assert found.total == pytest.approx(np.log(4) / 2)
+
+
+def test_blocks_and_limits(monkeypatch):
+    dn = random_dependency_network(
+        np.random.default_rng(3), Domain.numbered([2, 3, 2, 2]), kinds=("tree",)
+    )
+    whole = inconsistency(dn)
+    monkeypatch.setattr(module, "BLOCK", 8)
+    pieces = inconsistency(dn)
+    assert pieces.by_variable == pytest.approx(whole.by_variable)
+    assert len(pieces.interactions) == len(whole.interactions)
+    pairs = inconsistency(dn, max_size=2)
+    assert not pairs.complete
+    assert all(len(i.variables) == 2 for i in pairs.interactions)
+    assert "up to 2 variables" in str(pairs)
+    monkeypatch.setattr(module, "MAX_WORK", 0)
+    assert inconsistency(dn).max_size == 2
+
+
+def test_what_is_refused():
+    dn = random_dependency_network(np.random.default_rng(3), Domain.numbered([2, 2]))
+    table = Table(dn.domain, [[0, 1]])
+    with pytest.raises(ModelError, match="product of marginals"):
+        inconsistency(dn, table, base="data")
+    with pytest.raises(ModelError, match="max_size"):
+        inconsistency(dn, max_size=1)
