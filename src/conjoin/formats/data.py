@@ -16,6 +16,10 @@ from conjoin.formats.names import read_names, write_names
 from conjoin.formats.storage import read_bytes, write_bytes
 
 
+MISSING = 255
+"""The mark of an unknown value in rows of single digits."""
+
+
 def read_data(path: Path, domain: Domain | None = None) -> Table:
     """Read a .data file.
 
@@ -39,7 +43,8 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     codes: npt.NDArray[Any] = _numbers(raw, path) if quick is None else quick
     domain = domain or read_names(path)
     if domain is None:
-        domain = Domain.numbered(np.maximum(codes.max(axis=0) + 1, 2))
+        known = codes if quick is None else np.where(codes == MISSING, 0, codes)
+        domain = Domain.numbered(np.maximum(known.max(axis=0).astype(np.int64) + 1, 2))
     if codes.shape[1] != len(domain):
         raise FormatError(
             f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)
@@ -47,7 +52,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     try:
         return Table(domain, codes, weights)
     except DataError:
-        high = np.argwhere(codes >= domain.cards)
+        high = np.argwhere((codes >= domain.cards) & ((codes != MISSING) | (quick is None)))
         row, column = high[0] if len(high) else (0, 0)
         name, card = domain.names[column], domain.cards[column]
         raise FormatError(
@@ -58,7 +63,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
         ) from None
 
 
-def _single_digits(raw: bytes) -> npt.NDArray[np.int16] | None:
+def _single_digits(raw: bytes) -> npt.NDArray[np.uint8] | None:
     """Read rows of single digits and stars, at the speed of memory; None if it is not that."""
     if not raw.endswith(b"\n"):
         raw += b"\n"
@@ -69,14 +74,13 @@ def _single_digits(raw: bytes) -> npt.NDArray[np.int16] | None:
     pairs = np.frombuffer(raw, "<u2").reshape(-1, width // 2)
     expected = np.full(width // 2, ord("0") | ord(",") << 8, np.uint16)
     expected[-1] = ord("0") | ord("\n") << 8
-    codes = (pairs - expected).view(np.int16)
-    if codes.max() <= 9 and codes.min() >= 0:
-        return codes
-    star = codes == ord("*") - ord("0")
-    codes[star] = -1
-    if ((codes < -1) | (codes > 9)).any():
-        return None
-    return codes
+    difference = pairs - expected  # the digit, or a large number where anything else stands
+    if difference.max() > 9:
+        star = difference == np.uint16(ord("*") - ord("0") + (1 << 16))
+        difference[star] = MISSING
+        if ((difference > 9) & ~star).any():
+            return None
+    return difference.astype(np.uint8)
 
 
 def _numbers(raw: bytes, path: Path) -> npt.NDArray[np.int64]:

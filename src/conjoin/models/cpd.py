@@ -210,30 +210,33 @@ class TreeCPD(TreeBasedCPD):
     @classmethod
     def from_factor(cls, cards: IntArray, target: int, factor: Tree) -> TreeCPD:
         """Build from a tree that splits on the target too, its leaves holding single numbers."""
-        states = range(int(cards[target]))
+        var, ptr, child = factor.var.tolist(), factor.ptr.tolist(), factor.child.tolist()
+        value, ways = factor.value.tolist(), cards.tolist()
+        states = range(ways[target])
+
+        def below(node: int) -> list[int]:
+            return child[ptr[node] : ptr[node] + ways[var[node]]]
 
         def settle(node: int, state: int) -> int:
-            while factor.var[node] == target:
-                node = factor.children(node, cards)[state]
+            while var[node] == target:
+                node = below(node)[state]
             return node
 
         def visit(token: Any) -> object:
-            # A node of the new tree is where each state of the target has got to in the old one.
+            # A node of the new tree is where each state of the target has got to in the old one:
+            # one number while they are together, a tuple once they have parted.
+            if isinstance(token, int):
+                if var[token] >= 0 and var[token] != target:
+                    return var[token], below(token)
+                token = (token,) * len(states)
             nodes = [settle(node, state) for node, state in zip(token, states, strict=True)]
-            splits = [int(factor.var[node]) for node in nodes if factor.var[node] >= 0]
-            if not splits:
-                return [factor.value[factor.ptr[node]] for node in nodes]
-            variable = splits[0]
-            below = {
-                n: factor.children(n, cards) if factor.var[n] == variable else None
-                for n in set(nodes)
-            }
-            return variable, [
-                tuple(n if (c := below[n]) is None else c[s] for n in nodes)
-                for s in range(int(cards[variable]))
-            ]
+            split = next((var[node] for node in nodes if var[node] >= 0), None)
+            if split is None:
+                return [value[ptr[node]] for node in nodes]
+            moved = {n: below(n) if var[n] == split else [n] * ways[split] for n in set(nodes)}
+            return split, [tuple(moved[n][s] for n in nodes) for s in range(ways[split])]
 
-        return cls(cards, target, Tree.grow((0,) * len(states), visit))
+        return cls(cards, target, Tree.grow(0, visit))
 
 
 def _branch_states(variable: Variable, states: Any) -> Iterable[Any]:
