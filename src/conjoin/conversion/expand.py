@@ -39,6 +39,7 @@ class SubFeatures:
 
     tests: Vocabulary
     codes: tuple[UIntArray, UIntArray] = field(init=False)
+    alone: FloatArray = field(init=False)
     size: int = 0
     buffer: list[Int32Array] = field(default_factory=list)
     start: list[IntArray] = field(default_factory=list)
@@ -49,23 +50,21 @@ class SubFeatures:
 
     def __post_init__(self) -> None:
         self.codes = code_numbers(len(self.tests))
+        self.alone = np.zeros(len(self.tests))  # the weight of each test on its own
 
     def add_prefixes(
         self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray
     ) -> None:
         """Add the prefixes of each row, line j of the weights being for the first j + 1 tests."""
         count, width = rows.shape
-        sums = [accumulate(np.add, code[rows.T]) for code in self.codes]
-        start = np.broadcast_to(self.size + np.arange(count) * width, (width, count))
+        self.alone += np.bincount(rows[:, 0], numerator[0], minlength=len(self.tests))
+        sums = [accumulate(np.add, code[rows.T])[1:] for code in self.codes]
+        start = np.broadcast_to(self.size + np.arange(count) * width, (width - 1, count))
         length = np.repeat(np.arange(1, width + 1, dtype=np.uint16), count).reshape(width, count)
-        self._add(start, length, numerator, sums)
+        self._add(start, length[1:], numerator[1:], sums)
         # The denominator of the shortest prefix is a constant: it only moves log Z.
-        self._add(
-            start[1:] + 1,
-            length[:-1],
-            denominator[1:],
-            [s[1:] - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)],
-        )
+        without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
+        self._add(start + 1, length[:-1], denominator[1:], without)
         self.buffer.append(rows.ravel())
         self.size += rows.size
 
@@ -88,19 +87,18 @@ class SubFeatures:
         weight: FloatArray,
         keys: list[UIntArray],
     ) -> None:
+        columns = (self.start, self.length, self.weight, self.key, self.second)
         keep = weight != 0
-        if keep.all():
-            keep = np.True_
-        self.start.append(start[keep].ravel())
-        self.length.append(length[keep].ravel())
-        self.weight.append(weight[keep].ravel())
-        self.key.append(keys[0][keep].ravel())
-        self.second.append(keys[1][keep].ravel())
+        whole = keep.all()
+        for column, values in zip(columns, (start, length, weight, *keys), strict=True):
+            column.append(values.ravel() if whole else values[keep])
 
     def collect(self, merge: bool) -> Features:
         """Write the sub-features out, shortest first, equal ones merged if asked."""
         if not self.buffer:
             return Features.empty(self.tests.cards)
+        every = np.arange(len(self.tests), dtype=np.int32)[:, None]
+        self.add_whole(every, self.alone, self.alone)
         start, length = np.concatenate(self.start), np.concatenate(self.length)
         weight = np.concatenate(self.weight)
         if merge and len(weight):
@@ -126,9 +124,9 @@ class SubFeatures:
         start, end = start[order], np.cumsum(widths)
         for width in np.flatnonzero(widths).tolist():
             rows = slice(end[width] - widths[width], end[width])
-            tests = buffer[start[rows, None] + np.arange(width)]
-            tests.sort(axis=1)  # test numbers ascend with the variable
-            indices[indptr[rows.start] : indptr[rows.stop]] = tests.ravel()
+            tests = buffer[start[rows] + np.arange(width)[:, None]]
+            sort_columns(tests)  # test numbers ascend with the variable
+            indices[indptr[rows.start] : indptr[rows.stop]] = tests.T.ravel()
         return Features(self.tests, indptr, indices, weight[order])
 
 
@@ -139,6 +137,27 @@ def accumulate(operation: np.ufunc, lines: npt.NDArray[Any]) -> npt.NDArray[Any]
     return lines
 
 
+def sort_columns(lines: npt.NDArray[Any]) -> None:
+    """Sort each column of a matrix in place: by exchanges of whole lines, if there are few lines.
+
+    Examples
+    --------
+    >>> matrix = np.array([[3, 1], [2, 2], [1, 3]])
+    >>> sort_columns(matrix)
+    >>> matrix.tolist()
+    [[1, 1], [2, 2], [3, 3]]
+    """
+    if len(lines) > 12:
+        lines.sort(axis=0)
+        return
+    low = np.empty_like(lines[:1])
+    for i in range(1, len(lines)):
+        for j in range(i, 0, -1):
+            np.minimum(lines[j - 1], lines[j], out=low[0])
+            np.maximum(lines[j - 1], lines[j], out=lines[j])
+            lines[j - 1] = low[0]
+
+
 def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
     """Add up groups of weights; a sum that is nothing but rounding becomes 0.
 
@@ -147,7 +166,9 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     >>> merged_weights(np.array([0.1, 0.2, -0.3, 1.0]), np.array([0, 3])).tolist()
     [0.0, 1.0]
     """
-    total = np.add.reduceat(weight, groups)
+    starts = np.zeros(len(weight), np.int8)
+    starts[groups] = 1
+    total = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
     size = np.abs(total)
     suspects = np.flatnonzero(size < 1e-10 * size.max())
     if len(suspects):
@@ -178,7 +199,7 @@ def seen_from_target(
     bits = len(var).bit_length()
     narrow: Any = np.int32 if size.bit_length() + bits < 32 else np.int64
     ranks = ranks.astype(narrow)
-    place = ranks[:, var][:, tests] - ranks[:, owner, None]
+    place = np.take(ranks[:, var], tests, axis=1) - ranks[:, owner, None]
     place += (place < 0) * narrow(size)
     combined = (place << bits | tests).reshape(-1, tests.shape[1])
     combined.sort(axis=1)

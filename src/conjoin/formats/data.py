@@ -15,7 +15,6 @@ from conjoin.errors import DataError, FormatError
 from conjoin.formats.names import read_names, write_names
 from conjoin.formats.storage import read_bytes, write_bytes
 
-
 MISSING = 255
 """The mark of an unknown value in rows of single digits."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,14 @@ class DependencyNetwork(Network):
         return self.cpds[self.domain.index(name)].log_probabilities(codes_of(self.domain, rows))
 
     def features(self) -> tuple[Features, IntArray]:
-        """Return the weighted features of all CPDs, and the target of each."""
+        """Return the weighted features of all CPDs, and the target of each.
+
+        They are worked out once: the CPDs do not change.
+        """
+        return self._features
+
+    @cached_property
+    def _features(self) -> tuple[Features, IntArray]:
         owners, parts = [], []
         trees = [
             (tree, cpd.target)

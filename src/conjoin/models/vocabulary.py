@@ -73,7 +73,10 @@ class Vocabulary:
         cls, cards: IntArray, var: npt.NDArray[np.integer], mask: UIntArray
     ) -> tuple[Vocabulary, npt.NDArray[np.int32]]:
         """Return the distinct tests among those given, and the number of each one given."""
-        order = np.lexsort((*mask.T[::-1], var))
+        if mask.shape[1] == 1 and int(cards.max(initial=1)) <= 40:  # one number holds both
+            order = np.argsort(var.astype(np.uint64) << np.uint64(40) | mask[:, 0])
+        else:
+            order = np.lexsort((*mask.T[::-1], var))
         sorted_var, sorted_mask = var[order], mask[order]
         new = np.ones(len(order), bool)
         new[1:] = (sorted_var[1:] != sorted_var[:-1]) | (sorted_mask[1:] != sorted_mask[:-1]).any(1)
