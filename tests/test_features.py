@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from conjoin import Domain, Features
+from conjoin.models import keys
 from conjoin.models.features import segment_index
-from conjoin.models.keys import group_equal
 from conjoin.models.vocabulary import full_masks
 from reference import all_states, feature_rows, feature_sum
 from strategies import generators, random_domain, random_features
@@ -126,17 +126,21 @@ def test_constant_feature():
     assert features.describe(domain) == ["2  always", "1  a=1"]
 
 
-def test_rows_that_share_a_key_are_kept_apart():
+@pytest.mark.parametrize("packed", [0, 1000])
+@pytest.mark.parametrize("spread", [1, 2**60])
+def test_rows_that_share_a_key_are_kept_apart(packed, spread, monkeypatch):
+    monkeypatch.setattr(keys, "PACKED", packed)
     rng = np.random.default_rng(0)
-    for _ in range(50):
-        key = rng.integers(0, 3, 20).astype(np.uint64)  # the top bits, which are sorted, all agree
-        second = rng.integers(0, 3, 20).astype(np.uint64)
-        order, starts = group_equal(key, second)
-        groups = [sorted(g.tolist()) for g in np.split(order, starts[1:])]
+    for size in (0, 1, 20, 20, 20):
+        key = rng.integers(0, 3, size).astype(np.uint64) * np.uint64(spread)
+        second = rng.integers(0, 3, size).astype(np.uint64)
+        order, starts, first = keys.group_equal(key, second)
+        groups = [sorted(g.tolist()) for g in np.split(order, starts[1:]) if len(g)]
         expected = {}
         for i, pair in enumerate(zip(key.tolist(), second.tolist(), strict=True)):
             expected.setdefault(pair, []).append(i)
         assert sorted(groups) == sorted(expected.values())
+        assert [g[0] for g in groups] == first.tolist()
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [2, 0, 3]])

@@ -87,11 +87,17 @@ class SubFeatures:
         weight: FloatArray,
         keys: list[UIntArray],
     ) -> None:
-        columns = (self.start, self.length, self.weight, self.key, self.second)
         keep = weight != 0
         whole = keep.all()
-        for column, values in zip(columns, (start, length, weight, *keys), strict=True):
-            column.append(values.ravel() if whole else values[keep])
+
+        def kept(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return values.ravel() if whole else values[keep]
+
+        self.start.append(kept(start))
+        self.length.append(kept(length))
+        self.weight.append(kept(weight))
+        self.key.append(kept(keys[0]))
+        self.second.append(kept(keys[1]))
 
     def collect(self, merge: bool) -> Features:
         """Write the sub-features out, shortest first, equal ones merged if asked."""
@@ -103,8 +109,7 @@ class SubFeatures:
         weight = np.concatenate(self.weight)
         if merge and len(weight):
             key, second = np.concatenate(self.key), np.concatenate(self.second)
-            order, groups = group_equal(key, second)
-            first = order[groups]
+            order, groups, first = group_equal(key, second)
             weight[first] = merged_weights(weight[order], groups)
             present = np.zeros(len(weight), bool)
             present[first] = weight[first] != 0
@@ -168,7 +173,7 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     """
     starts = np.zeros(len(weight), np.int8)
     starts[groups] = 1
-    total = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
+    total: npt.NDArray[Any] = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
     size = np.abs(total)
     suspects = np.flatnonzero(size < 1e-10 * size.max())
     if len(suspects):

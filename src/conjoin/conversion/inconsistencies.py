@@ -205,7 +205,7 @@ def _by_interaction(
     all_tests = np.concatenate(tests)
     var = features.tests.var[all_tests]
     keys = [code[var].sum(axis=1, dtype=np.uint64) for code in code_numbers(natural.size)]
-    order, starts = group_equal(keys[0], keys[1])
+    order, starts, _ = group_equal(keys[0], keys[1])
     all_tests, all_owners = all_tests[order], np.concatenate(owners)[order]
     all_weights = np.concatenate(weights)[order]
     ends = np.append(starts[1:], len(order))

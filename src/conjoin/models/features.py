@@ -255,11 +255,10 @@ class Features:
             hard = replace(self.select(np.flatnonzero(~soft)), off=None)
             return Features.concatenate([hard.merged(), self.select(np.flatnonzero(soft))])
         keys = row_keys(self.indptr, self.indices, code_numbers(len(self.tests)))
-        order, starts = group_equal(*keys)
+        order, starts, first = group_equal(*keys)
         if len(starts) == len(self):
             return replace(self, off=None)
         weights = np.add.reduceat(self.weights[order], starts)
-        first = order[starts]
         ordered = np.argsort(first)
         return replace(self.select(first[ordered]), weights=weights[ordered], off=None)
 

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+PACKED = 1 << 20
+"""Up to so many rows, the top of a key that is left beside the row's place tells rows apart."""
+
 UIntArray = npt.NDArray[np.uint64]
 IntArray = npt.NDArray[np.int64]
 
@@ -40,36 +43,44 @@ def row_keys(
 
 def group_equal(
     key: UIntArray, second: UIntArray
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Sort rows so that those with equal keys stand together.
 
     Returns
     -------
     order : array of int
-        The rows, group by group, ascending within each.
+        The rows, group by group.
     starts : array of int
         Where each group starts in `order`.
+    first : array of int
+        The lowest row of each group.
 
     Examples
     --------
     >>> keys = np.array([7, 3, 7], np.uint64)
-    >>> order, starts = group_equal(keys, keys)
-    >>> sorted(order[starts[1]:].tolist())
-    [0, 2]
+    >>> order, starts, first = group_equal(keys, keys)
+    >>> sorted(order[starts[1]:].tolist()), first.tolist()
+    ([0, 2], [1, 0])
     """
-    # Sorting numbers is faster than sorting their places: the top of each key and the place of its
-    # row go into one number.
-    bits = np.uint64(len(key).bit_length())
-    place = np.arange(len(key), dtype=np.uint64)
-    packed = np.sort(key >> bits << bits | place)
-    order: npt.NDArray[Any] = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.intp)
-    packed >>= bits
-    change = np.ones(len(key), bool)
-    np.not_equal(packed[1:], packed[:-1], out=change[1:])
-    if (_changes(second, order) & ~change).any():  # rows that differ share the top of the key
-        order = np.lexsort((place, second, key))
+    if len(key) <= PACKED:
+        # Sorting numbers is faster than sorting their places: the top of each key and the place of
+        # its row go into one number.
+        bits = np.uint64(len(key).bit_length())
+        place = np.arange(len(key), dtype=np.uint64)
+        packed = np.sort(key >> bits << bits | place)
+        order: npt.NDArray[Any] = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.intp)
+        packed >>= bits
+        change = np.ones(len(key), bool)
+        np.not_equal(packed[1:], packed[:-1], out=change[1:])
+    else:
+        order = np.argsort(key)
+        change = _changes(key, order)
+    if (_changes(second, order) & ~change).any():  # rows that differ share what was sorted by
+        order = np.lexsort((second, key))
         change = _changes(key, order) | _changes(second, order)
-    return order, np.flatnonzero(change)
+    starts = np.flatnonzero(change)
+    first = np.minimum.reduceat(order, starts) if len(order) else order
+    return order, starts, first
 
 
 def _changes(key: UIntArray, order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
