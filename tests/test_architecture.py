@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,9 @@ def test_every_public_name_can_be_imported():
     assert sorted(conjoin.__all__) == dir(conjoin)
     with pytest.raises(AttributeError):
         conjoin.nonsense  # noqa: B018
+
+
+def test_the_command_reference_is_up_to_date():
+    page = Path(__file__).parent.parent / "docs" / "generate_cli.py"
+    names = runpy.run_path(str(page))
+    assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()
