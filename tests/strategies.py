@@ -30,12 +30,14 @@ def generators(draw):
 
 def random_domain(rng, low=2, high=4, max_card=3):
     n = int(rng.integers(low, high + 1))
-    cards = rng.integers(2, max_card + 1, n)
+    cards = np.where(rng.random(n) < 0.08, 1, rng.integers(2, max_card + 1, n))
     return Domain({f"x{i}": [f"s{k}" for k in range(c)] for i, c in enumerate(cards)})
 
 
 def random_states(rng, card):
-    """A set of states that is neither empty nor full."""
+    """A set of states that is neither empty nor, if there are several, full."""
+    if card == 1:
+        return {0}
     size = int(rng.integers(1, card))
     return set(rng.choice(card, size, replace=False).tolist())
 

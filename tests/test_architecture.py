@@ -13,14 +13,16 @@ import pytest
 import conjoin
 
 ROOT = Path(conjoin.__file__).parent
-LAYERS = ["errors", "data", "models", "conversion", "formats", "cli"]
+LAYERS = ["errors", "data", "models", "conversion", "kernels", "learning", "formats", "cli"]
 MAY_IMPORT = {
     "errors": set(),
     "data": {"errors"},
     "models": {"errors", "data"},
     "conversion": {"errors", "data", "models"},
     "formats": {"errors", "data", "models"},
-    "cli": {"errors", "data", "models", "conversion", "formats", "cli"},
+    "kernels": set(),
+    "learning": {"errors", "data", "models", "kernels"},
+    "cli": {"errors", "data", "models", "conversion", "learning", "formats", "cli"},
 }
 
 

@@ -335,6 +335,11 @@ def test_zero_probabilities_are_refused_by_name():
         ({"order": ["x1", "x3"]}, "no variable 'x3'"),
         ({"order": []}, "list of orders is empty"),
         ({"max_length": -1}, "must not be negative"),
+        ({"base": 5}, "is not a base"),
+        ({"order": [0, 1]}, "list of names"),
+        ({"base": {"x1": {"T": float("nan")}, "x2": {"T": 1}}}, "must sum to 1"),
+        ({"base": Product([[0.5, 0.5]])}, "each variable"),
+        ({"base": Instances(np.array([[5, 7]], np.uint8))}, "no state number 5"),
     ],
 )
 def test_wrong_options_are_named(options, message):
@@ -359,17 +364,20 @@ def test_instances_in_blocks(monkeypatch):
     dn = random_dependency_network(rng, Domain.numbered([2] * 4), kinds=("tree",))
     table = Table(dn.domain, rng.integers(0, 2, (50, 4)))
     states = all_states(dn.domain)
+    weighted = Table(dn.domain, table.codes, rng.random(50))
     for orders in ORDERS:
-        whole = convert(dn, table, base="data", orders=orders).log_potential(states)
-        monkeypatch.setattr(Instances, "BLOCK", 1)
-        np.testing.assert_allclose(
-            convert(dn, table, base="data", orders=orders).log_potential(states), whole, atol=1e-12
-        )
+        for rows in (table, weighted):
+            whole = convert(dn, rows, base="data", orders=orders).log_potential(states)
+            with monkeypatch.context() as patch:
+                patch.setattr(Instances, "BLOCK", 1)
+                pieces = convert(dn, rows, base="data", orders=orders).log_potential(states)
+            np.testing.assert_allclose(pieces, whole, atol=1e-12)
 
 
 def test_merged_weights_drop_rounding_only():
     weights = np.array([0.1, 0.2, -0.3, 1e-30, 1e-30, 5.0])
     assert merged_weights(weights, np.array([0, 3, 5])).tolist() == [0.0, 2e-30, 5.0]
+    assert merged_weights(weights[:3], np.array([0])).tolist() == [0.0]
 
 
 def test_same_input_same_bytes(tmp_path):

@@ -398,7 +398,9 @@ def test_uai_refuses_what_it_cannot_hold(tmp_path):
 
 
 def test_uai_reference_files_load(data):
-    for path in sorted((data / "uai").glob("*.uai")):
+    paths = sorted((data / "uai").glob("*.uai"))
+    assert paths
+    for path in paths:
         mn = load(path)
         evidence = read_evidence(Path(f"{path}.evid"), mn.domain)
         first = path.read_text().split()[:2]

@@ -84,7 +84,9 @@ def test_dependency_networks_score_the_same(source, score, libra, data):
 
 def test_every_file_is_written_back(libra, tmp_path):
     rng = np.random.default_rng(0)
-    for path in sorted(libra.glob("*.?n.gz")):
+    paths = sorted(libra.glob("*.?n.gz"))
+    assert len(paths) == 17
+    for path in paths:
         model = load(path)
         copy = tmp_path / path.name
         model.save(copy)

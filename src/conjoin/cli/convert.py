@@ -142,7 +142,12 @@ def read_orders(path: Path, domain: Domain) -> list[list[str]]:
     for order in orders:
         names = []
         for number, word in order:
-            if word not in domain.names and word.isdigit() and int(word) < len(domain):
+            if (
+                word not in domain.names
+                and word.isascii()
+                and word.isdigit()
+                and int(word) < len(domain)
+            ):
                 word = domain.names[int(word)]
             if word not in domain.names:
                 raise FormatError(f"there is no variable {word!r}", str(path), number)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conjoin.conversion.inconsistencies import Inconsistency
     from conjoin.data.table import Table
     from conjoin.models.features import Features
     from conjoin.models.network import Network
@@ -33,6 +34,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    from conjoin.conversion.inconsistencies import inconsistency
     from conjoin.errors import ModelError
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending
@@ -51,24 +53,29 @@ def run(options: argparse.Namespace) -> None:
                 raise ModelError(
                     f"--inconsistency goes with a dependency network, not a {model.kind}"
                 )
-            report["inconsistency"] = describe_inconsistency(model)
+            found = inconsistency(model)
+            report["inconsistency"] = describe_inconsistency(found)
     if options.json:
         print(json.dumps(report, ensure_ascii=False))
     else:
         print("\n".join(_lines(report)))
+        if options.inconsistency:
+            print("\n".join(f"  {line}" for line in str(found).split("\n")))
 
 
 def _variables(domain: Any) -> dict[str, Any]:
-    from conjoin.formats.labels import domain_to_json
-
     states: dict[str, int] = {}
     for card in sorted(domain.cards.tolist()):
         states[str(card)] = states.get(str(card), 0) + 1
     return {
         "n_variables": len(domain),
         "variables_by_states": states,
-        "variables": domain_to_json(domain),
+        "variables": [{"name": v.name, "states": [_label(s) for s in v.states]} for v in domain],
     }
+
+
+def _label(state: Any) -> Any:
+    return state if isinstance(state, str | int | float) else str(state)
 
 
 def describe_table(table: Table) -> dict[str, Any]:
@@ -110,7 +117,7 @@ def describe_network(model: Network) -> dict[str, Any]:
     if sizes:
         report["blankets"] = {
             "min": sizes[0],
-            "median": sizes[len(sizes) // 2],
+            "median": (sizes[(len(sizes) - 1) // 2] + sizes[len(sizes) // 2]) / 2,
             "mean": sum(sizes) / len(sizes),
             "max": sizes[-1],
         }
@@ -119,11 +126,8 @@ def describe_network(model: Network) -> dict[str, Any]:
     return report
 
 
-def describe_inconsistency(model: Any) -> dict[str, Any]:
+def describe_inconsistency(result: Inconsistency) -> dict[str, Any]:
     """Return how far the conditionals of a dependency network disagree."""
-    from conjoin.conversion.inconsistencies import inconsistency
-
-    result = inconsistency(model)
     return {
         "total": result.total,
         "by_variable": result.by_variable,
@@ -164,15 +168,4 @@ def _lines(report: dict[str, Any]) -> list[str]:
     for key, value in report.get("provenance", {}).items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         say(key.replace("_", " "), str(text))
-    if "inconsistency" in report:
-        found = report["inconsistency"]
-        scope = (
-            "" if found["complete"] else f" (interactions of up to {found['max_size']} variables)"
-        )
-        say("inconsistency", f"{found['total']:.4g} nats{scope}")
-        for item in found["interactions"][:10]:
-            said = ", ".join(f"{n} says {v:+.3g}" for n, v in item["opinions"].items())
-            say("", f"{item['disagreement']:.4g}  {' × '.join(item['variables'])}: {said}")
-        if len(found["interactions"]) > 10:
-            say("", f"... and {len(found['interactions']) - 10:,} more")
     return lines

@@ -6,6 +6,7 @@ Nothing heavy is imported here: commands import what they need when they run.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit status."""
     options = build_parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a letter of a name
+            stream.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
         sys.stdout.flush()
@@ -45,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        return _fail(f"cannot write or read: {error.strerror or error}", 1)
     except MemoryError:
         return _fail("there is not enough memory for this", 1)
     except Exception as error:

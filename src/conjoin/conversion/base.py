@@ -82,7 +82,7 @@ class Product:
             p = np.zeros(len(variable))
             for state, value in marginals[variable.name].items():
                 p[variable.index(state)] = value
-            if (p < 0).any() or abs(p.sum() - 1) > SUM_TOLERANCE:
+            if not ((p >= 0).all() and abs(p.sum() - 1) <= SUM_TOLERANCE):
                 raise ModelError(f"the base's marginal of {variable.name!r} must sum to 1: {p}")
             result.append(p / p.sum())
         return cls(result)
@@ -134,13 +134,20 @@ class Instances:
     def __init__(self, codes: Codes, weights: FloatArray | None = None) -> None:
         if not len(codes):
             raise ModelError("the set of base instances is empty")
+        if weights is not None and not weights.sum() > 0:
+            raise ModelError("the base instances have no weight")
         self.codes, self.weights = codes, weights
 
     def bind(self, tests: Vocabulary) -> BoundInstances:
         """Prepare for the tests of a vocabulary."""
-        return BoundInstances(
-            np.packbits(tests.truth(self.codes), axis=1), len(self.codes), self.weights, self.BLOCK
-        )
+        step = max(8, self.BLOCK // max(1, len(tests)) // 64 * 8)
+        packed = [
+            np.packbits(tests.truth(self.codes[low : low + step]), axis=1)
+            for low in range(0, len(self.codes), step)
+        ]
+        bits = np.concatenate(packed, axis=1)
+        block = self.BLOCK if self.weights is None else self.BLOCK // 64
+        return BoundInstances(bits, len(self.codes), self.weights, block)
 
 
 class BoundInstances:
@@ -220,14 +227,23 @@ def resolve_base(domain: Domain, base: Any, table: Table | None) -> tuple[Base, 
             )
         if table is None:
             raise ModelError(f"base {base!r} needs a table: give one, or use base='uniform'")
+        if not len(table):
+            raise ModelError(f"base {base!r} needs a table with rows, and this one has none")
         if base == "marginals":
             return Product.of_table(table), base
         return Instances(codes_of(domain, table), table.weights), base
-    if isinstance(base, Product | Instances):
-        return base, type(base).__name__.lower()
+    if isinstance(base, Product):
+        sizes = [len(m) for m in base.marginals]
+        if sizes != domain.cards.tolist() or not all(np.isfinite(m).all() for m in base.marginals):
+            raise ModelError("the base must have a distribution over the states of each variable")
+        return base, "given marginals"
+    if isinstance(base, Instances):
+        return Instances(codes_of(domain, np.asarray(base.codes)), base.weights), "instances"
     if isinstance(base, Mapping):
         if base and all(isinstance(value, Mapping) for value in base.values()):
             return Product.of(domain, base), "given marginals"
         return Product.of_instance(domain, domain.encode(base)), "instance"
+    if not isinstance(base, Table | np.ndarray | list | tuple):
+        raise ModelError(f"{base!r} is not a base: see the options of `convert`")
     weights = base.weights if isinstance(base, Table) else None
     return Instances(codes_of(domain, base), weights), "instances"

@@ -18,6 +18,7 @@ from conjoin.conversion.orders import Orders, resolve_orders
 from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
@@ -93,6 +94,7 @@ def convert(
     >>> convert(dn).log_potential(states)
     array([0., 0., 0., 0.])
     """
+    check_kind(dn)
     distribution, base_name = resolve_base(dn.domain, base, table)
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
@@ -100,7 +102,7 @@ def convert(
     features, owner = dn.features()
     check_positive(dn, features, owner)
     bound = distribution.bind(features.tests)
-    if is_pairwise(features):
+    if merge and is_pairwise(features):
         result = convert_pairwise(features, owner, bound.probability(), family)
     else:
         result = _convert(features, owner, bound, family, max_length, merge)
@@ -133,8 +135,24 @@ def _convert(
     return Features.concatenate(pieces) if pieces else sub.collect(merge)
 
 
+def check_kind(dn: Any) -> None:
+    """Refuse what is not a dependency network, with the way out."""
+    if isinstance(dn, BayesianNetwork):
+        raise ModelError(
+            "this is a Bayesian network: `to_markov_network()` rewrites it exactly, and "
+            "`DependencyNetwork.from_bayesian_network` gives its conditionals"
+        )
+    if not isinstance(dn, DependencyNetwork):
+        raise ModelError(f"a dependency network is needed, not a {type(dn).__name__}")
+
+
 def check_positive(dn: DependencyNetwork, features: Features, owner: IntArray) -> None:
     """Refuse CPDs with probabilities of 0 or 1, which the conversion would divide by."""
+    if features.soft_rows().any():
+        raise ModelError(
+            "CPDs with off values, the conditionals of a network that was averaged over all orders, "
+            "cannot be converted again"
+        )
     wrong = np.flatnonzero(~np.isfinite(features.weights))
     if len(wrong):
         f = int(wrong[0])

@@ -29,6 +29,9 @@ from conjoin.models.vocabulary import FloatArray, IntArray, UIntArray, Vocabular
 
 Int32Array = npt.NDArray[np.int32]
 
+MAX_EXPANDED = 1 << 26
+"""The most sub-features that averaging over all orders may write out."""
+
 BLOCK = 1 << 22
 """How many tests are sorted at a time."""
 
@@ -43,7 +46,7 @@ class SubFeatures:
     size: int = 0
     buffer: list[Int32Array] = field(default_factory=list)
     start: list[IntArray] = field(default_factory=list)
-    length: list[npt.NDArray[np.uint16]] = field(default_factory=list)
+    length: list[npt.NDArray[np.int32]] = field(default_factory=list)
     weight: list[FloatArray] = field(default_factory=list)
     key: list[UIntArray] = field(default_factory=list)
     second: list[UIntArray] = field(default_factory=list)
@@ -60,7 +63,7 @@ class SubFeatures:
         self.alone += np.bincount(rows[:, 0], numerator[0], minlength=len(self.tests))
         sums = [accumulate(np.add, code[rows.T])[1:] for code in self.codes]
         start = np.broadcast_to(self.size + np.arange(count) * width, (width - 1, count))
-        length = np.repeat(np.arange(1, width + 1, dtype=np.uint16), count).reshape(width, count)
+        length = np.repeat(np.arange(1, width + 1, dtype=np.int32), count).reshape(width, count)
         self._add(start, length[1:], numerator[1:], sums)
         # The denominator of the shortest prefix is a constant: it only moves log Z.
         without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
@@ -73,17 +76,17 @@ class SubFeatures:
         count, width = rows.shape
         sums = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
         start = self.size + np.arange(count) * width
-        self._add(start, np.full(count, width, np.uint16), numerator, sums)
+        self._add(start, np.full(count, width, np.int32), numerator, sums)
         if width > 1:
             without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
-            self._add(start + 1, np.full(count, width - 1, np.uint16), denominator, without)
+            self._add(start + 1, np.full(count, width - 1, np.int32), denominator, without)
         self.buffer.append(rows.ravel())
         self.size += rows.size
 
     def _add(
         self,
         start: IntArray,
-        length: npt.NDArray[np.uint16],
+        length: npt.NDArray[np.int32],
         weight: FloatArray,
         keys: list[UIntArray],
     ) -> None:
@@ -118,7 +121,7 @@ class SubFeatures:
         return self._write(start, length, weight)
 
     def _write(
-        self, start: IntArray, length: npt.NDArray[np.uint16], weight: FloatArray
+        self, start: IntArray, length: npt.NDArray[np.int32], weight: FloatArray
     ) -> Features:
         buffer = np.concatenate(self.buffer)
         order = np.argsort(length, kind="stable")
@@ -175,7 +178,7 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     starts[groups] = 1
     total: npt.NDArray[Any] = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
     size = np.abs(total)
-    suspects = np.flatnonzero(size < 1e-10 * size.max())
+    suspects = np.flatnonzero(size < 1e-10 * np.abs(weight).max())
     if len(suspects):
         ends = np.append(groups[1:], len(weight))
         sizes = ends[suspects] - groups[suspects]
@@ -233,6 +236,12 @@ def expand_all(sub: SubFeatures, features: Features, owner: IntArray, base: Boun
     A sub-feature of l out of k tests survives in (l-1)!(k-l)!/k! of the orders (Section 5.2).
     """
     natural = np.arange(len(sub.tests.cards))[None]
+    size = float((2.0**features.lengths).sum())
+    if size > MAX_EXPANDED:
+        raise ModelError(
+            f"all orders of these features have {size:.2g} sub-features; with a smaller max_length, "
+            f"features longer than that are averaged without them"
+        )
     for tests, targets, weights in rows_by_length(features, owner):
         _, rows = seen_from_target(tests, targets, sub.tests.var, natural)
         k = rows.shape[1]

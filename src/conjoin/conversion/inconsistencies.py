@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.conversion.base import Product, resolve_base
-from conjoin.conversion.dn2mn import check_positive
+from conjoin.conversion.dn2mn import check_kind, check_positive, convert
 from conjoin.conversion.expand import rows_by_length, seen_from_target
-from conjoin.data.table import Table
+from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -29,6 +29,8 @@ from conjoin.models.vocabulary import FloatArray, IntArray
 MAX_WORK = 3_000_000
 """How many table entries may be looked at; sets of variables that would need more are left out."""
 BLOCK = 1 << 21
+ROWS = 2048
+"""How many rows stand for all, where the interactions are too many to look at each."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Interaction:
     disagreement : float
         How far the CPDs are from their mean, root mean square, in nats.
     opinions : dict
-        The strength that each variable's CPD gives to the interaction, in nats; opposite signs mean
-        opposite opinions.
+        The strength that each variable's CPD gives to the interaction, root mean square, in nats.
+        The sign tells whether it points the way of the strongest opinion or the other.
     """
 
     variables: tuple[str, ...]
@@ -64,9 +66,10 @@ class Inconsistency:
     interactions : list of Interaction
         Those that CPDs disagree about, most contested first.
     max_size : int
-        Interactions of up to this many variables were looked at.
+        Interactions of up to this many variables were looked at one by one.
     complete : bool
-        Whether there are no larger ones.
+        Whether there are no larger ones. If there are, `total` and `by_variable` count them too, but are
+        estimated on 2,048 random rows.
     """
 
     total: float
@@ -76,8 +79,10 @@ class Inconsistency:
     complete: bool
 
     def __str__(self) -> str:
-        scope = "" if self.complete else f" (interactions of up to {self.max_size} variables)"
-        lines = [f"inconsistency {self.total:.4g} nats{scope}"]
+        scope = (
+            "" if self.complete else f", listed: interactions of up to {self.max_size} variables"
+        )
+        lines = [f"inconsistency {self.total:.4g} nats (root mean square over variables{scope})"]
         for item in self.interactions[:10]:
             said = ", ".join(f"{name} says {value:+.3g}" for name, value in item.opinions.items())
             lines.append(f"  {item.disagreement:.4g}  {' × '.join(item.variables)}: {said}")
@@ -92,6 +97,7 @@ def inconsistency(
     *,
     base: Any = None,
     max_size: int | None = None,
+    random_state: int | np.random.Generator = 0,
 ) -> Inconsistency:
     """Measure how far the conditionals of a network disagree, and about what.
 
@@ -104,8 +110,10 @@ def inconsistency(
     base : None, 'marginals', 'uniform', mapping
         That distribution, as for `convert`; it must be a product of marginals.
     max_size : int, optional
-        Look at interactions of up to this many variables. By default all, or as many as a bounded
-        amount of work allows.
+        List interactions of up to this many variables. By default all, or as many as a bounded
+        amount of work allows; if that is not all, the totals are estimated on random rows.
+    random_state : int or numpy Generator
+        Draws those rows.
 
     Returns
     -------
@@ -122,12 +130,15 @@ def inconsistency(
     ...     TableCPD.of(domain, "x2", ["x1"], {"T": 1 / 5, "F": 4 / 5}),
     ... ])
     >>> print(inconsistency(dn))
-    inconsistency 0.6931 nats
+    inconsistency 0.6931 nats (root mean square over variables)
       0.6931  x1 × x2: x1 says +0.693, x2 says -0.693
     """
+    check_kind(dn)
     distribution, _ = resolve_base(dn.domain, base, table)
     if not isinstance(distribution, Product):
         raise ModelError("inconsistency needs a product of marginals as its base, not instances")
+    if any((marginal <= 0).any() for marginal in distribution.marginals):
+        raise ModelError("inconsistency needs a base under which every state is possible")
     features, owner = dn.features()
     check_positive(dn, features, owner)
     longest = int(features.lengths.max(initial=1))
@@ -141,6 +152,9 @@ def inconsistency(
     for size in range(2, min(max_size, longest) + 1):
         for group in _by_interaction(features, owner, q, size):
             _compare(group, features, q, distribution.marginals, spread, found)
+    complete = max_size >= longest
+    if not complete:
+        spread = _spread_of_rows(dn, distribution, random_state)
     interactions = [
         Interaction(
             tuple(dn.domain.names[v] for v in variables),
@@ -154,8 +168,28 @@ def inconsistency(
         dict(zip(dn.domain.names, np.sqrt(spread).tolist(), strict=True)),
         interactions,
         max_size,
-        max_size >= longest,
+        complete,
     )
+
+
+def _spread_of_rows(
+    dn: DependencyNetwork, base: Product, random_state: int | np.random.Generator
+) -> FloatArray:
+    """Return the squared distance of each CPD from the mean of all, without looking at interactions.
+
+    The mean of all is the average over all orders. What it says of X_i is compared with X_i's CPD on
+    rows of independent variables; of each, the mean over X_i's own states is taken away.
+    """
+    rng = np.random.default_rng(random_state)
+    drawn = [rng.choice(len(q), ROWS, p=q) for q in base.marginals]
+    codes: Codes = np.stack(drawn, axis=1).astype(code_dtype(dn.domain.cards))
+    mean = convert(dn, base=base, orders="all", max_length=2).features
+    spread = np.zeros(len(dn.domain))
+    for i, q in enumerate(base.marginals):
+        difference = dn.cpds[i].log_probabilities(codes) - mean.logits(i, codes)
+        difference -= (difference @ q)[:, None]
+        spread[i] = ((difference**2) @ q).mean()
+    return spread
 
 
 def _affordable(features: Features, owner: IntArray, longest: int) -> int:
@@ -275,8 +309,8 @@ def _compare(
     strength = np.add.reduceat(said**2 * probability, first, axis=1)
     loudest = strength.argmax(axis=0)
     direction = said[loudest[set_of_cell], np.arange(total)]
-    norm = np.sqrt(np.maximum(strength.max(axis=0), 1e-300))
-    opinion = np.add.reduceat(said * direction * probability, first, axis=1) / norm
+    toward = np.add.reduceat(said * direction * probability, first, axis=1)
+    opinion = np.where(toward < 0, -1, 1) * np.sqrt(strength)
     for s in contested.tolist():
         value_s = float(np.sqrt(squares[:, s].mean()))
         found.append((value_s, sets[s], opinion[:, s]))

@@ -95,6 +95,8 @@ def resolve_orders(
         listed = list(order)
         if not listed:
             raise ModelError("the list of orders is empty; give one order at least")
+        if any(isinstance(names, str) or not isinstance(names, Sequence) for names in listed):
+            raise ModelError(f"an order is a list of names, or a list of such lists, not {order!r}")
     ranks: list[IntArray] = []
     for names in listed:
         positions = np.array([domain.index(name) for name in names], np.int64)

@@ -62,6 +62,8 @@ class Variable:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
         self.name = name
+        if not isinstance(states, Iterable):
+            raise DataError(f"variable {name!r} needs a list of states, not {states!r}")
         self.states: tuple[Any, ...] = tuple(plain(s) for s in states)
         if not 1 <= len(self.states) <= MAX_STATES:
             raise DataError(
@@ -80,6 +82,12 @@ class Variable:
             if known != code:
                 raise DataError(f"variable {name!r} has the state {state!r} twice")
 
+    def renamed(self, name: str) -> Variable:
+        """Return a variable with the same states and another name."""
+        twin = object.__new__(Variable)
+        twin.name, twin.states, twin._index = name, self.states, self._index
+        return twin
+
     def index(self, state: Any) -> int:
         """Return the code of a state label."""
         try:
@@ -91,6 +99,16 @@ class Variable:
                 f"variable {self.name!r} has no state {state!r}{kind}. "
                 + did_you_mean(state, self.states)
             ) from None
+
+    def indices(self, states: Any) -> list[int]:
+        """Return the codes of one state, or of a list, set or tuple of states."""
+        several = isinstance(states, list | set | frozenset)
+        if isinstance(states, tuple):
+            several = typed_key(states) not in self._index
+        codes = [self.index(s) for s in (states if several else [states])]
+        if not codes:
+            raise DataError(f"no state of {self.name!r} is given; a condition needs one at least")
+        return codes
 
     def __len__(self) -> int:
         return len(self.states)
@@ -135,6 +153,12 @@ class Domain:
         if isinstance(variables, Mapping):
             variables = [Variable(name, states) for name, states in variables.items()]
         self.variables: tuple[Variable, ...] = tuple(variables)
+        for variable in self.variables:
+            if not isinstance(variable, Variable):
+                raise DataError(
+                    f"a domain is made of variables, or of a mapping of names to states, "
+                    f"not of {variable!r}"
+                )
         self.names: tuple[str, ...] = tuple(v.name for v in self.variables)
         self._position = {name: i for i, name in enumerate(self.names)}
         if len(self._position) != len(self.names):
@@ -152,7 +176,13 @@ class Domain:
         >>> Domain.numbered([2, 3])
         Domain({'v0': [0, 1], 'v1': [0, 1, 2]})
         """
-        return cls(Variable(f"v{i}", range(int(card))) for i, card in enumerate(cards))
+        alike: dict[int, Variable] = {}
+        variables = []
+        for i, card in enumerate(map(int, cards)):
+            if card not in alike:
+                alike[card] = Variable("v", range(card))
+            variables.append(alike[card].renamed(f"v{i}"))
+        return cls(variables)
 
     @property
     def is_numbered(self) -> bool:

@@ -64,7 +64,7 @@ class Table:
         if given.dtype != dtype:
             unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
             if given.size and given.max(initial=0, where=~unknown) >= self.missing:
-                given = np.minimum(given, self.missing - 1)  # reported just below
+                self._report_code(given, (given >= domain.cards) & ~unknown)
             given = given.astype(dtype)
             if unknown.any():
                 given[unknown] = self.missing
@@ -82,20 +82,16 @@ class Table:
         if not self.codes.size:
             return
         high = self.codes.max(axis=0)
-        for i in np.flatnonzero((high >= self.domain.cards) & (high != self.missing)):
-            self._report_code(int(i))
-        if (high == self.missing).any():  # a missing mark may hide a code that is too large
-            for i in np.flatnonzero(high == self.missing):
-                column = self.codes[:, i]
-                if ((column >= self.domain.cards[i]) & (column != self.missing)).any():
-                    self._report_code(int(i))
+        if (high >= self.domain.cards).any():  # too large, or missing
+            wrong = (self.codes >= self.domain.cards) & (self.codes != self.missing)
+            if wrong.any():
+                self._report_code(self.codes, wrong)
 
-    def _report_code(self, i: int) -> None:
-        column = self.codes[:, i]
-        row = int(np.argmax((column >= self.domain.cards[i]) & (column != self.missing)))
+    def _report_code(self, codes: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> None:
+        row, i = np.argwhere(wrong)[0]
         raise DataError(
             f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
-            f"{column[row]}; it has {self.domain.cards[i]} states, counted from 0"
+            f"{codes[row, i]}; it has {self.domain.cards[i]} states, counted from 0"
         )
 
     @classmethod
@@ -180,7 +176,9 @@ def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
     return codes
 
 
-def codes_of(domain: Domain, rows: Any, *, complete: bool = True) -> Codes:
+def codes_of(
+    domain: Domain, rows: Any, *, complete: bool = True, ignored: int | None = None
+) -> Codes:
     """Return the code matrix of rows given as a `Table`, codes, or an iterable of labels.
 
     Parameters
@@ -191,6 +189,8 @@ def codes_of(domain: Domain, rows: Any, *, complete: bool = True) -> Codes:
         The rows; a single mapping is one row.
     complete : bool
         Refuse missing values.
+    ignored : int, optional
+        The position of a variable whose values do not matter and may be missing.
     """
     if isinstance(rows, Table):
         if rows.domain != domain:
@@ -204,7 +204,12 @@ def codes_of(domain: Domain, rows: Any, *, complete: bool = True) -> Codes:
     else:
         table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
     if complete and not table.complete:
-        row, column = np.argwhere(table.codes == table.missing)[0]
+        lacking = table.codes == table.missing
+        if ignored is not None and not np.delete(lacking, ignored, axis=1).any():
+            codes = table.codes.copy()
+            codes[:, ignored] = 0
+            return codes
+        row, column = np.argwhere(lacking)[0]
         raise DataError(
             f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
         )

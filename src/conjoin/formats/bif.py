@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,23 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.storage import line_of_token, read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import TableCPD
+from conjoin.models.cpd import MAX_AXES, TableCPD
 
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+COMMENT = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+"""Comments, and strings, within which nothing is a comment."""
 TOKEN = r'"[^"\n]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+'
 SUM_TOLERANCE = 1e-2
-MAX_TABLE = 1 << 26
+MAX_TOTAL = 1 << 26
+"""The most entries that all tables of a file may have together."""
 
 
 class _Parser:
     def __init__(self, text: str, path: str) -> None:
         # Comments become spaces, so that lines keep their numbers.
-        self.text = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-        self.path, self.at = path, 0
+        self.text = COMMENT.sub(
+            lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text
+        )
+        self.path, self.at, self.entries = path, 0, 0
         self.words: list[str] = re.findall(TOKEN, self.text)
 
     def error(self, message: str) -> FormatError:
@@ -175,8 +178,9 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
     target = domain[name]
     owners = [domain[p] for p in parents]
     shape = [len(p) for p in owners] + [len(target)]
-    if np.prod(shape, dtype=float) > MAX_TABLE:
-        raise parser.error(f"the table of {name!r} has more than {MAX_TABLE:,} entries")
+    parser.entries += min(MAX_TOTAL + 1, int(np.prod(shape, dtype=object)))
+    if len(shape) > MAX_AXES or parser.entries > MAX_TOTAL:
+        raise parser.error(f"the table of {name!r} has too many parents or entries")
     table = np.full(shape, np.nan)
     default: Any = None
     while parser.peek() != "}":
@@ -194,22 +198,23 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
             if len(states) != len(owners):
                 raise parser.error(f"{len(owners)} states are expected, not {len(states)}")
             index = tuple(p.index(s) for p, s in zip(owners, states, strict=True))
+            if not np.isnan(table[index]).any():
+                raise parser.error(f"the row ({', '.join(states)}) of {name!r} is given twice")
             table[index] = _row(parser, len(target))
         else:
             parser.at -= 1
             parser.skip_to_semicolon()  # a property
     if default is not None:
         table[np.isnan(table).all(axis=-1)] = default
-    for index in product(*map(range, shape[:-1])):
+    for index in map(tuple, np.argwhere(~(np.abs(table.sum(axis=-1) - 1) <= SUM_TOLERANCE))):
         row = table[index]
         where = ", ".join(f"{p.name}={p.states[s]}" for p, s in zip(owners, index, strict=True))
         if np.isnan(row).any():
             raise parser.error(f"the table of {name!r} has no row for {where or 'it'}")
-        if abs(row.sum() - 1) > SUM_TOLERANCE:
-            raise parser.error(
-                f"the probabilities of {name!r}{' for ' if where else ''}{where} sum to "
-                f"{row.sum():.6g}, not to 1"
-            )
+        raise parser.error(
+            f"the probabilities of {name!r}{' for ' if where else ''}{where} sum to "
+            f"{row.sum():.6g}, not to 1"
+        )
     with np.errstate(divide="ignore"):
         logs = np.log(table / table.sum(axis=-1, keepdims=True))
     return TableCPD(domain.cards, domain.index(name), [domain.index(p) for p in parents], logs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ import numpy.typing as npt
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError
-from conjoin.formats.names import read_names, write_names
-from conjoin.formats.storage import read_bytes, write_bytes
+from conjoin.formats.names import read_names, write_named
+from conjoin.formats.storage import read_bytes
 
 MISSING = 255
 """The mark of an unknown value in rows of single digits."""
+
+
+ODD_CELL = re.compile(rb"[^0-9,*]|^,|,,|,$|\*[^,]|[^,]\*")
+"""What no row of state numbers and stars contains."""
 
 
 def read_data(path: Path, domain: Domain | None = None) -> Table:
@@ -43,7 +48,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     domain = domain or read_names(path)
     if domain is None:
         known = codes if quick is None else np.where(codes == MISSING, 0, codes)
-        domain = Domain.numbered(np.maximum(known.max(axis=0).astype(np.int64) + 1, 2))
+        domain = Domain.numbered(_implied_cards(known))
     if codes.shape[1] != len(domain):
         raise FormatError(
             f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)
@@ -60,6 +65,10 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
             str(path),
             _line_of_row(raw, int(row)),
         ) from None
+
+
+def _implied_cards(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return np.maximum(codes.max(axis=0).astype(np.int64) + 1, 2)
 
 
 def _single_digits(raw: bytes) -> npt.NDArray[np.uint8] | None:
@@ -85,12 +94,13 @@ def _single_digits(raw: bytes) -> npt.NDArray[np.uint8] | None:
 def _numbers(raw: bytes, path: Path) -> npt.NDArray[np.int64]:
     """Read rows of numbers of any length."""
     lines = [line for line in raw.split(b"\n") if line.strip()]
+    if not lines:
+        raise FormatError("the file holds no rows", str(path))
     columns = lines[0].count(b",") + 1
     flat = b",".join(lines)
-    if (
-        flat.count(b",") + 1 == columns * len(lines)
-        and flat.translate(None, b"0123456789,* ") == b""
-    ):
+    if b" " in flat:
+        flat = b",".join(cell.strip() for cell in flat.split(b","))
+    if flat.count(b",") + 1 == columns * len(lines) and ODD_CELL.search(flat) is None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
@@ -128,6 +138,7 @@ def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float6
     rows, weights = [], []
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
+            rows.append(b"")  # so that lines keep their numbers
             continue
         head, bar, row = line.rpartition(b"|")
         try:
@@ -139,6 +150,8 @@ def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float6
             raise FormatError(
                 f"a weight must be a number that is not negative, not {shown!r}", str(path), number
             )
+        if not row.strip():
+            raise FormatError("there are no values after the weight", str(path), number)
         rows.append(row)
         weights.append(weight)
     return b"\n".join(rows) + b"\n", np.array(weights)
@@ -151,10 +164,13 @@ def _line_of_row(raw: bytes, row: int) -> int:
 
 def write_data(table: Table, path: Path) -> None:
     """Write a .data file."""
+    if not len(table) or not len(table.domain):
+        raise FormatError("a .data file cannot hold a table without rows or columns", str(path))
     codes: npt.NDArray[Any] = table.codes
     lines = []
     for i, row in enumerate(codes.tolist()):
         text = ",".join("*" if c == table.missing else str(c) for c in row)
         lines.append(text if table.weights is None else f"{float(table.weights[i])!r}|{text}")
-    write_bytes(path, ("\n".join(lines) + "\n").encode())
-    write_names(path, table.domain)
+    known = np.where(codes == table.missing, 0, codes)
+    implied = Domain.numbered(_implied_cards(known))
+    write_named(path, ("\n".join(lines) + "\n").encode(), table.domain, implied)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -30,6 +31,8 @@ class _Place:
         for depth in range(len(quoted), 0, -1):
             header = r"\s*\.\s*".join(quoted[:depth])
             found = list(re.finditer(rf"^\s*\[+\s*{header}\s*\]+", self.text, re.MULTILINE))
+            if not found and depth == 1:  # a longer header, or a key at the top
+                found = list(re.finditer(rf"^\s*\[*\s*{header}\s*[.=]", self.text, re.MULTILINE))
             if found:
                 start = found[min(number or 0, len(found) - 1) if depth == len(quoted) else 0].end()
                 if depth < len(quoted):
@@ -52,7 +55,7 @@ def read_expert(path: Path) -> DependencyNetwork:
     text = read_text(path)
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
         line = int(found[1]) if found else None
         message = str(error).split(" (at")[0] or "nested too deeply"
@@ -86,6 +89,8 @@ def _domain(section: Any, place: _Place) -> Domain:
         )
     variables = []
     for name, states in section.items():
+        if name == "variables":
+            raise place.error("a variable cannot be called 'variables'", ["variables"])
         if not isinstance(states, list) or len(states) < 2:
             raise place.error(
                 f'{name} needs a list of two states or more, such as {name} = ["no", "yes"]',
@@ -144,14 +149,21 @@ def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, 
         if isinstance(states, dict):
             if list(states) != ["not"]:
                 raise ConjoinError('a condition is a state, a list of states or { not = "x" }')
-            excluded = states["not"] if isinstance(states["not"], list) else [states["not"]]
-            codes = {variable.index(s) for s in excluded}
-            result[name] = [s for c, s in enumerate(variable.states) if c not in codes]
-        else:
-            for state in states if isinstance(states, list) else [states]:
-                variable.index(state)
-            result[name] = states
+            codes = variable.indices(states["not"])
+            states = [s for c, s in enumerate(variable.states) if c not in codes]
+        variable.indices(states)
+        result[name] = states
     return result
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if np.isfinite(float(value)) else None
+    except OverflowError:
+        return None
 
 
 def _keys(entry: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -164,6 +176,8 @@ def _distribution(variable: Variable, entry: dict[str, Any]) -> Any:
     if "p" not in entry:
         raise ConjoinError(f"'p', the probabilities of {variable.name!r}, is missing")
     p = entry["p"]
+    if isinstance(p, dict) and any(isinstance(value, dict) for value in p.values()):
+        raise ConjoinError('a state with a dot needs quotes, such as { "0.5" = 0.2, "1.5" = 0.8 }')
     if isinstance(p, dict):  # TOML's keys are strings, whatever the type of the states
         by_text = {str(s): s for s in variable.states}
         by_text |= {str(s).lower(): s for s in variable.states if isinstance(s, bool)}
@@ -203,6 +217,10 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
     def read(entry: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
         _keys(entry, ("when", "p"))
         when = _condition(domain, entry, variable.name)
+        if when and "given" not in section:
+            raise ConjoinError(
+                f"add a line given = {json.dumps(list(when))} under [{variable.name}]"
+            )
         if set(when) != set(parents):
             raise ConjoinError(
                 f"'when' must give a state of each of {parents} (the list 'given'), and no other; "
@@ -214,7 +232,11 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
         return tuple(when[p] for p in parents), _distribution(variable, entry)
 
     for parent in parents:
-        domain.index(parent)
+        if parent == variable.name or parents.count(parent) > 1:
+            raise place.error(f"{parent!r} must not be in 'given'", [variable.name, "given"])
+        if parent not in domain.names:
+            hint = did_you_mean(parent, domain.names)
+            raise place.error(f"there is no variable {parent!r}. {hint}", [variable.name, "given"])
     rows = _each(place, variable.name, "table", entries, read)
     seen: set[Any] = set()
     for number, (key, _) in enumerate(rows):
@@ -253,12 +275,8 @@ def _log_odds(domain: Domain, variable: Variable, section: dict[str, Any], place
 
     def read(entry: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         _keys(entry, ("when", "state", "add"))
-        weight = entry.get("add")
-        if (
-            isinstance(weight, bool)
-            or not isinstance(weight, int | float)
-            or not np.isfinite(weight)
-        ):
+        weight = _number(entry.get("add"))
+        if weight is None:
             raise ConjoinError("'add', a number in nats, is missing or not a number")
         if "state" not in entry:
             raise ConjoinError(f"'state', the state of {variable.name!r} it speaks of, is missing")

@@ -54,17 +54,24 @@ def load(path: str | Path) -> Network:
 
         return read_expert(path)
     raise FormatError(
-        f"the ending {kind or 'of the name'!r} names no model format; known are "
-        f"{', '.join(MODEL_ENDINGS)}, each also with .gz",
+        f"{_named(kind)} no model format; known are {', '.join(MODEL_ENDINGS)}, each also with .gz",
         str(path),
     )
+
+
+def _named(kind: str) -> str:
+    return f"the ending {kind!r} names" if kind else "the name has no ending: it names"
+
+
+def _fitting(model_kind: type[Network], allowed: dict[str, Any]) -> list[str]:
+    return [e for e, types in allowed.items() if issubclass(model_kind, types)]
 
 
 def check_can_save(model_kind: type[Network], path: str | Path) -> None:
     """Raise an error now if a model of a kind could not be written to a file of that name later."""
     path = Path(path)
     kind = ending(path)
-    allowed = {
+    allowed: dict[str, Any] = {
         ".conjoin": Network,
         ".dn": DependencyNetwork,
         ".mn": MarkovNetwork,
@@ -73,14 +80,15 @@ def check_can_save(model_kind: type[Network], path: str | Path) -> None:
     }
     if kind not in allowed:
         raise FormatError(
-            f"the ending {kind or 'of the name'!r} names no format that models are written in; "
-            f"use {', '.join(allowed)}",
+            f"{_named(kind)} no format that models are written in; use "
+            f"{', '.join(_fitting(model_kind, allowed))}",
             str(path),
         )
-    if not issubclass(model_kind, allowed[kind]):  # type: ignore[arg-type]
-        fitting = [e for e, types in allowed.items() if issubclass(model_kind, types)]  # type: ignore[arg-type]
+    if not issubclass(model_kind, allowed[kind]):
         raise FormatError(
-            f"a {model_kind.kind} cannot be written as {kind}; use {', '.join(fitting)}", str(path)
+            f"a {model_kind.kind} cannot be written as {kind}; use "
+            f"{', '.join(_fitting(model_kind, allowed))}",
+            str(path),
         )
     if not path.absolute().parent.is_dir():
         raise FormatError(f"there is no folder {str(path.parent)!r}; make it first", str(path))
@@ -133,8 +141,7 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
 
         return read_parquet(path, domain)
     raise FormatError(
-        f"the ending {kind or 'of the name'!r} names no table format; known are "
-        f"{', '.join(TABLE_ENDINGS)}, each also with .gz",
+        f"{_named(kind)} no table format; known are {', '.join(TABLE_ENDINGS)}, each also with .gz",
         str(path),
     )
 
@@ -142,7 +149,6 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
 def write_table(table: Table, path: str | Path) -> None:
     """Write a table as .csv or .data."""
     path = Path(path)
-    writers: dict[str, Any] = {}
     from conjoin.formats.data import write_data
     from conjoin.formats.tabular import write_csv
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from math import inf
 from typing import Any
 
 from conjoin.data.domain import Domain, Variable
@@ -17,6 +18,8 @@ def label_to_json(label: Any) -> Any:
     >>> label_to_json(("a", 1))
     {'tuple': ['a', 1]}
     """
+    if type(label) is float and label in (inf, -inf):
+        return {"float": str(label)}
     if type(label) in (str, int, float, bool):
         return label
     if type(label) is tuple:
@@ -39,6 +42,8 @@ def label_from_json(value: Any) -> Any:
         ((kind, content),) = value.items()
         if kind == "tuple" and isinstance(content, list):
             return tuple(label_from_json(part) for part in content)
+        if kind == "float" and content in ("inf", "-inf"):
+            return float(content)
         if kind == "datetime" and isinstance(content, str):
             return datetime.datetime.fromisoformat(content)
         if kind == "date" and isinstance(content, str):

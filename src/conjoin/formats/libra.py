@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
-from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.names import named_domain, write_names
-from conjoin.formats.storage import read_text, write_bytes
+from conjoin.errors import ConjoinError, FormatError, ModelError
+from conjoin.formats.names import named_domain, write_named
+from conjoin.formats.storage import read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import CPD, LogLinearCPD, RuleCPD, TableCPD, TreeCPD
+from conjoin.models.cpd import CPD, MAX_AXES, LogLinearCPD, RuleCPD, TableCPD, TreeCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
@@ -28,14 +28,14 @@ from conjoin.models.network import Network
 from conjoin.models.tree import Tree, factor_features
 from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, state_masks
 
-MAX_TABLE = 1 << 22
-"""A table block with more joint states than this is kept as features."""
+MAX_SLOTS = 1 << 24
+"""The most branches that a tree may have, counted for each state of the tested variables."""
 
 NUMBER = "%.14g"
 """How numbers are written: Python prints 14 digits twice as fast as 17."""
 
 TEST = re.compile(r"([+-]?)v(\d{1,9})_(\d{1,9})\Z")
-KINDS = {"MN": ".mn", "DN": ".dn", "BN": ".bn"}
+KINDS = ("MN", "DN", "BN")
 
 
 def parse_schema(line: str, path: str, number: int = 1) -> npt.NDArray[np.int64]:
@@ -59,8 +59,7 @@ def read_schema(path: Path) -> Domain:
 
 def write_schema(domain: Domain, path: Path) -> None:
     """Write a .schema file."""
-    write_bytes(path, (",".join(map(str, domain.cards)) + "\n").encode())
-    write_names(path, domain)
+    write_named(path, (",".join(map(str, domain.cards)) + "\n").encode(), domain)
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -110,6 +109,18 @@ class _Tests:
         self.var: list[int] = []
         self.state: list[int] = []
         self.negated: list[bool] = []
+        self._masks = np.zeros((0, mask_words(cards)), np.uint64)
+
+    def opposite(self, test: int) -> int:
+        """Return the number of the test that holds where this one does not."""
+        sign = "+" if self.negated[test] else "-"
+        word = f"{sign}v{self.var[test]}_{self.state[test]}"
+        if word not in self.numbers:
+            self.var.append(self.var[test])
+            self.state.append(self.state[test])
+            self.negated.append(sign == "-")
+            self.numbers[word] = len(self.var) - 1
+        return self.numbers[word]
 
     def add(self, word: str, lines: _Lines) -> int:
         match = TEST.match(word)
@@ -123,6 +134,12 @@ class _Tests:
         return self.numbers[word]
 
     def masks(self) -> npt.NDArray[np.uint64]:
+        """Return the states of each test; worked out again when there are new tests."""
+        if len(self._masks) != len(self.var):
+            self._masks = self._all_masks()
+        return self._masks
+
+    def _all_masks(self) -> npt.NDArray[np.uint64]:
         single = state_masks(self.state, mask_words(self.cards))
         full = full_masks(self.cards)[np.array(self.var, np.int64)]
         return np.where(np.array(self.negated, bool)[:, None], full & ~single, single)
@@ -150,10 +167,11 @@ class _Block:
         self.weights: list[float] = []
         self.lengths: list[int] = []
         self.entries: list[int] = []
+        self.certain: list[list[int]] = []
         self.tables: list[_Block] = []
         self.trees: list[Tree] = []
 
-    def read(self, lines: _Lines) -> _Block:
+    def read(self, lines: _Lines, features_only: bool = False) -> _Block:
         """Read factors up to the closing brace."""
         while True:
             words = lines.take("'}'")
@@ -163,12 +181,14 @@ class _Block:
                     self._feature(words[:-1], lines)
                 return self
             if last == "{":
+                if features_only:
+                    raise lines.error("only features are expected within a table or features block")
                 if words == ["tree", "{"]:
                     self.trees.append(read_tree(lines, self.cards))
                 elif words == ["table", "{"]:
-                    self.tables.append(_Block(self.cards, self.tests).read(lines))
+                    self.tables.append(_Block(self.cards, self.tests).read(lines, True))
                 elif words == ["features", "{"]:
-                    _copy(_Block(self.cards, self.tests).read(lines), self)
+                    self._take(_Block(self.cards, self.tests).read(lines, True))
                 else:
                     raise lines.error(
                         f"'tree', 'table' or 'features' is expected before '{{', not "
@@ -177,16 +197,18 @@ class _Block:
             else:
                 self._feature(words, lines)
 
+    def _take(self, other: _Block) -> None:
+        self.weights += other.weights
+        self.lengths += other.lengths
+        self.entries += other.entries
+        self.certain += other.certain
+
     def _feature(self, words: list[str], lines: _Lines) -> None:
         weight = parse_number(words[0], lines.error)
         known = self.tests.numbers
         tests = [known[w] if w in known else self.tests.add(w, lines) for w in words[1:]]
         if weight == np.inf:
-            # The conjunction must hold: each way to break it is impossible.
-            for i, word in enumerate(words[1:]):
-                flipped = ("-" if word[0] == "+" else "+") + word[1:]
-                broken = known[flipped] if flipped in known else self.tests.add(flipped, lines)
-                self._add(-np.inf, [*tests[:i], broken])
+            self.certain.append(tests)
         else:
             self._add(weight, tests)
 
@@ -194,6 +216,19 @@ class _Block:
         self.weights.append(weight)
         self.lengths.append(len(tests))
         self.entries.extend(tests)
+
+    def settle(self, target: int | None) -> None:
+        """Turn conjunctions that must hold into ways to break them, which are impossible.
+
+        In the CPD of a target only the target can break one: the rest is what it is given.
+        """
+        for block in (self, *self.tables):
+            for tests in block.certain:
+                free = [t for t in tests if target is None or self.tests.var[t] == target]
+                given = [t for t in tests if t not in free]
+                for i, test in enumerate(free):
+                    block._add(-np.inf, [*given, *free[:i], self.tests.opposite(test)])
+            block.certain = []
 
     def features(self) -> Features:
         """Return the features, those of trees and tables not included."""
@@ -217,18 +252,11 @@ class _Block:
         return Features.concatenate(parts), factors
 
 
-def _copy(source: _Block, target: _Block) -> None:
-    target.weights += source.weights
-    target.lengths += source.lengths
-    target.entries += source.entries
-    target.trees += source.trees
-    target.tables += source.tables
-
-
 def as_table(features: Features, scope: Iterable[int]) -> TableFactor | None:
     """Return the features as one table over a scope, unless that is too large."""
     scope = tuple(scope)
-    if np.prod(features.tests.cards[list(scope)], dtype=float) > MAX_TABLE:
+    size = np.prod(features.tests.cards[list(scope)], dtype=float)
+    if size > 4 * len(features) + 64 or len(scope) > MAX_AXES:  # hardly a table
         return None
     return scope_tables(features, [scope], [np.arange(len(features))])[0]
 
@@ -254,7 +282,7 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
 
     def error(message: str) -> FormatError:
         places = [number for number, text in block for _ in text.split()]
-        return FormatError(message, lines.path, places[at])
+        return FormatError(message, lines.path, places[min(at, len(places) - 1)])
 
     var: list[int] = []
     ptr: list[int] = []
@@ -282,6 +310,8 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
             var.append(tested)
             ptr.append(len(child))
             child.extend([-1] * ways[tested])
+            if len(child) > MAX_SLOTS:
+                raise error(f"the tree has more than {MAX_SLOTS:,} branches")
             at += 1
             continue
         if word == ")":
@@ -296,6 +326,8 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
             var.append(-1)
             ptr.append(len(value))
             value.append(parse_number(word, error))
+            if value[-1] == np.inf:
+                raise error("a leaf may hold -inf, not inf: make the other leaves -inf instead")
         if splits:
             if len(splits[-1][2]) == 2:
                 raise error("a test needs two branches, and this one has a third")
@@ -303,12 +335,14 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
         at += 1
     if node < 0 or splits:
         raise error("the tree ends before all its parentheses are closed")
-    return Tree(
+    tree = Tree(
         np.array(var, np.int32),
         np.array(ptr, np.int32),
         np.array(child, np.int32),
         np.array(value, np.float64),
     )
+    sure = {v: 0 for v in set(var) if v >= 0 and ways[v] == 1}  # tests of one-state variables
+    return tree.condition(sure, cards) if sure else tree
 
 
 def read_network(path: Path) -> Network:
@@ -322,8 +356,10 @@ def read_network(path: Path) -> Network:
     domain = named_domain(path, cards)
     tests = _Tests(cards)
     if head[0] == "MN":
-        features, factors = _Block(cards, tests).read(lines).factors()
+        block = _Block(cards, tests).read(lines)
         _expect_end(lines)
+        block.settle(None)
+        features, factors = block.factors()
         return MarkovNetwork(domain, features, factors, {"read_from": path.name})
     cpds: list[CPD | None] = [None] * len(domain)
     while (words := lines.take("a variable or '}'")) != ["}"]:
@@ -359,8 +395,12 @@ def _expect_end(lines: _Lines) -> None:
 
 
 def _cpd(block: _Block, target: int) -> CPD:
+    block.settle(target)
     if len(block.trees) == 1 and not block.tables and not block.weights:
-        return TreeCPD.from_factor(block.cards, target, block.trees[0])
+        try:
+            return TreeCPD.from_factor(block.cards, target, block.trees[0])
+        except ModelError:  # the target stands where it would multiply the tree: features do not
+            return LogLinearCPD(target, factor_features(block.cards, block.trees))
     if len(block.tables) == 1 and not block.trees and not block.weights:
         features = block.tables[0].features()
         parents = sorted(set(features.entry_var.tolist()) - {target})
@@ -378,6 +418,8 @@ def _cpd(block: _Block, target: int) -> CPD:
 
 def write_network(model: Network, path: Path, kind: str) -> None:
     """Write a .dn, .mn or .bn file (kind 'DN', 'MN' or 'BN')."""
+    if not len(model.domain):
+        raise FormatError("Libra's format has no models without variables", str(path))
     pieces = [",".join(map(str, model.domain.cards)), "\n", kind, " {\n"]
     if isinstance(model, MarkovNetwork):
         pieces += feature_lines(model.features, path)
@@ -388,8 +430,7 @@ def write_network(model: Network, path: Path, kind: str) -> None:
         for cpd in model.cpds:
             pieces += [f"v{cpd.target} {{\n", *_cpd_lines(cpd, path), "}\n"]
     pieces.append("}\n")
-    write_bytes(path, "".join(pieces).encode())
-    write_names(path, model.domain)
+    write_named(path, "".join(pieces).encode(), model.domain)
 
 
 def words_of_tests(tests: Vocabulary) -> list[str]:

@@ -19,14 +19,30 @@ def names_path(path: Path) -> Path:
     return path.with_name(path.name + ".names.json")
 
 
-def write_names(path: Path, domain: Domain) -> None:
-    """Write the names beside a file, or take stale ones away where there is nothing to keep."""
+def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None = None) -> None:
+    """Write a file, and its names beside it unless the file implies them.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    data : bytes
+        Its contents.
+    domain : Domain
+        The names to keep.
+    implied : Domain, optional
+        The domain that a reader would give the file without names; by default a numbered one.
+    """
     beside = names_path(path)
-    if domain.is_numbered:
-        beside.unlink(missing_ok=True)
-    elif path.is_file() or not path.exists():
+    needed = not (domain.is_numbered if implied is None else domain == implied)
+    text = ""
+    if needed:  # a label that cannot be written must be found out before anything is
         text = json.dumps({"variables": domain_to_json(domain)}, ensure_ascii=False, indent=1)
+    write_bytes(path, data)
+    if needed and path.is_file():
         write_bytes(beside, text.encode() + b"\n")
+    else:
+        beside.unlink(missing_ok=True)
 
 
 def read_names(path: Path) -> Domain | None:
@@ -37,7 +53,7 @@ def read_names(path: Path) -> Domain | None:
     try:
         content = json.loads(read_text(beside))
         listed = content["variables"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise FormatError("is not a list of names; delete it or mend it", str(beside)) from None
     return domain_from_json(listed, str(beside))
 

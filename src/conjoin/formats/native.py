@@ -38,7 +38,6 @@ MAGIC = b"CONJOIN\n"
 VERSION = 1
 ALIGN = 64
 DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f8": np.float64}
-KINDS = {"DN": DependencyNetwork, "MN": MarkovNetwork, "BN": BayesianNetwork}
 
 
 class _Arrays:
@@ -160,7 +159,14 @@ def read_native(path: Path) -> Network:
         raise
     except ConjoinError as error:
         raise FormatError(f"the file is damaged: {error}", str(path)) from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         raise FormatError(
             f"the file is damaged: its header lacks something ({error!r})", str(path)
         ) from None
@@ -190,13 +196,14 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
 
 
 def _unpack(header: dict[str, Any], domain: Domain, arrays: list[npt.NDArray[Any]]) -> Network:
-    kind, provenance = KINDS[header["kind"]], dict(header["provenance"])
-    if kind is MarkovNetwork:
+    kind, provenance = header["kind"], dict(header["provenance"])
+    _check(kind in ("DN", "MN", "BN"), f"there is no kind {kind!r}")
+    if kind == "MN":
         features = _features(header["features"], domain, arrays)
         factors = [_factor(entry, domain, arrays) for entry in header["factors"]]
         return MarkovNetwork(domain, features, factors, provenance)
     cpds = [_cpd(entry, domain, arrays) for entry in header["cpds"]]
-    if kind is DependencyNetwork:
+    if kind == "DN":
         return DependencyNetwork(domain, cpds, provenance)
     return BayesianNetwork(domain, cpds, provenance)
 
@@ -225,13 +232,29 @@ def _features(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Fea
     off = _array(arrays, entry["off"], np.float64, 1) if "off" in entry else None
     _check(mask.shape == (len(var), mask_words(cards)), "tests and their states do not match")
     _check(((var >= 0) & (var < len(cards))).all(), "a test is of an unknown variable")
-    _check(not (mask & ~full_masks(cards)[var]).any(), "a test is of an unknown state")
+    full = full_masks(cards)[var]
+    _check(not (mask & ~full).any(), "a test is of an unknown state")
+    _check(mask.any(axis=1).all() and (mask != full).any(axis=1).all(), "a test is no test")
+    tests, number = Vocabulary.unique(cards, var, mask)
+    _check(np.array_equal(number, np.arange(len(var))), "the tests are not in order")
     _check(len(indptr) == len(weights) + 1 and indptr[0] == 0, "features and weights do not match")
     _check((np.diff(indptr) >= 0).all() and indptr[-1] == len(indices), "features overlap")
     _check(((indices >= 0) & (indices < len(var))).all(), "a feature has an unknown test")
-    _check(not np.isnan(weights).any() and not np.isposinf(weights).any(), "a weight is no number")
-    _check(off is None or (len(off) == len(indices) and np.isfinite(off).all()), "off values")
-    return Features(Vocabulary(cards, var, mask), indptr, indices, weights, off)
+    if len(indices):
+        later = np.ones(len(indices), bool)
+        later[indptr[:-1][np.diff(indptr) > 0]] = False  # all but the first test of each feature
+        rising = np.diff(var[indices], prepend=0) > 0
+        _check(rising[later].all(), "the tests of a feature are not in order")
+    _check_values(weights, "a weight")
+    if off is not None:
+        _check(len(off) == len(indices) and np.isfinite(off).all(), "off values are no numbers")
+        soft = np.repeat(np.isneginf(weights), np.diff(indptr)) & (off != 0)
+        _check(not soft.any(), "an impossible feature has an off value")
+    return Features(tests, indptr, indices, weights, off)
+
+
+def _check_values(values: npt.NDArray[Any], what: str) -> None:
+    _check(not (np.isnan(values) | np.isposinf(values)).any(), f"{what} is no number")
 
 
 def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int) -> Tree:
@@ -241,17 +264,20 @@ def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int)
     value = _array(arrays, entry["value"], np.float64, ndim)
     _check(len(var) == len(ptr) > 0, "a tree has no nodes")
     _check(((var >= -1) & (var < len(domain))).all(), "a tree splits on an unknown variable")
-    inner = np.flatnonzero(var >= 0)
-    leaves = np.flatnonzero(var < 0)
-    ends = ptr[inner].astype(np.int64) + domain.cards[var[inner]]
-    _check((ptr >= 0).all() and (ends <= len(child)).all(), "a split has too few children")
-    _check((ptr[leaves] < len(value)).all(), "a leaf has no value")
-    slots = np.arange(len(child))
-    owner = np.full(len(child), -1, np.int64)
-    for node, end in zip(inner.tolist(), ends.tolist(), strict=True):
-        owner[ptr[node] : end] = node
-    used = slots[owner >= 0]
-    _check((child[used] > owner[used]).all() and (child[used] < len(var)).all(), "a tree loops")
+    _check_values(value, "a leaf")
+    inner, leaves = np.flatnonzero(var >= 0), np.flatnonzero(var < 0)
+    ways = domain.cards[var[inner]]
+    starts = ptr[inner].astype(np.int64)
+    _check(
+        np.array_equal(starts, np.cumsum(ways) - ways), "the branches of a tree are not in order"
+    )
+    _check(ways.sum() == len(child), "a split has too few branches, or too many")
+    _check(np.array_equal(np.sort(ptr[leaves]), np.arange(len(value))), "leaves and their values")
+    owner = np.repeat(inner, ways)
+    _check((child > owner).all() and (child < len(var)).all(), "a tree loops")
+    # Every node but the root hangs on one split; the states of that split may share it.
+    pairs = np.unique(np.stack([child, owner], axis=1), axis=0)[:, 0] if len(child) else child
+    _check(np.array_equal(pairs, np.arange(1, len(var))), "a node hangs on two splits, or on none")
     return Tree(var, ptr, child, value)
 
 
@@ -259,26 +285,33 @@ def _factor(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Facto
     if "tree" in entry:
         return TreeFactor(_tree(entry["tree"], domain, arrays, 1))
     variables = tuple(_variable(v, domain) for v in entry["variables"])
-    return TableFactor(variables, _array(arrays, entry["table"], np.float64, len(variables)))
+    table = _array(arrays, entry["table"], np.float64, len(variables))
+    _check_values(table, "an entry of a table")
+    return TableFactor(variables, table)
 
 
 def _cpd(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> CPD:
     cards, target = domain.cards, _variable(entry["target"], domain)
     if "parents" in entry:
         parents = [_variable(p, domain) for p in entry["parents"]]
-        return TableCPD(
-            cards, target, parents, _array(arrays, entry["table"], np.float64, len(parents) + 1)
-        )
+        table = _array(arrays, entry["table"], np.float64, len(parents) + 1)
+        _check_values(table, "an entry of a table")
+        return TableCPD(cards, target, parents, table)
     if "rules" in entry:
         table = _array(arrays, entry["table"], np.float64, 2)
-        conditions = [
-            {_variable(var, domain): states for var, states in when} for when in entry["rules"]
-        ]
+        _check_values(table, "an entry of a table")
+        conditions = []
+        for when in entry["rules"]:
+            condition = {_variable(var, domain): states for var, states in when}
+            for var, states in condition.items():
+                known = range(int(cards[var]))
+                _check(all(type(s) is int and s in known for s in states), "a rule's state")
+            conditions.append(condition)
         _check(table.shape == (len(conditions), cards[target]), "rules and their table")
         return RuleCPD(cards, target, list(zip(conditions, table, strict=True)))
     if "trees" in entry:
         trees = [_tree(t, domain, arrays, 2) for t in entry["trees"]]
-        _check(trees, "a CPD has no trees")
+        _check(len(trees) == 1 or (trees and entry["boosted"]), "a CPD has no tree, or several")
         return (
             BoostedTreesCPD(cards, target, trees)
             if entry["boosted"]

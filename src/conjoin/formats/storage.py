@@ -13,6 +13,10 @@ MAX_BYTES = 1 << 32
 """The most bytes that a file may hold, after decompression."""
 
 
+PIECE = 1 << 16
+"""How many packed bytes are unpacked at a time."""
+
+
 def ending(path: Path) -> str:
     """Return the ending that names the format, without a final .gz.
 
@@ -42,28 +46,42 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
         raise FormatError("there is no such file", str(path)) from None
     except IsADirectoryError:
         raise FormatError("this is a folder, not a file", str(path)) from None
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    except (OSError, ValueError) as error:  # a name may hold a character that no file has
+        detail = getattr(error, "strerror", None) or error
+        raise FormatError(f"cannot be read: {detail}", str(path)) from None
     if len(data) > limit:
         raise FormatError(f"is larger than the {limit:,} bytes that are allowed", str(path))
     return data
 
 
 def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
-    parts, size = [], 0
-    while packed:
-        stream = zlib.decompressobj(wbits=31)
-        try:
-            part = stream.decompress(packed, limit + 1 - size)
-        except zlib.error as error:
-            raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            break
-        if not stream.eof:
-            raise FormatError("ends in the middle: the gzip file is truncated", str(path))
-        packed = stream.unused_data.lstrip(b"\0")
+    """Unpack one gzip member after another, in pieces, up to a limit."""
+    parts: list[bytes] = []
+    size, at = 0, 0
+    stream = zlib.decompressobj(wbits=31)
+    fresh = True
+    while at < len(packed) and size <= limit:
+        piece = packed[at : at + PIECE]
+        at += len(piece)
+        while piece and size <= limit:
+            if fresh:
+                piece = piece.lstrip(b"\0")  # padding between members
+                if not piece:
+                    break
+            try:
+                part = stream.decompress(piece, limit + 1 - size)
+            except zlib.error as error:
+                raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
+            fresh = False
+            parts.append(part)
+            size += len(part)
+            piece = stream.unconsumed_tail
+            if stream.eof:
+                piece = stream.unused_data
+                stream = zlib.decompressobj(wbits=31)
+                fresh = True
+    if not fresh and size <= limit:
+        raise FormatError("ends in the middle: the gzip file is truncated", str(path))
     return b"".join(parts)
 
 
@@ -92,6 +110,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             raise FormatError("this is a folder, not a file", str(path))
         path.write_bytes(data)  # a device or a pipe cannot be renamed onto
         return
+    path = path.resolve()  # a link stays a link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("xb") as file:

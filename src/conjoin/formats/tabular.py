@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,15 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     raw = read_bytes(path)
     if not raw.strip():
         raise FormatError("the file is empty", str(path))
+    if raw.count(b'"') % 2:
+        raise FormatError("a quotation mark is opened and never closed", str(path))
     header = _header(decoded(raw, path), path)
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise FormatError(
+            f"the header {header[0][:40]!r} has no commas; columns must be separated by commas",
+            str(path),
+            1,
+        )
     bad: list[Any] = []
 
     def note(row: Any) -> str:
@@ -56,7 +65,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
                 strings_can_be_null=True,
             ),
         )
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise FormatError(f"cannot be read as CSV: {error}", str(path)) from None
     if bad:
         row = bad[0]
@@ -71,13 +80,20 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
 def _header(text: str, path: Path) -> list[str]:
     import csv as plain_csv
 
-    line = text.split("\n", 1)[0].rstrip("\r")
-    names = [name.strip() for name in next(plain_csv.reader([line]))]
+    line = re.split("\r\n|\n|\r", text, maxsplit=1)[0]
+    try:
+        names = [name.strip() for name in next(plain_csv.reader([line]), [])]
+    except plain_csv.Error as error:
+        raise FormatError(f"the header cannot be read: {error}", str(path), 1) from None
+    if not names:
+        raise FormatError("the first line must name the columns", str(path), 1)
+    seen = set()
     for name in names:
         if not name:
             raise FormatError("a column has no name in the header", str(path), 1)
-        if names.count(name) > 1:
+        if name in seen:
             raise FormatError(f"two columns are called {name!r}; rename one", str(path), 1)
+        seen.add(name)
     return names
 
 
@@ -87,23 +103,24 @@ def read_parquet(path: Path, domain: Domain | None = None) -> Table:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(io.BytesIO(read_bytes(path)))
-    except pa.ArrowInvalid as error:
+        table = parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
         raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
     return _from_arrow(table, domain, str(path), convert=False)
 
 
 def _from_arrow(table: pa.Table, domain: Domain | None, path: str, *, convert: bool) -> Table:
     """Code every column; `convert` reads numbers out of text."""
-    wanted = table.column_names if domain is None else list(domain.names)
+    names = table.column_names
+    wanted = names if domain is None else list(domain.names)
+    there = set(names)
     for name in wanted:
-        if name not in table.column_names:
-            raise FormatError(
-                f"there is no column {name!r}. " + did_you_mean(name, table.column_names), path
-            )
+        if name not in there:
+            raise FormatError(f"there is no column {name!r}. " + did_you_mean(name, names), path)
     variables, columns = [], []
+    place = {name: i for i, name in enumerate(names)}
     for i, name in enumerate(wanted):
-        codes, labels = _dictionary(table.column(name))
+        codes, labels = _dictionary(table.column(place[name]), name, path, convert)
         if domain is None:
             order, states = _sorted_states(labels, convert)
             if not states:
@@ -123,25 +140,41 @@ def _from_arrow(table: pa.Table, domain: Domain | None, path: str, *, convert: b
         raise FormatError(str(error), path) from None
 
 
-def _dictionary(column: Any) -> tuple[np.ndarray[Any, Any], list[Any]]:
+def _dictionary(
+    column: Any, name: str, path: str, strip: bool
+) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Return codes (-1 where missing) and the labels they stand for."""
     import pyarrow as pa
 
-    array = column.combine_chunks()
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    codes = np.asarray(array.indices.fill_null(-1), np.int64)
-    labels = [plain(v) for v in array.dictionary.to_pylist()]
+    try:
+        array = column.combine_chunks()
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+    except pa.ArrowException:
+        raise FormatError(
+            f"column {name!r} holds values of type {column.type}, which cannot be states", path
+        ) from None
+    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
+    labels = [v.strip() if strip else plain(v) for v in array.dictionary.to_pylist()]
+    if strip:
+        labels = [None if v in MISSING else v for v in labels]
     unknown = np.array([is_missing(v) for v in labels], bool)
     if unknown.any():
         codes = np.where((codes >= 0) & unknown[codes], -1, codes)
+        labels = [label for label, u in zip(labels, unknown, strict=True) if not u]
+        codes = np.where(codes >= 0, (np.cumsum(~unknown) - 1)[codes], -1)
+    distinct = list(dict.fromkeys(labels))
+    if strip and len(distinct) < len(labels):  # spellings that differed by blanks only
+        place = {label: i for i, label in enumerate(distinct)}
+        codes = np.where(codes >= 0, np.array([place[v] for v in labels])[codes], -1)
+        labels = distinct
     return codes, labels
 
 
 def _sorted_states(labels: list[Any], convert: bool) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Return the new code of each label, and the labels in order."""
     values = _numbers(labels) if convert else labels
-    known = [i for i, v in enumerate(values) if not is_missing(v)]
+    known = list(range(len(values)))
     try:
         known.sort(key=lambda i: values[i])
     except TypeError:  # labels of several types
@@ -153,6 +186,8 @@ def _sorted_states(labels: list[Any], convert: bool) -> tuple[np.ndarray[Any, An
 
 def _numbers(labels: list[Any]) -> list[Any]:
     """Read labels as integers, or as floats, where every one of them is written as one."""
+    if any("_" in label for label in labels):  # Python reads 1_000 as a number; people do not
+        return labels
     for kind in (int, float):
         try:
             values = [kind(v) for v in labels]
@@ -178,10 +213,11 @@ def _recode(
         by_text.setdefault(str(state), []).append(code)
     recode = np.full(len(labels), -1, np.int64)
     for number, label in enumerate(labels):
-        if is_missing(label):
-            continue
         found = by_text.get(str(label), [])
-        if not found and isinstance(label, str):
+        if not found and str(label).lower() in ("true", "false"):
+            truth = str(label).lower() == "true"
+            found = [c for c, s in enumerate(variable.states) if s is truth]
+        if not found and isinstance(label, str | int | float):
             found = _by_value(variable, label)
         if len(found) > 1:
             exact = [c for c in found if type(variable.states[c]) is type(label)]
@@ -199,7 +235,7 @@ def _recode(
     return recode
 
 
-def _by_value(variable: Variable, text: str) -> list[int]:
+def _by_value(variable: Variable, text: str | int | float) -> list[int]:
     """Find a numeric state by its value: 1.0 for 1, say."""
     try:
         value = float(text)
@@ -216,6 +252,17 @@ def write_csv(table: Table, path: Path) -> None:
     """Write a CSV file with a header line; missing values are empty."""
     import csv as plain_csv
 
+    if table.weights is not None:
+        raise FormatError("a CSV file cannot hold weights; use .data", str(path))
+    for variable in table.domain:
+        texts = [str(s) for s in variable.states]
+        unclear = [t for t in texts if t in MISSING or texts.count(t) > 1]
+        if unclear:
+            raise FormatError(
+                f"the state {unclear[0]!r} of {variable.name!r} could not be told from a missing "
+                "value, or from another state, in a CSV file; use .data",
+                str(path),
+            )
     out = io.StringIO()
     writer = plain_csv.writer(out, lineterminator="\n")
     writer.writerow(table.domain.names)

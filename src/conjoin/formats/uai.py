@@ -10,18 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
-from conjoin.data.table import joint_codes
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.names import named_domain, write_names
+from conjoin.formats.names import named_domain, write_named
 from conjoin.formats.storage import line_of_token, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import TableCPD
+from conjoin.models.cpd import MAX_AXES, MAX_TABLE, TableCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, scope_tables
 from conjoin.models.network import Network
 
-MAX_TABLE = 1 << 24
-"""The most entries that a factor may be written out to."""
+SUM_TOLERANCE = 1e-5
+"""How far the rows of a Bayesian network's table may be from summing to 1."""
 
 
 class _Tokens:
@@ -93,7 +92,7 @@ def read_uai(path: Path) -> Network:
     n_factors = tokens.count("the number of factors", 0, 10**9)
     scopes = []
     for _ in range(n_factors):
-        length = tokens.count("the number of variables of a factor", 0, size)
+        length = tokens.count("the number of variables of a factor", 0, min(size, MAX_AXES))
         scope = tuple(tokens.counts(length, "a variable", 0, max(0, size - 1)))
         if len(set(scope)) != length:
             raise tokens.error(f"a factor names a variable twice: {scope}")
@@ -127,7 +126,7 @@ def _bayesian(
         if not factor.variables:
             return None
         *parents, target = factor.variables
-        if np.abs(np.exp(factor.table).sum(axis=-1) - 1).max() > 1e-3:
+        if np.abs(np.exp(factor.table).sum(axis=-1) - 1).max() > SUM_TOLERANCE:
             return None
         cpds[target] = TableCPD(domain.cards, target, parents, factor.table)
     if len(cpds) != len(factors) or len(cpds) != len(domain):
@@ -160,15 +159,15 @@ def write_uai(model: Network, path: Path) -> None:
     lines += [" ".join(map(str, (len(t.variables), *t.variables))) for t in tables]
     for t in tables:
         top = float(t.table.max(initial=-np.inf))
-        shift = top if top > 700 else 0.0  # exp would overflow; Z then moves by a constant
+        far = np.isfinite(top) and abs(top) > 700
+        shift = top if far else 0.0  # exp would leave its range; Z then moves by a constant
         values = np.exp(t.table - shift).ravel().tolist()
         lines += ["", str(len(values)), " ".join(map(repr, values))]
-    write_bytes(path, ("\n".join(lines) + "\n").encode())
-    write_names(path, model.domain)
+    write_named(path, ("\n".join(lines) + "\n").encode(), model.domain)
 
 
 def _check_size(scope: tuple[int, ...], domain: Domain, path: Path) -> None:
-    if np.prod(domain.cards[list(scope)], dtype=float) > MAX_TABLE:
+    if np.prod(domain.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
         raise FormatError(
             f"a factor over {len(scope)} variables is too large for a table; "
             "use .conjoin or .mn, which keep features as they are",
@@ -179,11 +178,8 @@ def _check_size(scope: tuple[int, ...], domain: Domain, path: Path) -> None:
 def _to_table(factor: Factor, domain: Domain, path: Path) -> TableFactor:
     if isinstance(factor, TableFactor):
         return factor
-    scope = factor.variables
-    _check_size(scope, domain, path)
-    shape = tuple(int(domain.cards[v]) for v in scope)
-    values = factor.evaluate(joint_codes(domain.cards, scope))
-    return TableFactor(scope, values.reshape(shape))
+    _check_size(factor.variables, domain, path)
+    return TableFactor.tabulated(factor.variables, domain.cards, factor.evaluate)
 
 
 def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.domain import Domain
-from conjoin.data.table import codes_of, joint_codes
+from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, TableCPD, TreeCPD
+from conjoin.models.cpd import (
+    CPD,
+    MAX_AXES,
+    MAX_TABLE,
+    TableCPD,
+    TreeCPD,
+    log_normalized,
+)
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
 from conjoin.models.vocabulary import FloatArray
@@ -51,6 +58,8 @@ class BayesianNetwork(Network):
         self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
         if [cpd.target for cpd in self.cpds] != list(range(len(domain))):
             raise ModelError("a Bayesian network needs one CPD a variable")
+        if any(not np.array_equal(cpd.cards, domain.cards) for cpd in self.cpds):
+            raise ModelError("a CPD of the Bayesian network is of another domain")
         self._check_acyclic()
 
     def _check_acyclic(self) -> None:
@@ -83,7 +92,7 @@ class BayesianNetwork(Network):
         factors: list[Factor] = []
         for cpd in self.cpds:
             if isinstance(cpd, TableCPD):
-                factors.append(TableFactor((*cpd.parents, cpd.target), cpd.table))
+                factors.append(TableFactor((*cpd.parents, cpd.target), log_normalized(cpd.table)))
             elif isinstance(cpd, TreeCPD):
                 factors.append(TreeFactor(cpd.to_factor()))
             else:
@@ -112,18 +121,16 @@ class BayesianNetwork(Network):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
-MAX_TABLE = 1 << 24
-"""The most entries that a CPD may be written out to."""
-
-
 def _as_table(cpd: CPD) -> TableFactor:
     """Evaluate a CPD of another kind on every joint state of its variables."""
     scope = (*cpd.blanket, cpd.target)
-    shape = tuple(int(cpd.cards[v]) for v in scope)
-    if np.prod(shape, dtype=float) > MAX_TABLE:
+    if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
         raise ModelError(
             f"the {type(cpd).__name__} of variable {cpd.target} has {len(scope) - 1} parents: too "
             "many for a table; use a tree or a table CPD"
         )
-    codes = joint_codes(cpd.cards, cpd.blanket)
-    return TableFactor(scope, cpd.log_probabilities(codes).reshape(shape))
+
+    def chosen(codes: Codes) -> FloatArray:
+        return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
+
+    return TableFactor.tabulated(scope, cpd.cards, chosen)

@@ -5,7 +5,7 @@ Each kind knows its target, its Markov blanket, the log-probabilities of given r
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any, Protocol, runtime_checkable
@@ -18,7 +18,13 @@ from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features
 from conjoin.models.tree import Tree, cpd_features
-from conjoin.models.vocabulary import FloatArray, IntArray, set_mask
+from conjoin.models.vocabulary import FloatArray, IntArray, mask_words, set_mask
+
+MAX_TABLE = 1 << 24
+"""The most entries that a table may be written out to."""
+
+MAX_AXES = 64
+"""The most variables that a table may be over: NumPy's limit."""
 
 SUM_TOLERANCE = 1e-6
 """How far the probabilities that a person writes may be from summing to 1."""
@@ -84,7 +90,10 @@ def log_distribution(variable: Variable, given: Any) -> FloatArray:
             )
     if any(isinstance(v, bool) or not isinstance(v, int | float | np.number) for v in values):
         raise ModelError(f"the probabilities of {variable.name!r} must be numbers, not {values!r}")
-    p = np.array(values, np.float64)
+    try:
+        p = np.array(values, np.float64)
+    except OverflowError:
+        p = np.array([np.inf])
     if not ((p >= 0) & (p <= 1)).all():
         raise ModelError(
             f"{values!r} are not probabilities of {variable.name!r}: 0 to 1 is allowed"
@@ -107,6 +116,8 @@ class TreeBasedCPD:
     def __init__(self, cards: IntArray, target: int, trees: Sequence[Tree]) -> None:
         self.cards, self.target, self.trees = cards, int(target), tuple(trees)
         shape = (int(cards[target]),)
+        if not self.trees:
+            raise ModelError("a CPD needs a tree")
         for tree in self.trees:
             if tree.value.shape[1:] != shape:
                 raise ModelError(f"leaves must hold {shape[0]} numbers, one a state of the target")
@@ -171,26 +182,9 @@ class TreeCPD(TreeBasedCPD):
             A distribution of the target (see `log_distribution`), or a split
             ``(variable, {state: tree, ...})`` where a tuple of states may share a branch.
         """
-        position = domain.index(target)
-
-        def visit(node: Any) -> object:
-            spec = specs[node]
-            if not isinstance(spec, tuple):
-                return log_distribution(domain.variables[position], spec)
-            name, branches = spec
-            variable = domain[name]
-            children: list[Hashable] = [None] * len(variable)
-            for states, below in branches.items():
-                specs.append(below)
-                for state in _branch_states(variable, states):
-                    children[variable.index(state)] = len(specs) - 1
-            if None in children:
-                left = variable.states[children.index(None)]
-                raise ModelError(f"the split on {name!r} has no branch for {left!r}")
-            return domain.index(name), children
-
-        specs = [tree]
-        return cls(domain.cards, position, Tree.grow(0, visit))
+        variable = domain[target]
+        grown = grow_named(domain, tree, lambda leaf: log_distribution(variable, leaf))
+        return cls(domain.cards, domain.index(target), grown)
 
     def to_factor(self) -> Tree:
         """Return the tree with a split on the target under each leaf, single numbers below it."""
@@ -236,13 +230,36 @@ class TreeCPD(TreeBasedCPD):
             moved = {n: below(n) if var[n] == split else [n] * ways[split] for n in set(nodes)}
             return split, [tuple(moved[n][s] for n in nodes) for s in range(ways[split])]
 
-        return cls(cards, target, Tree.grow(0, visit))
+        return cls(cards, target, Tree.grow(0, visit, max_leaves=100 * len(var) + 1000))
 
 
-def _branch_states(variable: Variable, states: Any) -> Iterable[Any]:
-    if isinstance(states, tuple) and states not in variable.states:
-        return states
-    return (states,)
+def grow_named(domain: Domain, spec: Any, leaf: Callable[[Any], FloatArray]) -> Tree:
+    """Build a tree from nested splits ``(variable, {state or tuple of states: tree})``."""
+
+    def visit(node: Any) -> object:
+        spec = specs[node]
+        if not isinstance(spec, tuple):
+            return leaf(spec)
+        if len(spec) != 2 or not isinstance(spec[1], Mapping):
+            raise ModelError(f"a split must be (variable, {{states: tree}}), not {spec!r}")
+        name, branches = spec
+        variable = domain[name]
+        children: list[Hashable] = [None] * len(variable)
+        for states, below in branches.items():
+            specs.append(below)
+            for code in variable.indices(states):
+                if children[code] is not None:
+                    raise ModelError(
+                        f"the split on {name!r} has two branches for {variable.states[code]!r}"
+                    )
+                children[code] = len(specs) - 1
+        if None in children:
+            left = variable.states[children.index(None)]
+            raise ModelError(f"the split on {name!r} has no branch for {left!r}")
+        return domain.index(name), children
+
+    specs = [spec]
+    return Tree.grow(0, visit)
 
 
 class BoostedTreesCPD(TreeBasedCPD):
@@ -256,7 +273,32 @@ class BoostedTreesCPD(TreeBasedCPD):
         The target's position.
     trees : sequence of Tree
         Leaves of shape (states of the target,).
+
+    Examples
+    --------
+    >>> domain = Domain({"wet": ["no", "yes"], "sky": ["sun", "cloud", "rain"]})
+    >>> cpd = BoostedTreesCPD.of(domain, "wet", [
+    ...     {"no": 0.0, "yes": -1.0}, ("sky", {"rain": [0.0, 3.0], ("sun", "cloud"): [0.0, 0.5]})])
+    >>> cpd.log_probabilities(np.array([[0, 2]], np.uint8)).round(3)
+    array([[-2.127, -0.127]])
     """
+
+    @classmethod
+    def of(cls, domain: Domain, target: str, trees: Iterable[Any]) -> BoostedTreesCPD:
+        """Build by names, as `TreeCPD.of` does, with a score for each state in the leaves."""
+        variable = domain[target]
+
+        def scores(leaf: Any) -> FloatArray:
+            if isinstance(leaf, Mapping):
+                given = {variable.index(state): value for state, value in leaf.items()}
+                leaf = [given.get(code, 0.0) for code in range(len(variable))]
+            values = np.asarray(leaf, np.float64)
+            if values.shape != (len(variable),) or not np.isfinite(values).all():
+                raise ModelError(f"a leaf needs {len(variable)} scores, not {leaf!r}")
+            return values
+
+        grown = [grow_named(domain, tree, scores) for tree in trees]
+        return cls(domain.cards, domain.index(target), grown)
 
 
 class TableCPD(TreeBasedCPD):
@@ -333,7 +375,18 @@ class TableCPD(TreeBasedCPD):
         variable = domain[target]
         if not parents:
             return cls(domain.cards, domain.index(target), (), log_distribution(variable, rows))
+        size = np.prod(domain.cards[positions], dtype=float) * len(variable)
+        if size > MAX_TABLE or len(positions) >= MAX_AXES:
+            raise ModelError(
+                f"a table of {target!r} given {len(positions)} variables would have {size:.2g} "
+                "entries; use rules or log-odds"
+            )
         table = np.full([*domain.cards[positions], len(variable)], np.nan)
+        if not isinstance(rows, Mapping):
+            raise ModelError(
+                f"the rows of {target!r} must be a mapping {{(states of {list(parents)}): "
+                "distribution}"
+            )
         for key, row in rows.items():
             states = key if isinstance(key, tuple) and len(key) == len(parents) else (key,)
             if len(states) != len(parents):
@@ -394,6 +447,8 @@ class RuleCPD(TreeBasedCPD):
         )
         if not self.conditions or self.conditions[-1]:
             raise ModelError("the last rule must have no condition: it says what holds otherwise")
+        if not all(self.conditions[:-1]):
+            raise ModelError("a rule without a condition always holds; put it last")
         self.table: FloatArray = np.array([p for _, p in rules], np.float64)
         super().__init__(cards, target, [self._tree(cards)])
 
@@ -452,12 +507,9 @@ class RuleCPD(TreeBasedCPD):
 
 def encode_condition(domain: Domain, when: Mapping[str, Any]) -> dict[int, frozenset[int]]:
     """Return {position: allowed codes} of {name: state, or list or set of states}."""
-    result = {}
-    for name, states in when.items():
-        variable = domain[name]
-        chosen = states if isinstance(states, list | set | frozenset) else [states]
-        result[domain.index(name)] = frozenset(variable.index(s) for s in chosen)
-    return result
+    return {
+        domain.index(name): frozenset(domain[name].indices(states)) for name, states in when.items()
+    }
 
 
 class LogLinearCPD:
@@ -521,8 +573,12 @@ class LogLinearCPD:
         cls, cards: IntArray, target: int, bias: float, weights: Mapping[int, float]
     ) -> LogLinearCPD:
         """Build logistic regression over binary variables: logit P(X = 1) = bias + sum w_j x_j."""
-        one = set_mask([1], 1)
+        one = set_mask([1], mask_words(cards))
         others = sorted(weights)
+        if target in others or any(not 0 <= v < len(cards) for v in (target, *others)):
+            raise ModelError(f"the weights must be of variables other than the target: {others}")
+        if any(cards[v] != 2 for v in (target, *others)):
+            raise ModelError("logistic regression of this form is over binary variables")
         feature = [0, *(f for f in range(1, len(others) + 1) for _ in range(2))]
         var = [target, *(v for j in others for v in (target, j))]
         mask = np.tile(one, (len(var), 1))

@@ -63,7 +63,9 @@ class DependencyNetwork(Network):
         have = [cpd.target for cpd in self.cpds]
         if have != list(range(len(domain))):
             absent = sorted(set(range(len(domain))) - set(have))
-            twice = sorted({i for i in have if have.count(i) > 1})
+            twice = sorted({i for i in have if have.count(i) > 1 and i < len(domain)})
+            if not absent and not twice:
+                raise ModelError("there is a CPD of a variable that the domain does not have")
             wrong = "no CPD" if absent else "two CPDs"
             name = domain.names[absent[0]] if absent else domain.names[twice[0]]
             raise ModelError(f"{name!r} has {wrong}; a dependency network needs one a variable")
@@ -77,7 +79,9 @@ class DependencyNetwork(Network):
 
     def log_conditional(self, name: str, rows: Any) -> FloatArray:
         """Return log P(X = state | the rest of the row) as X's CPD states it, rows by states."""
-        return self.cpds[self.domain.index(name)].log_probabilities(codes_of(self.domain, rows))
+        position = self.domain.index(name)
+        codes = codes_of(self.domain, rows, ignored=position)
+        return self.cpds[position].log_probabilities(codes)
 
     def features(self) -> tuple[Features, IntArray]:
         """Return the weighted features of all CPDs, and the target of each.

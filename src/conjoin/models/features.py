@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
+from conjoin.errors import ModelError
 from conjoin.models.keys import code_numbers, group_equal, row_keys
 from conjoin.models.vocabulary import (
     BoolArray,
@@ -113,6 +114,10 @@ class Features:
     ) -> tuple[Features, IntArray]:
         """Do as `from_tests` does, and say which features were kept."""
         weight = np.asarray(weights, np.float64)
+        if (np.isnan(weight) | np.isposinf(weight)).any():
+            raise ModelError(
+                "the weight of a feature must be a number, or -inf if it is impossible"
+            )
         owner, variable = np.asarray(feature, np.int64), np.asarray(var, np.int64)
         order = np.lexsort((variable, owner))
         owner, variable, mask = owner[order], variable[order], mask[order]
@@ -147,11 +152,9 @@ class Features:
             weights.append(weight)
             for name, states in when.items():
                 position = domain.index(name)
-                variable = domain.variables[position]
-                chosen = states if isinstance(states, set | frozenset | list) else [states]
                 owner.append(number)
                 var.append(position)
-                masks.append(set_mask([variable.index(s) for s in chosen], words))
+                masks.append(set_mask(domain.variables[position].indices(states), words))
         mask = np.array(masks, np.uint64).reshape(len(owner), words)
         return cls.from_tests(domain.cards, owner, var, mask, weights)
 
@@ -240,9 +243,9 @@ class Features:
         off = None if self.off is None else self.off[entries]
         return Features(self.tests, indptr, self.indices[entries], self.weights[rows], off)
 
-    def nonzero(self, tolerance: float = 0.0) -> Features:
-        """Return the features whose weight is further than `tolerance` from 0."""
-        keep = np.abs(self.weights) > tolerance
+    def nonzero(self) -> Features:
+        """Return the features whose weight is not 0."""
+        keep = self.weights != 0
         return self if keep.all() else self.select(np.flatnonzero(keep))
 
     def merged(self) -> Features:
@@ -270,8 +273,7 @@ class Features:
         given = np.array([evidence.get(i, -1) for i in range(len(self.tests.cards))], np.int64)
         state = given[self.tests.var]
         fixed = state >= 0
-        members = self.tests.members()
-        holds = members[np.arange(len(state)), np.maximum(state, 0)]
+        holds = self.tests.holds(np.maximum(state, 0))
         drop = fixed[self.indices]
         factor = np.where(drop & ~holds[self.indices], self.off_values(), 1.0)
         scale = segment_product(factor, self.indptr)
@@ -359,7 +361,7 @@ class Features:
         """
         card = int(self.tests.cards[variable])
         rest, test, off = self.touching(variable)
-        by_state = np.where(self.tests.members()[test, :card], 1.0, off[:, None])
+        by_state = np.where(self.tests.members(test, card), 1.0, off[:, None])
         with np.errstate(invalid="ignore"):
             weighted = np.where(by_state == 0, 0.0, rest.weights[:, None] * by_state)
         total = np.zeros((len(codes), card))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import Domain
-from conjoin.data.table import Codes, codes_of
+from conjoin.data.table import Codes, codes_of, joint_codes
 from conjoin.errors import ModelError
 from conjoin.models.cpd import log_normalized
 from conjoin.models.features import Features
@@ -33,6 +33,17 @@ class TableFactor:
 
     variables: tuple[int, ...]
     table: FloatArray
+
+    @classmethod
+    def tabulated(
+        cls,
+        scope: Sequence[int],
+        cards: npt.NDArray[np.int64],
+        function: Callable[[Codes], FloatArray],
+    ) -> TableFactor:
+        """Evaluate a function of some variables on each of their joint states."""
+        shape = tuple(int(cards[v]) for v in scope)
+        return cls(tuple(scope), function(joint_codes(cards, scope)).reshape(shape))
 
     def evaluate(self, codes: Codes) -> FloatArray:
         """Return the log-value of each row."""
@@ -110,6 +121,8 @@ class MarkovNetwork(Network):
         for factor in self.factors:
             if isinstance(factor, TableFactor):
                 shape = tuple(int(domain.cards[v]) for v in factor.variables)
+                if len(set(factor.variables)) != len(shape):
+                    raise ModelError(f"a factor names a variable twice: {factor.variables}")
                 if factor.table.shape != shape:
                     raise ModelError(f"a factor over {factor.variables} needs shape {shape}")
 
@@ -147,8 +160,8 @@ class MarkovNetwork(Network):
 
     def log_conditional(self, name: str, rows: Any) -> FloatArray:
         """Return log P(X = state | the rest of the row), rows by states."""
-        codes = codes_of(self.domain, rows)
         position = self.domain.index(name)
+        codes = codes_of(self.domain, rows, ignored=position)
         logits = self.features.logits(position, codes)
         touching = [f for f in self.factors if position in f.variables]
         if touching:
@@ -217,12 +230,22 @@ def scope_tables(
     rows : sequence of array of int
         The features of each; their tests must lie within the scope.
     """
-    members = features.tests.members()
     result = []
+    states: dict[int, Any] = {}
+    for test in np.unique(features.indices).tolist():
+        card = int(features.tests.cards[features.tests.var[test]])
+        states[test] = np.flatnonzero(features.tests.members(np.array([test]), card)[0])
     for scope, which in zip(scopes, rows, strict=True):
         table = np.zeros([int(features.tests.cards[v]) for v in scope])
         for f in which.tolist():
             entries = slice(features.indptr[f], features.indptr[f + 1])
+            if features.off is None:  # only the cells on which the conjunction holds
+                cells = [range(n) for n in table.shape]
+                for test in features.indices[entries]:
+                    axis = scope.index(int(features.tests.var[test]))
+                    cells[axis] = states[test]
+                table[np.ix_(*cells)] += features.weights[f]
+                continue
             block = np.array(features.weights[f])
             value = np.ones(table.shape)
             for test, off in zip(
@@ -231,7 +254,7 @@ def scope_tables(
                 axis = scope.index(int(features.tests.var[test]))
                 shape = [1] * len(scope)
                 shape[axis] = table.shape[axis]
-                inside = members[test, : table.shape[axis]]
+                inside = features.tests.members(np.array([test]), table.shape[axis])[0]
                 value = value * np.where(inside, 1.0, off).reshape(shape)
             with np.errstate(invalid="ignore"):
                 table += np.where(value == 0, 0.0, block * value)

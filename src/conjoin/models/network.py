@@ -45,7 +45,7 @@ class Network:
         name : str
             The variable X.
         rows : Table, array of codes, mapping or iterable of mappings
-            Complete rows; what they say of X itself is ignored.
+            Rows that are complete but for X; what they say of X itself is ignored.
         """
         raise NotImplementedError
 

@@ -87,11 +87,27 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.var)
 
-    def members(self) -> BoolArray:
-        """Return which states satisfy each test, as a matrix tests by states."""
-        states = np.arange(int(self.cards.max(initial=1)))
-        words = self.mask[:, states >> 6] >> (states & 63).astype(np.uint64)
+    def members(
+        self, which: npt.NDArray[np.integer] | None = None, card: int | None = None
+    ) -> BoolArray:
+        """Return which states satisfy each test, as a matrix tests by states.
+
+        Parameters
+        ----------
+        which : array of int, optional
+            Some of the tests, by number.
+        card : int, optional
+            How many states to look at; by default the most that any variable has.
+        """
+        mask = self.mask if which is None else self.mask[which]
+        states = np.arange(int(self.cards.max(initial=1)) if card is None else card)
+        words = mask[:, states >> 6] >> (states & 63).astype(np.uint64)
         return (words & np.uint64(1)).astype(bool)
+
+    def holds(self, states: IntArray) -> BoolArray:
+        """Return whether each test holds in a state of its own."""
+        word = self.mask[np.arange(len(self)), states >> 6]
+        return (word >> (states & 63).astype(np.uint64) & np.uint64(1)).astype(bool)
 
     def truth(self, codes: Codes) -> BoolArray:
         """Return which tests hold on each row, as a matrix tests by rows."""
@@ -105,10 +121,13 @@ class Vocabulary:
 
     def probability(self, marginals: list[FloatArray]) -> FloatArray:
         """Return the probability of each test under a product of marginals."""
-        padded = np.zeros((len(self.cards), int(self.cards.max(initial=1))))
-        for i, marginal in enumerate(marginals):
-            padded[i, : len(marginal)] = marginal
-        return np.einsum("ts,ts->t", padded[self.var], self.members())
+        result = np.zeros(len(self))
+        for card in np.unique(self.cards[self.var]):  # variables with as many states, together
+            which = np.flatnonzero(self.cards[self.var] == card)
+            variables, place = np.unique(self.var[which], return_inverse=True)
+            p = np.stack([marginals[v] for v in variables])[place]
+            result[which] = np.einsum("ts,ts->t", p, self.members(which, int(card)))
+        return result
 
     def complement(self) -> UIntArray:
         """Return the masks of the states that fail each test."""
@@ -125,10 +144,11 @@ class Vocabulary:
         ['light=red', 'light≠green']
         """
         words = []
-        for var, member in zip(self.var.tolist(), self.members(), strict=True):
+        for test, var in enumerate(self.var.tolist()):
             variable = domain.variables[var]
-            inside = [str(s) for s, m in zip(variable.states, member, strict=False) if m]
-            outside = [str(s) for s, m in zip(variable.states, member, strict=False) if not m]
+            member = self.members(np.array([test]), len(variable))[0]
+            inside = [str(s) for s, m in zip(variable.states, member, strict=True) if m]
+            outside = [str(s) for s, m in zip(variable.states, member, strict=True) if not m]
             if len(inside) == 1:
                 words.append(f"{variable.name}={inside[0]}")
             elif len(outside) == 1:

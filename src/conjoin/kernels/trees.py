@@ -1,0 +1,363 @@
+"""Growing decision trees on bit-packed columns.
+
+A *set* is the set of rows on which a variable has a state, as bits. All counts that a node needs come
+from intersecting its rows with every set; one child of a split is counted, the other is the difference.
+"""
+
+# Loops over indices, plain branches and long argument lists are what the compiler wants.
+# ruff: noqa: SIM108, SIM114
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.kernels.jit import compiled, popcount
+
+# Columns of the node table.
+PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
+NODE_COLUMNS = 5
+
+
+@compiled
+def count_bits(sets, masks, segments, powers, out):
+    """Weigh the rows that each set shares with each mask."""
+    for i in range(sets.shape[0]):
+        for t in range(masks.shape[0]):
+            total = 0.0
+            for s in range(len(powers)):
+                row = sets[i, segments[s] : segments[s + 1]]
+                mask = masks[t, segments[s] : segments[s + 1]]
+                count = np.uint64(0)
+                for k in range(len(row)):
+                    count += popcount(row[k] & mask[k])
+                total += powers[s] * np.float64(count)
+            out[i, t] = total
+
+
+@compiled
+def count_rows(rows, codes, set_of, known_set, target, segments, powers, out):
+    """Do the same by visiting the rows one by one: cheaper where they are few."""
+    out[:] = 0.0
+    for s in range(len(powers)):
+        power = powers[s]
+        for k in range(segments[s], segments[s + 1]):
+            word = rows[k]
+            base = k * 64
+            while word != np.uint64(0):
+                low = word & (~word + np.uint64(1))
+                row = base + np.int64(popcount(low - np.uint64(1)))
+                word ^= low
+                line = codes[row]
+                y = np.int64(line[target])
+                for j in range(len(line)):
+                    state = np.int64(line[j])
+                    if state >= set_of.shape[1]:
+                        continue
+                    i = set_of[j, state]
+                    if i >= 0:
+                        out[i, 0] += power
+                        if y > 0:
+                            out[i, y] += power
+                    i = known_set[j]
+                    if i >= 0:
+                        out[i, 0] += power
+                        if y > 0:
+                            out[i, y] += power
+
+
+@compiled
+def weigh(rows, segments, powers):
+    """Weigh a set of rows."""
+    total = 0.0
+    for s in range(len(powers)):
+        part = rows[segments[s] : segments[s + 1]]
+        count = np.uint64(0)
+        for k in range(len(part)):
+            count += popcount(part[k])
+        total += powers[s] * np.float64(count)
+    return total
+
+
+@compiled
+def log_likelihood(count, pseudo, logs):
+    """Return the log-likelihood of counts under their own smoothed distribution.
+
+    ``count[0]`` is the total, ``count[t]`` that of state t; `logs` holds log(c + pseudo) of whole
+    numbers, or nothing.
+    """
+    total = count[0]
+    rest = total
+    result = 0.0
+    for t in range(1, len(count)):
+        c = count[t]
+        rest -= c
+        if len(logs):
+            result += c * logs[np.int64(c)]
+        else:
+            result += c * np.log(c + pseudo)
+    if len(logs):
+        result += rest * logs[np.int64(rest)]
+    else:
+        result += rest * np.log(rest + pseudo)
+    return result - total * np.log(total + pseudo * len(count))
+
+
+@compiled
+def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_leaf, pseudo, logs):
+    """Return the gain of the best split of a node and its set; ties go to the lowest set.
+
+    A variable that is required comes before all others: while it can be split on, the best such split
+    has an infinite gain.
+    """
+    best, best_set = -np.inf, -1
+    must, must_set = -np.inf, -1
+    inside = np.empty(len(node))
+    outside = np.empty(len(node))
+    base = np.empty(len(node))
+    last_var = -1
+    base_value = log_likelihood(node, pseudo, logs)
+    for i in range(counts.shape[0]):
+        var = set_var[i]
+        if not candidate[i] or var == target or not allowed[var]:
+            continue
+        if var != last_var:  # rows on which the variable is missing take no part in its splits
+            last_var = var
+            low, high = known_of[var, 0], known_of[var, 1]
+            if high > low:
+                base[:] = 0.0
+                for k in range(low, high):
+                    for t in range(len(node)):
+                        base[t] += counts[k, t]
+                base_value = log_likelihood(base, pseudo, logs)
+            else:
+                base[:] = node
+                base_value = log_likelihood(node, pseudo, logs)
+        for t in range(len(node)):
+            inside[t] = counts[i, t]
+            outside[t] = base[t] - inside[t]
+        if inside[0] < min_leaf or outside[0] < min_leaf:
+            continue
+        gain = (
+            log_likelihood(inside, pseudo, logs)
+            + log_likelihood(outside, pseudo, logs)
+            - base_value
+        )
+        if gain > best:
+            best, best_set = gain, i
+        if allowed[var] == 2 and gain > must:
+            must, must_set = gain, i
+    if must_set >= 0:
+        return np.inf, must_set
+    return best, best_set
+
+
+@compiled
+def split_rows(rows, sets, known, split, var, missing_to, yes, no):
+    """Send the rows of a node to its children; those without a value follow `missing_to`."""
+    for k in range(len(rows)):
+        r = rows[k]
+        y = r & sets[split, k]
+        if known.shape[1]:
+            unknown = r & ~known[var, k]
+        else:
+            unknown = np.uint64(0)
+        n = r & ~y & ~unknown
+        if missing_to == 1:
+            y |= unknown
+        else:
+            n |= unknown
+        yes[k] = y
+        no[k] = n
+
+
+@compiled
+def grow(
+    threshold,
+    min_leaf,
+    pseudo,
+    logs,
+    target,
+    root_rows,
+    target_sets,
+    sets,
+    known,
+    codes,
+    set_of,
+    known_set,
+    set_var,
+    candidate,
+    known_of,
+    allowed,
+    segments,
+    powers,
+    nodes,
+    gains,
+    counts,
+    n_nodes,
+    max_depth,
+):
+    """Split every leaf whose best gain exceeds the threshold; return the number of nodes.
+
+    Stops early when the node table is full; call it again with a larger one.
+    """
+    width, n_sets, states = sets.shape[1], sets.shape[0], counts.shape[1]
+    rows_at = np.empty((max_depth + 1, 2, width), np.uint64)
+    counts_at = np.empty((max_depth + 1, 2, n_sets, states))
+    masks = np.empty((states, width), np.uint64)
+    stack = np.empty((2 * max_depth + 4, 3), np.int64)
+    path = np.empty(len(nodes) + 1, np.int64)
+    total = np.empty((1, states))
+
+    if n_nodes == 0:
+        rows_at[0, 0] = root_rows
+        masks_of(root_rows, target_sets, masks)
+        count_bits(sets, masks, segments, powers, counts_at[0, 0])
+        for t in range(states):
+            counts[0, t] = weigh(masks[t], segments, powers)
+        nodes[0] = -1
+        gains[0], nodes[0, SPLIT] = best_split(
+            counts_at[0, 0],
+            counts[0],
+            target,
+            set_var,
+            candidate,
+            known_of,
+            allowed,
+            min_leaf,
+            pseudo,
+            logs,
+        )
+        n_nodes = 1
+
+    for start in range(len(nodes)):
+        if start >= n_nodes:
+            break
+        if nodes[start, YES] >= 0 or not gains[start] > threshold:
+            continue
+        # Find the rows of this leaf by following its path from the root.
+        length, node = 0, start
+        while node >= 0:
+            path[length] = node
+            length += 1
+            node = nodes[node, PARENT]
+        rows_at[0, 0] = root_rows
+        for step in range(length - 2, -1, -1):
+            above, below = path[step + 1], path[step]
+            split = nodes[above, SPLIT]
+            split_rows(
+                rows_at[0, 0],
+                sets,
+                known,
+                split,
+                set_var[split],
+                nodes[above, MISSING_TO],
+                masks[0],
+                masks[1],
+            )
+            rows_at[0, 0] = masks[0] if nodes[above, YES] == below else masks[1]
+        masks_of(rows_at[0, 0], target_sets, masks)
+        count_bits(sets, masks, segments, powers, counts_at[0, 0])
+        stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
+        top = 1
+        while top > 0:
+            top -= 1
+            node, depth, side = stack[top, 0], stack[top, 1], stack[top, 2]
+            if n_nodes + 2 > len(nodes):
+                return n_nodes
+            if depth >= max_depth:
+                continue  # found again as a leaf, further on in the loop over starts
+            split = nodes[node, SPLIT]
+            var = set_var[split]
+            rows, here = rows_at[depth, side], counts_at[depth, side]
+            # Rows without a value go with the larger branch.
+            inside = here[split, 0]
+            low, high = known_of[var, 0], known_of[var, 1]
+            full = counts[node, 0]
+            if high > low:
+                full = 0.0
+                for k in range(low, high):
+                    full += here[k, 0]
+            nodes[node, MISSING_TO] = 1 if 2 * inside > full else 0
+            yes_rows, no_rows = rows_at[depth + 1, 0], rows_at[depth + 1, 1]
+            split_rows(rows, sets, known, split, var, nodes[node, MISSING_TO], yes_rows, no_rows)
+            # Count the smaller child, by bits or row by row; the other is the difference.
+            yes_weight = weigh(yes_rows, segments, powers)
+            smaller = 0 if 2 * yes_weight <= counts[node, 0] else 1
+            few = rows_at[depth + 1, smaller]
+            n_rows = np.int64(0)
+            for k in range(width):
+                n_rows += np.int64(popcount(few[k]))
+            counted = counts_at[depth + 1, smaller]
+            masks_of(few, target_sets, masks)
+            if n_rows * codes.shape[1] * 8 < n_sets * states * width:
+                count_rows(few, codes, set_of, known_set, target, segments, powers, counted)
+            else:
+                count_bits(sets, masks, segments, powers, counted)
+            other = counts_at[depth + 1, 1 - smaller]
+            for i in range(n_sets):
+                for t in range(states):
+                    other[i, t] = here[i, t] - counted[i, t]
+            for t in range(states):
+                total[0, t] = weigh(masks[t], segments, powers)
+            for way in range(2):
+                child = n_nodes
+                n_nodes += 1
+                nodes[child] = -1
+                nodes[child, PARENT] = node
+                if way == 0:
+                    nodes[node, YES] = child
+                else:
+                    nodes[node, NO] = child
+                for t in range(states):
+                    if way == smaller:
+                        counts[child, t] = total[0, t]
+                    else:
+                        counts[child, t] = counts[node, t] - total[0, t]
+                gains[child], nodes[child, SPLIT] = best_split(
+                    counts_at[depth + 1, way],
+                    counts[child],
+                    target,
+                    set_var,
+                    candidate,
+                    known_of,
+                    allowed,
+                    min_leaf,
+                    pseudo,
+                    logs,
+                )
+            for way in range(1, -1, -1):
+                child = nodes[node, YES] if way == 0 else nodes[node, NO]
+                if gains[child] > threshold:
+                    stack[top, 0], stack[top, 1], stack[top, 2] = child, depth + 1, way
+                    top += 1
+    return n_nodes
+
+
+@compiled
+def masks_of(rows, target_sets, masks):
+    """Set the first mask to the rows, and each other one to those where the target has a state."""
+    masks[0] = rows
+    for t in range(target_sets.shape[0]):
+        for k in range(len(rows)):
+            masks[t + 1, k] = rows[k] & target_sets[t, k]
+
+
+@compiled
+def walk(codes, nodes, gains, threshold, split_var, split_state, out):
+    """Find the leaf that each row reaches in the tree that stops at a threshold.
+
+    A row without a value goes where the training rows without one went.
+    """
+    for r in range(codes.shape[0]):
+        line = codes[r]
+        node = 0
+        while nodes[node, YES] >= 0 and gains[node] > threshold:
+            split = nodes[node, SPLIT]
+            state = np.int64(line[split_var[split]])
+            if state == split_state[split]:
+                node = nodes[node, YES]
+            elif state == np.iinfo(codes.dtype).max and nodes[node, MISSING_TO] == 1:
+                node = nodes[node, YES]
+            else:
+                node = nodes[node, NO]
+        out[r] = node

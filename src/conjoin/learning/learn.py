@@ -1,0 +1,218 @@
+"""`learn`: a table becomes a dependency network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Table, codes_of
+from conjoin.errors import ModelError
+from conjoin.learning.options import KAPPAS, LAMBDAS, Options, parent_rules
+from conjoin.models.cpd import CPD
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.vocabulary import FloatArray
+
+KINDS = ("tree", "logistic", "hybrid")
+
+
+class Path(Protocol):
+    """Models of all targets along a path of one setting."""
+
+    def advance(self, value: float) -> FloatArray:
+        """Go on to a value; return the validation score of each target."""
+
+    def cpds(self, value: float) -> Sequence[CPD]:
+        """Return the CPDs at a value that was reached."""
+
+
+def learn(
+    table: Table,
+    cpd: str = "tree",
+    *,
+    valid: Table | None = None,
+    holdout: float = 0.1,
+    folds: int | None = None,
+    kappa: float | None = None,
+    penalty: float | None = None,
+    min_leaf: float = 10.0,
+    pseudo: float = 1.0,
+    forbidden: Mapping[str, Iterable[str]] | None = None,
+    required: Mapping[str, Iterable[str]] | None = None,
+    random_state: int | np.random.Generator = 0,
+    n_jobs: int | None = None,
+) -> DependencyNetwork:
+    """Learn one conditional distribution a variable from a table.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows. A row without a value of X does not train X's CPD. Where a parent is
+        missing, a tree sends the row with the larger branch, and logistic regression leaves the
+        parent's terms out.
+    cpd : {'tree', 'logistic', 'hybrid'}
+        Probabilistic decision trees; L1-regularised logistic regression over all other variables,
+        multinomial for more than two states; or the latter with the conjunctions on the paths of the
+        target's own tree as further features.
+    valid : Table, optional
+        Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
+        conditionals. Without it a share of the rows is held out for that, and all rows are used in
+        the end.
+    holdout : float
+        That share.
+    folds : int, optional
+        Choose by cross-validation with so many folds instead.
+    kappa : float, optional
+        The strength of the structure prior of trees, instead of choosing one: a split must gain
+        -log(kappa) nats for each free parameter.
+    penalty : float, optional
+        The L1 penalty, instead of choosing one: it is multiplied with the sum of the absolute weights
+        and added to the summed log-loss of the rows.
+    min_leaf : float
+        The least number of rows in each branch of a split.
+    pseudo : float
+        The count added to each state in a leaf (add-one smoothing).
+    forbidden, required : mapping, optional
+        {variable: [parents]} that its CPD must not depend on, or that its tree splits on first.
+    random_state : int or numpy Generator
+        Draws the rows that are held out, or the folds.
+    n_jobs : int, optional
+        How many CPDs to learn at a time, as joblib understands it; -1 is all cores. The result is
+        the same for any number.
+
+    Returns
+    -------
+    DependencyNetwork
+        Its provenance tells what was chosen, and the scores along the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conjoin import Domain, Table
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.random(500) < 0.3
+    >>> wet = rng.random(500) < np.where(rain, 0.9, 0.1)
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> table = Table(domain, np.stack([rain, wet], axis=1).astype(int))
+    >>> dn = learn(table, "tree")
+    >>> dn.blanket("wet")
+    ('rain',)
+    """
+    if cpd not in KINDS:
+        raise ModelError(f"cpd {cpd!r} is not known; use {', '.join(map(repr, KINDS))}")
+    if not len(table):
+        raise ModelError("the table has no rows to learn from")
+    if valid is not None:
+        codes_of(table.domain, valid, complete=False)
+    options = Options(min_leaf, pseudo)
+    rules = parent_rules(table.domain, forbidden, required)
+    splits = _splits(table, valid, holdout, folds, np.random.default_rng(random_state))
+    record: dict[str, Any] = {"cpd": cpd, "rows": len(table)}
+    maker = _Maker(options, rules, n_jobs)
+    build = maker.tree
+    value = 1.0
+    if cpd != "logistic":
+        value = _choose(build, splits, KAPPAS, kappa, 1, "kappa", record)
+    if cpd != "tree":
+        maker.kappa = value if cpd == "hybrid" else None
+        build = maker.logistic
+        patience = 2 if cpd == "hybrid" else len(LAMBDAS)
+        value = _choose(build, splits, LAMBDAS, penalty, patience, "penalty", record)
+    if valid is not None and maker.last is not None:
+        path = maker.last
+    else:
+        path = build(table, None)
+        path.advance(value)
+    return DependencyNetwork(table.domain, path.cpds(value), {"learned": record})
+
+
+class _Maker:
+    """Builds paths with the same settings, and remembers the last one."""
+
+    def __init__(self, options: Options, rules: npt.NDArray[np.int8], n_jobs: int | None) -> None:
+        self.options, self.rules, self.n_jobs = options, rules, n_jobs
+        self.kappa: float | None = None
+        self.last: Path | None = None
+
+    def tree(self, table: Table, valid: Table | None) -> Path:
+        from conjoin.learning.trees import TreePath
+
+        self.last = TreePath(table, valid, self.options, self.rules, self.n_jobs)
+        return self.last
+
+    def logistic(self, table: Table, valid: Table | None) -> Path:
+        from conjoin.learning.logistic import LogisticPath
+        from conjoin.learning.trees import TreePath
+
+        trees = None
+        if self.kappa is not None:
+            trees = TreePath(table, None, self.options, self.rules, self.n_jobs)
+            trees.advance(self.kappa)
+        self.last = LogisticPath(
+            table, valid, self.options, self.rules, self.n_jobs, trees, self.kappa or 1.0
+        )
+        return self.last
+
+
+def _splits(
+    table: Table, valid: Table | None, holdout: float, folds: int | None, rng: np.random.Generator
+) -> list[tuple[Table, Table]]:
+    """Return the pairs of training and validation rows that a setting is chosen on."""
+    if valid is not None:
+        return [(table, valid)]
+    if folds is None and not 0 < holdout < 1:
+        raise ModelError(f"holdout must be a share between 0 and 1, not {holdout}")
+    if folds is not None and not 2 <= folds <= len(table):
+        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
+    order = rng.permutation(len(table))
+    if folds is None:
+        parts = [order[: max(1, round(holdout * len(table)))]]
+    else:
+        parts = np.array_split(order, folds)
+    pairs = []
+    for part in parts:
+        out = np.zeros(len(table), bool)
+        out[part] = True
+        pairs.append((_rows(table, ~out), _rows(table, out)))
+    return pairs
+
+
+def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
+    weights = None if table.weights is None else table.weights[chosen]
+    return Table(table.domain, table.codes[chosen], weights)
+
+
+def _choose(
+    make: Callable[[Table, Table | None], Path],
+    splits: list[tuple[Table, Table]],
+    values: Sequence[float],
+    given: float | None,
+    patience: int,
+    name: str,
+    record: dict[str, Any],
+) -> float:
+    """Return the value with the best score; stop when it has fallen `patience` times in a row."""
+    if given is not None:
+        if not given > 0 or not np.isfinite(given):
+            raise ModelError(f"{name} must be a positive number, not {given}")
+        if len(splits) == 1:
+            make(*splits[0]).advance(given)
+        record[name] = given
+        return given
+    paths = [make(train, valid) for train, valid in splits if len(train)]
+    if not paths:
+        record[name] = values[0]
+        return values[0]
+    weight = sum(len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    scores: list[float] = []
+    for value in values:
+        scores.append(float(sum(path.advance(value).sum() for path in paths)) / max(weight, 1e-300))
+        worse = len(scores) - 1 - int(np.argmax(scores))
+        if worse >= patience:
+            break
+    best = values[int(np.argmax(scores))]
+    record[name] = best
+    record[f"{name}_path"] = [[v, s] for v, s in zip(values, scores, strict=False)]
+    return best

@@ -1,0 +1,184 @@
+"""L1 logistic regression as CPDs: over all other variables, and over a tree's paths besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Table
+from conjoin.learning.design import Design, PathFeatures, batches
+from conjoin.learning.jobs import run
+from conjoin.learning.options import FORBIDDEN, Options
+from conjoin.learning.packing import merge_rows
+from conjoin.learning.solver import Batch, Solution
+from conjoin.learning.trees import NestedTree, TreePath
+from conjoin.models.cpd import LogLinearCPD
+from conjoin.models.features import Features
+from conjoin.models.vocabulary import FloatArray, IntArray, full_masks, mask_words, state_masks
+
+
+class LogisticPath:
+    """The solutions for all targets, along the path of penalties.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    valid : Table, optional
+        The rows to score.
+    options : Options
+        Unused settings are those of trees.
+    rules : array of int8, shape (variables, variables)
+        Which variables may be features of which target.
+    n_jobs : int, optional
+        How many batches of targets to solve at a time.
+    trees : TreePath, optional
+        Grown trees whose paths become features too ("hybrid").
+    kappa : float
+        The kappa of those trees.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        valid: Table | None,
+        options: Options,
+        rules: npt.NDArray[np.int8],
+        n_jobs: int | None = None,
+        trees: TreePath | None = None,
+        kappa: float = 1.0,
+    ) -> None:
+        self.options, self.n_jobs = options, n_jobs
+        cards = table.domain.cards
+        self.design = Design.of(cards, *merge_rows(table.codes, table.weights))
+        self.valid = None
+        if valid is not None:
+            self.valid = Design.of(cards, *merge_rows(valid.codes, valid.weights))
+        allowed = rules[self.design.var] != FORBIDDEN
+        self.trees, self.kappa = trees, kappa
+        self.batches = []
+        for targets in batches(self.design, range(len(cards))):
+            paths = None
+            if trees is not None:
+                paths = [self._paths_of(trees, t) for t in targets]
+            self.batches.append(Batch(self.design, targets, allowed, paths, self.valid))
+        self.solutions: dict[float, list[Solution]] = {}
+
+    def _paths_of(self, trees: TreePath, target: int) -> PathFeatures:
+        tree = trees.trees[target]
+        threshold = trees.threshold(self.kappa, target)
+        number, order = visible_nodes(tree, threshold)
+        parent = np.array([-1, *(number[tree.nodes[o, 0]] for o in order[1:])], np.int64)
+        depth = np.zeros(len(order), np.int64)
+        for node in range(1, len(order)):
+            depth[node] = depth[parent[node]] + 1
+        leaf = number[tree.leaves(self.design.codes, trees.data, threshold)]
+        valid_leaf = np.zeros(0, np.int64)
+        if self.valid is not None:
+            valid_leaf = number[tree.leaves(self.valid.codes, trees.data, threshold)]
+        return PathFeatures(leaf, parent, depth, valid_leaf)
+
+    def advance(self, penalty: float) -> FloatArray:
+        """Solve for a penalty; return the summed log-likelihood of the validation rows by target."""
+        return self.advance_all([penalty])[0]
+
+    def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
+        """Solve for several penalties, in descending order."""
+        tasks = [(self.design, self.valid, batch, list(penalties)) for batch in self.batches]
+        done = run(_solve, tasks, self.n_jobs)
+        self.batches = [batch for batch, _ in done]
+        scores = []
+        for i, penalty in enumerate(penalties):
+            self.solutions[penalty] = [solutions[i] for _, solutions in done]
+            scores.append(np.concatenate([s.score for s in self.solutions[penalty]]))
+        return scores
+
+    def cpds(self, penalty: float) -> list[LogLinearCPD]:
+        """Return the CPDs of a penalty that was solved for."""
+        owner, weights = [], []
+        entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
+        count = 0
+        for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
+            for c, (target, state) in enumerate(
+                zip(batch.column_target.tolist(), batch.column_state.tolist(), strict=True)
+            ):
+                used = np.flatnonzero(solution.weights[:, c])
+                own = solution.own[batch.own_first[c] : batch.own_first[c + 1]]
+                own_used = np.flatnonzero(own)
+                size = 1 + len(used) + len(own_used)
+                mine = count + np.arange(size)
+                none = np.zeros(size, np.int64)
+                entries.append((mine, np.full(size, target), np.full(size, state), none))
+                entries.append(
+                    (
+                        mine[1 : 1 + len(used)],
+                        self.design.var[used],
+                        self.design.state[used],
+                        none[: len(used)],
+                    )
+                )
+                for f, node in zip(mine[1 + len(used) :], own_used, strict=True):
+                    entries.append(self._path_tests(target, int(node), int(f)))
+                owner.append(np.full(size, target))
+                weights += [solution.bias[c], *solution.weights[used, c], *own[own_used]]
+                count += size
+        features = self._assemble(entries, np.array(weights))
+        owners = np.concatenate(owner)
+        return [
+            LogLinearCPD(t, features.select(np.flatnonzero(owners == t)))
+            for t in range(len(self.design.cards))
+        ]
+
+    def _path_tests(
+        self, target: int, node: int, feature: int
+    ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Return the tests on the path to a node: feature, variable, state, negated."""
+        assert self.trees is not None
+        tree = self.trees.trees[target]
+        _, order = visible_nodes(tree, self.trees.threshold(self.kappa, target))
+        var, state, negated = [], [], []
+        at = order[node]
+        while at != 0:
+            above = int(tree.nodes[at, 0])
+            split = int(tree.nodes[above, 3])
+            var.append(int(self.trees.data.set_var[split]))
+            state.append(int(self.trees.data.set_state[split]))
+            negated.append(int(tree.nodes[above, 1] != at))
+            at = above
+        feature_of = np.full(len(var), feature)
+        return feature_of, np.array(var), np.array(state), np.array(negated)
+
+    def _assemble(
+        self, entries: list[tuple[IntArray, IntArray, IntArray, IntArray]], weights: FloatArray
+    ) -> Features:
+        cards = self.design.cards
+        feature, var, state, negated = (
+            np.concatenate([e[k] for e in entries]).astype(np.int64) for k in range(4)
+        )
+        mask = state_masks(state, mask_words(cards))
+        mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
+        return Features.from_tests(cards, feature, var, mask, weights)
+
+
+def visible_nodes(tree: NestedTree, threshold: float) -> tuple[IntArray, list[int]]:
+    """Number the nodes of the tree of a threshold, parents first; return numbers and order."""
+    order = [0]
+    for node in order:
+        if tree.nodes[node, 1] >= 0 and tree.gains[node] > threshold:
+            order += [int(tree.nodes[node, 1]), int(tree.nodes[node, 2])]
+    number = np.full(tree.size, -1, np.int64)
+    number[order] = np.arange(len(order))
+    return number, order
+
+
+def _solve(
+    design: Design, valid: Design | None, batch: Batch, penalties: list[float]
+) -> tuple[Batch, list[Solution]]:
+    """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
+    from threadpoolctl import threadpool_limits
+
+    batch.design, batch.valid = design, valid
+    with threadpool_limits(1):
+        return batch, batch.solve(penalties)

@@ -1,0 +1,63 @@
+"""What a caller of `learn` may choose, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain
+from conjoin.errors import ModelError
+
+KAPPAS = tuple(10.0**e for e in range(-4, 1))
+"""The strengths of the structure prior that are tried, in this order, while the score rises."""
+
+LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1.0)))
+"""The L1 penalties of the paper, from the largest to the smallest."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of the learners.
+
+    Attributes
+    ----------
+    min_leaf : float
+        The least weight of rows in each branch of a split.
+    pseudo : float
+        The count added to each state in a leaf.
+    """
+
+    min_leaf: float = 10.0
+    pseudo: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.min_leaf > 0:
+            raise ModelError(f"min_leaf must be positive, not {self.min_leaf}")
+        if not self.pseudo > 0:
+            raise ModelError(
+                f"pseudo must be positive, or a leaf may have probability 0: {self.pseudo}"
+            )
+
+
+FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
+
+
+def parent_rules(
+    domain: Domain,
+    forbidden: Mapping[str, Iterable[str]] | None,
+    required: Mapping[str, Iterable[str]] | None,
+) -> npt.NDArray[np.int8]:
+    """Return, variable by target, whether the first may, must or must not be a parent."""
+    rules = np.full((len(domain), len(domain)), ALLOWED, np.int8)
+    np.fill_diagonal(rules, FORBIDDEN)
+    for given, value in ((forbidden, FORBIDDEN), (required, REQUIRED)):
+        for target, parents in (given or {}).items():
+            for parent in parents:
+                i, j = domain.index(parent), domain.index(target)
+                if value == REQUIRED and rules[i, j] == FORBIDDEN:
+                    raise ModelError(f"{parent!r} is both required and forbidden for {target!r}")
+                rules[i, j] = value
+    return rules

@@ -1,0 +1,152 @@
+"""Tables as bits: one bit a row for every state of every variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Codes, Table
+from conjoin.errors import DataError
+from conjoin.models.keys import code_numbers, group_equal
+from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray, UIntArray
+
+FRACTION_BITS = 24
+"""Weights that are not whole numbers are rounded to this many bits below the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """A table in the form that the kernels read.
+
+    Equal rows are merged. A row of weight w then stands once in the segment of 2^b for each bit b of
+    w, so that a weighted count is a few popcounts. Segments start at whole words of 64 rows; what
+    is left of a word is padded with rows that have no values.
+
+    Attributes
+    ----------
+    cards : array of int
+        The number of states of each variable.
+    codes : array of uint8 or uint16, shape (rows, variables)
+        The rows; the largest code marks a missing value.
+    sets : array of uint64, shape (sets, words)
+        For each state of each variable, the rows that have it; of a binary variable state 1 only.
+        A binary variable with missing values also has a set of the rows on which it is known.
+    set_var, set_state : arrays of int
+        What each set is of; state -1 is "known".
+    everyone : array of uint64, shape (words,)
+        All rows that are not padding.
+    known : array of uint64, shape (variables, words) or (variables, 0)
+        The rows on which each variable is known; without words if nothing is missing.
+    segments, powers : arrays
+        The first word of each segment, and the weight of a row in it.
+    weight : float
+        The weight of all rows.
+    whole : bool
+        Whether all weights are whole numbers.
+    """
+
+    cards: IntArray
+    codes: Codes
+    sets: UIntArray
+    set_var: IntArray
+    set_state: IntArray
+    everyone: UIntArray
+    known: UIntArray
+    segments: IntArray
+    powers: FloatArray
+    weight: float
+    whole: bool
+
+    def rows_of(self, position: int) -> UIntArray:
+        """Return the rows on which a variable is known, as bits."""
+        return self.known[position] if self.known.shape[1] else self.everyone
+
+
+def pack_table(table: Table) -> PackedTable:
+    """Merge equal rows, spread their weights over powers of two, and pack every state into bits."""
+    codes, weights = merge_rows(table.codes, table.weights)
+    unit, whole = 1.0, bool((weights == np.round(weights)).all())
+    if not whole:
+        unit = 2.0 ** (np.floor(np.log2(weights.max())) - FRACTION_BITS)
+    counts = np.round(weights / unit).astype(np.int64)
+    if counts.sum() <= 0:
+        raise DataError("the table has no rows of positive weight to learn from")
+
+    chosen, powers, segments = [], [], [0]
+    for bit in range(int(counts.max()).bit_length()):
+        rows = np.flatnonzero(counts >> bit & 1)
+        if len(rows):
+            words = -(-len(rows) // 64)
+            chosen.append(np.append(rows, np.full(words * 64 - len(rows), -1)))
+            powers.append(unit * 2.0**bit)
+            segments.append(segments[-1] + words)
+    place = np.concatenate(chosen)
+    placed = codes[place]
+    placed[place < 0] = table.missing
+    columns = np.ascontiguousarray(placed.T)
+
+    cards = table.domain.cards
+    lacking = np.array([(column == table.missing).any() for column in codes.T], bool)
+    sets, set_var, set_state = [], [], []
+    for j, column in enumerate(columns):
+        states = [1] if cards[j] == 2 else list(range(int(cards[j])))
+        for state in states:
+            sets.append(_bits(column == state))
+            set_var.append(j)
+            set_state.append(state)
+        if lacking[j] and cards[j] == 2:
+            sets.append(_bits(column != table.missing))
+            set_var.append(j)
+            set_state.append(-1)
+    known = np.zeros((len(cards), 0), np.uint64)
+    if lacking.any():
+        known = np.stack([_bits(column != table.missing) for column in columns])
+    return PackedTable(
+        cards,
+        placed,
+        np.stack(sets) if sets else np.zeros((0, segments[-1]), np.uint64),
+        np.array(set_var, np.int64),
+        np.array(set_state, np.int64),
+        _bits(place >= 0),
+        known,
+        np.array(segments, np.int64),
+        np.array(powers, np.float64),
+        float(counts.sum() * unit),
+        whole,
+    )
+
+
+def _bits(truth: BoolArray) -> UIntArray:
+    return np.packbits(truth, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDArray[np.float64]]:
+    """Return the distinct rows and their weights; rows of weight 0 are left out.
+
+    Examples
+    --------
+    >>> rows, weights = merge_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8), None)
+    >>> rows.tolist(), weights.tolist()
+    ([[0, 1], [1, 1]], [2.0, 1.0])
+    """
+    weight = np.ones(len(codes)) if weights is None else weights
+    if not len(codes) or not codes.shape[1]:
+        return codes, weight
+    if weights is not None and not weights.all():
+        codes, weight = codes[weights > 0], weight[weights > 0]
+    keys = []
+    for numbers in code_numbers(codes.shape[1]):
+        key = np.zeros(len(codes), np.uint64)
+        for j, number in enumerate(numbers):
+            # A product with an odd number mixes each value over the whole key.
+            key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * (number | np.uint64(1))
+            key ^= key >> np.uint64(29)
+        keys.append(key)
+    order, starts, first = group_equal(*keys)
+    if len(starts) == len(codes):
+        return codes, weight
+    total = np.add.reduceat(weight[order], starts)
+    by_first = np.argsort(first)
+    return codes[first[by_first]], total[by_first]

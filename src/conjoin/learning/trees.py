@@ -1,0 +1,269 @@
+"""Probabilistic decision trees, grown greedily for conditional log-likelihood (Section 6.2).
+
+A split is taken when its gain in training log-likelihood exceeds -log(kappa) for each free
+parameter that it adds. The best split of a leaf does not depend on kappa, so the trees of all kappa are
+nested: one tree is grown, as far as it is needed, and cut back where a gain on the path falls short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Codes, Table
+from conjoin.learning.jobs import run, spread
+from conjoin.learning.options import Options
+from conjoin.learning.packing import PackedTable, pack_table
+from conjoin.models.cpd import TreeCPD
+from conjoin.models.tree import Tree
+from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
+
+MAX_DEPTH = 60
+"""How deep one visit of the kernel goes; deeper leaves are visited again."""
+
+
+@dataclass(eq=False)
+class NestedTree:
+    """The tree of one target, grown so far; it holds the trees of all larger thresholds.
+
+    Attributes
+    ----------
+    target : int
+        The target's position.
+    nodes : array of int32, shape (nodes, 5)
+        Parent, children and set of each node's best split (see `conjoin.kernels.trees`).
+    gains : array of float
+        The gain of that split.
+    counts : array of float, shape (nodes, states of the target)
+        The weight of each node's rows, in all and of each state but the first.
+    """
+
+    target: int
+    states: int
+    nodes: npt.NDArray[np.int32] = field(init=False)
+    gains: FloatArray = field(init=False)
+    counts: FloatArray = field(init=False)
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self._allocate(64)
+
+    def _allocate(self, capacity: int) -> None:
+        old = self.size
+        nodes = np.full((capacity, 5), -1, np.int32)
+        gains = np.full(capacity, -np.inf)
+        counts = np.zeros((capacity, self.states))
+        if old:
+            nodes[:old], gains[:old] = self.nodes[:old], self.gains[:old]
+            counts[:old] = self.counts[:old]
+        self.nodes, self.gains, self.counts = nodes, gains, counts
+
+    def grow(
+        self,
+        data: PackedTable,
+        index: SetIndex,
+        threshold: float,
+        options: Options,
+        rules: npt.NDArray[np.int8],
+    ) -> None:
+        """Split every leaf whose best gain exceeds the threshold."""
+        from conjoin.kernels.trees import grow
+
+        while True:
+            self.size = grow(
+                float(threshold),
+                float(options.min_leaf),
+                float(options.pseudo),
+                index.logs,
+                self.target,
+                data.rows_of(self.target),
+                data.sets[index.of[self.target, 1 : self.states]],
+                data.sets,
+                data.known,
+                data.codes,
+                index.of,
+                index.known_set,
+                data.set_var,
+                index.candidate,
+                index.known_of,
+                rules,
+                data.segments,
+                data.powers,
+                self.nodes,
+                self.gains,
+                self.counts,
+                self.size,
+                MAX_DEPTH,
+            )
+            if self.size + 2 <= len(self.nodes):
+                return
+            self._allocate(4 * len(self.nodes))
+
+    def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
+        """Return the leaf that each row reaches in the tree of a threshold."""
+        from conjoin.kernels.trees import walk
+
+        out = np.empty(len(codes), np.int64)
+        walk(codes, self.nodes, self.gains, float(threshold), data.set_var, data.set_state, out)
+        return out
+
+    def log_probabilities(self, pseudo: float) -> FloatArray:
+        """Return the smoothed log-distribution of every node, nodes by states."""
+        counts = self.counts[: self.size].copy()
+        counts[:, 0] -= counts[:, 1:].sum(axis=1)
+        smoothed = counts + pseudo
+        return np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
+
+    def to_cpd(self, data: PackedTable, threshold: float, pseudo: float) -> TreeCPD:
+        """Return the tree of a threshold as a CPD."""
+        nodes, gains = self.nodes.tolist(), self.gains
+        values = self.log_probabilities(pseudo)
+        var, state, cards = data.set_var.tolist(), data.set_state.tolist(), data.cards.tolist()
+
+        def visit(token: Any) -> object:
+            _, yes, no, split, _ = nodes[token]
+            if yes < 0 or not gains[token] > threshold:
+                return values[token]
+            children = [no] * cards[var[split]]
+            children[state[split]] = yes
+            return var[split], children
+
+        return TreeCPD(data.cards, self.target, Tree.grow(0, visit))
+
+
+@dataclass(frozen=True, eq=False)
+class SetIndex:
+    """Where the sets of each variable are, and logarithms of whole counts.
+
+    Attributes
+    ----------
+    of : array of int, shape (variables, states)
+        The set of each state, -1 if it has none.
+    known_set : array of int
+        The set of known rows of each variable, -1 if it has none.
+    known_of : array of int, shape (variables, 2)
+        The sets that add up to a variable's known rows; none if it is always known.
+    candidate : array of bool
+        Which sets are states to split on.
+    logs : array of float
+        log(c + pseudo) for whole c, if all counts are whole.
+    """
+
+    of: IntArray
+    known_set: IntArray
+    known_of: IntArray
+    candidate: BoolArray
+    logs: FloatArray
+
+    @classmethod
+    def build(cls, data: PackedTable, pseudo: float) -> SetIndex:
+        """Index the sets of a table."""
+        n = len(data.cards)
+        of = np.full((n, int(data.cards.max(initial=2))), -1, np.int64)
+        known_set = np.full(n, -1, np.int64)
+        known_of = np.zeros((n, 2), np.int64)
+        for i, (var, state) in enumerate(zip(data.set_var, data.set_state, strict=True)):
+            if state >= 0:
+                of[var, state] = i
+            else:
+                known_set[var] = i
+                known_of[var] = i, i + 1
+        if data.known.shape[1]:
+            for var in np.flatnonzero(data.cards > 2):
+                mine = np.flatnonzero(data.set_var == var)
+                known_of[var] = mine[0], mine[-1] + 1
+        small = data.whole and data.weight < 1 << 22
+        logs = np.log(np.arange(int(data.weight) + 1) + pseudo) if small else np.zeros(0)
+        return cls(of, known_set, known_of, data.set_state >= 0, logs)
+
+
+class TreePath:
+    """The nested trees of all targets, along the path of kappa.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    valid : Table, optional
+        The rows to score.
+    options : Options
+        How to grow.
+    rules : array of int8, shape (variables, variables)
+        Which variables may split the tree of which target.
+    n_jobs : int, optional
+        How many trees to grow at a time.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        valid: Table | None,
+        options: Options,
+        rules: npt.NDArray[np.int8],
+        n_jobs: int | None = None,
+    ) -> None:
+        self.data = pack_table(table)
+        self.index = SetIndex.build(self.data, options.pseudo)
+        self.valid, self.options, self.rules, self.n_jobs = valid, options, rules, n_jobs
+        cards = table.domain.cards.tolist()
+        self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
+
+    def threshold(self, kappa: float, target: int) -> float:
+        """Return the gain that a split needs: -log(kappa) for each free parameter it adds."""
+        return -float(np.log(kappa)) * (self.trees[target].states - 1)
+
+    def advance(self, kappa: float) -> FloatArray:
+        """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
+        tasks = [
+            (
+                self.data,
+                self.index,
+                self.valid,
+                part,
+                self.options,
+                self.rules,
+                -float(np.log(kappa)),
+            )
+            for part in spread(self.trees, CHUNKS)
+        ]
+        done = run(_grow_and_score, tasks, self.n_jobs)
+        self.trees = [tree for part, _ in done for tree in part]
+        return np.concatenate([score for _, score in done])
+
+    def cpds(self, kappa: float) -> list[TreeCPD]:
+        """Return the trees of a kappa that was advanced to."""
+        return [
+            tree.to_cpd(self.data, self.threshold(kappa, tree.target), self.options.pseudo)
+            for tree in self.trees
+        ]
+
+
+CHUNKS = 16
+"""How many pieces the targets are dealt out in: enough for a machine's cores, few enough to send."""
+
+
+def _grow_and_score(
+    data: PackedTable,
+    index: SetIndex,
+    valid: Table | None,
+    trees: list[NestedTree],
+    options: Options,
+    rules: npt.NDArray[np.int8],
+    price: float,
+) -> tuple[list[NestedTree], FloatArray]:
+    """Grow some trees until no split is worth the price of its parameters."""
+    scores = np.zeros(len(trees))
+    for i, tree in enumerate(trees):
+        threshold = price * (tree.states - 1)
+        tree.grow(data, index, threshold, options, np.ascontiguousarray(rules[:, tree.target]))
+        if valid is not None:
+            states = valid.codes[:, tree.target]
+            known = states != valid.missing
+            leaf = tree.leaves(valid.codes, data, threshold)
+            log_p = tree.log_probabilities(options.pseudo)[leaf[known], states[known]]
+            weights = 1.0 if valid.weights is None else valid.weights[known]
+            scores[i] = (log_p * weights).sum()
+    return trees, scores
