@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conjoin.formats.files import read_table as read_table
     from conjoin.formats.files import save as save
     from conjoin.formats.files import write_table as write_table
+    from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
     from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
     from conjoin.models.cpd import LogLinearCPD as LogLinearCPD
@@ -45,6 +46,7 @@ _HOME = {
     "Variable": "data.domain",
     "convert": "conversion.dn2mn",
     "inconsistency": "conversion.inconsistencies",
+    "learn": "learning.learn",
     "load": "formats.files",
     "read_table": "formats.files",
     "save": "formats.files",

@@ -12,17 +12,18 @@ import sys
 from collections.abc import Sequence
 
 from conjoin import __version__
-from conjoin.cli import convert, demo, info
+from conjoin.cli import convert, demo, info, learn
 from conjoin.errors import ConjoinError
 
-COMMANDS = (demo, info, convert)
+COMMANDS = (demo, learn, convert, info)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="conjoin",
-        description="Turn conditional distributions into one joint distribution, in closed form.",
+        description="Learn conditional distributions from a table, or state them, and turn them into one "
+        "joint distribution, in closed form.",
         epilog="'conjoin COMMAND --help' tells more of a command.",
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")

@@ -66,7 +66,7 @@ def learn(
         Choose by cross-validation with so many folds instead.
     kappa : float, optional
         The strength of the structure prior of trees, instead of choosing one: a split must gain
-        -log(kappa) nats for each free parameter.
+        -log(kappa) nats.
     penalty : float, optional
         The L1 penalty, instead of choosing one: it is multiplied with the sum of the absolute weights
         and added to the summed log-loss of the rows.

@@ -13,7 +13,7 @@ from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN, Options
 from conjoin.learning.packing import merge_rows
 from conjoin.learning.solver import Batch, Solution
-from conjoin.learning.trees import NestedTree, TreePath
+from conjoin.learning.trees import NestedTree, TreePath, gain_needed
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import FloatArray, IntArray, full_masks, mask_words, state_masks
@@ -68,7 +68,7 @@ class LogisticPath:
 
     def _paths_of(self, trees: TreePath, target: int) -> PathFeatures:
         tree = trees.trees[target]
-        threshold = trees.threshold(self.kappa, target)
+        threshold = gain_needed(self.kappa)
         number, order = visible_nodes(tree, threshold)
         parent = np.array([-1, *(number[tree.nodes[o, 0]] for o in order[1:])], np.int64)
         depth = np.zeros(len(order), np.int64)
@@ -137,7 +137,7 @@ class LogisticPath:
         """Return the tests on the path to a node: feature, variable, state, negated."""
         assert self.trees is not None
         tree = self.trees.trees[target]
-        _, order = visible_nodes(tree, self.trees.threshold(self.kappa, target))
+        _, order = visible_nodes(tree, gain_needed(self.kappa))
         var, state, negated = [], [], []
         at = order[node]
         while at != 0:

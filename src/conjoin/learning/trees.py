@@ -1,8 +1,9 @@
 """Probabilistic decision trees, grown greedily for conditional log-likelihood (Section 6.2).
 
-A split is taken when its gain in training log-likelihood exceeds -log(kappa) for each free
-parameter that it adds. The best split of a leaf does not depend on kappa, so the trees of all kappa are
-nested: one tree is grown, as far as it is needed, and cut back where a gain on the path falls short.
+A split is taken when its gain in training log-likelihood exceeds -log(kappa), counted once a split as
+the paper's own toolkit does, whatever the number of the target's states. The best split of a leaf does
+not depend on kappa, so the trees of all kappa are nested: one tree is grown, as far as it is needed,
+and cut back where a gain on the path falls short.
 """
 
 from __future__ import annotations
@@ -211,10 +212,6 @@ class TreePath:
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
 
-    def threshold(self, kappa: float, target: int) -> float:
-        """Return the gain that a split needs: -log(kappa) for each free parameter it adds."""
-        return -float(np.log(kappa)) * (self.trees[target].states - 1)
-
     def advance(self, kappa: float) -> FloatArray:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
         tasks = [
@@ -225,7 +222,7 @@ class TreePath:
                 part,
                 self.options,
                 self.rules,
-                -float(np.log(kappa)),
+                gain_needed(kappa),
             )
             for part in spread(self.trees, CHUNKS)
         ]
@@ -236,9 +233,13 @@ class TreePath:
     def cpds(self, kappa: float) -> list[TreeCPD]:
         """Return the trees of a kappa that was advanced to."""
         return [
-            tree.to_cpd(self.data, self.threshold(kappa, tree.target), self.options.pseudo)
-            for tree in self.trees
+            tree.to_cpd(self.data, gain_needed(kappa), self.options.pseudo) for tree in self.trees
         ]
+
+
+def gain_needed(kappa: float) -> float:
+    """Return the gain that a split must exceed."""
+    return -float(np.log(kappa))
 
 
 CHUNKS = 16
@@ -252,12 +253,11 @@ def _grow_and_score(
     trees: list[NestedTree],
     options: Options,
     rules: npt.NDArray[np.int8],
-    price: float,
+    threshold: float,
 ) -> tuple[list[NestedTree], FloatArray]:
-    """Grow some trees until no split is worth the price of its parameters."""
+    """Grow some trees until no split exceeds the threshold, and score them."""
     scores = np.zeros(len(trees))
     for i, tree in enumerate(trees):
-        threshold = price * (tree.states - 1)
         tree.grow(data, index, threshold, options, np.ascontiguousarray(rules[:, tree.target]))
         if valid is not None:
             states = valid.codes[:, tree.target]

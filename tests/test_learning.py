@@ -1,0 +1,552 @@
+"""Learners against slow, obvious ones, and against the trees that Libra learned."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import conjoin.learning.design as design_module
+from conjoin import Domain, Table, convert, learn, load, read_table, write_table
+from conjoin.cli.main import main
+from conjoin.errors import ModelError
+from conjoin.kernels import trees as kernel
+from conjoin.learning.learn import KAPPAS
+from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.options import LAMBDAS, Options, parent_rules
+from conjoin.learning.packing import merge_rows, pack_table
+from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
+from reference import all_states
+from strategies import generators
+
+# ---- slow references ------------------------------------------------------------------------------
+
+
+def log_likelihood(counts, pseudo):
+    return float((counts * np.log((counts + pseudo) / (counts.sum() + pseudo * len(counts)))).sum())
+
+
+def slow_tree(codes, weights, cards, target, threshold, min_leaf, pseudo, rules=None):
+    """Grow a tree by the definition; returns a function of a complete row."""
+    missing = np.iinfo(codes.dtype).max
+
+    def count(rows):
+        return np.bincount(codes[rows, target], weights[rows], minlength=cards[target])
+
+    def build(rows):
+        best = (threshold, None)
+        must = (-np.inf, None)
+        for j in range(len(cards)):
+            rule = 1 if rules is None else rules[j]
+            if j == target or rule == 0:
+                continue
+            known = rows[codes[rows, j] != missing]
+            for state in range(1, 2) if cards[j] == 2 else range(cards[j]):
+                inside = codes[known, j] == state
+                yes, no = count(known[inside]), count(known[~inside])
+                if yes.sum() < min_leaf or no.sum() < min_leaf:
+                    continue
+                gain = log_likelihood(yes, pseudo) + log_likelihood(no, pseudo)
+                gain -= log_likelihood(count(known), pseudo)
+                if gain > best[0] + 1e-9:
+                    best = (gain, (j, state))
+                if rule == 2 and gain > must[0] + 1e-9:
+                    must = (gain, (j, state))
+        split = must[1] or best[1]
+        if split is None:
+            smoothed = count(rows) + pseudo
+            return np.log(smoothed / smoothed.sum())
+        j, state = split
+        known = codes[rows, j] != missing
+        yes = known & (codes[rows, j] == state)
+        larger_yes = 2 * weights[rows[yes]].sum() > weights[rows[known]].sum()
+        if larger_yes:
+            yes = yes | ~known
+        return j, state, build(rows[yes]), build(rows[~yes])
+
+    tree = build(np.flatnonzero(codes[:, target] != missing))
+
+    def answer(row):
+        node = tree
+        while isinstance(node, tuple):
+            j, state, yes, no = node
+            node = yes if row[j] == state else no
+        return node
+
+    return answer
+
+
+def random_table(rng, n=4, rows=120, missing=0.0, weighted=None):
+    cards = rng.integers(2, 5, n)
+    hidden = rng.integers(0, 3, rows)
+    columns = []
+    for card in cards:
+        noise = rng.integers(0, card, rows)
+        columns.append(np.where(rng.random(rows) < 0.6, hidden % card, noise))
+    codes = np.stack(columns, axis=1)
+    codes[rng.random(codes.shape) < missing] = -1
+    weights = None
+    if weighted == "whole":
+        weights = rng.integers(0, 6, rows).astype(float)
+    elif weighted == "any":
+        weights = rng.random(rows) * 3
+    domain = Domain({f"x{i}": [f"s{k}" for k in range(c)] for i, c in enumerate(cards)})
+    return Table(domain, codes, weights)
+
+
+# ---- packing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [None, "whole", "any"])
+@given(rng=generators())
+def test_packed_counts_are_counts(rng, weighted):
+    table = random_table(rng, rows=200, missing=0.1, weighted=weighted)
+    packed = pack_table(table)
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    tolerance = 0 if weighted != "any" else 1e-6 * weights.sum()
+    assert packed.weight == pytest.approx(weights.sum(), abs=tolerance + 1e-9)
+    everyone = np.stack([packed.everyone])
+    out = np.zeros((len(packed.sets), 1))
+    kernel.count_bits(packed.sets, everyone, packed.segments, packed.powers, out)
+    for i, (var, state) in enumerate(zip(packed.set_var, packed.set_state, strict=True)):
+        column = table.codes[:, var]
+        inside = column != table.missing if state < 0 else column == state
+        assert out[i, 0] == pytest.approx(weights[inside].sum(), abs=tolerance + 1e-9)
+
+
+@given(generators())
+def test_rows_one_by_one_count_the_same(rng):
+    table = random_table(rng, rows=150, missing=0.1, weighted="whole")
+    packed = pack_table(table)
+    index = SetIndex.build(packed, 1.0)
+    target = 1
+    some = packed.rows_of(target) & rng.integers(0, 2**63, len(packed.everyone)).astype(np.uint64)
+    card = int(packed.cards[target])
+    masks = np.empty((card, len(some)), np.uint64)
+    kernel.masks_of(some, packed.sets[index.of[target, 1:card]], masks)
+    by_bits = np.zeros((len(packed.sets), card))
+    kernel.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
+    by_rows = np.zeros_like(by_bits)
+    kernel.count_rows(
+        some,
+        packed.codes,
+        index.of,
+        index.known_set,
+        target,
+        packed.segments,
+        packed.powers,
+        by_rows,
+    )
+    keep = packed.set_var != target  # the target's own sets are never looked at
+    np.testing.assert_allclose(by_rows[keep], by_bits[keep])
+
+
+def test_merged_rows():
+    codes = np.array([[0, 1], [1, 1], [0, 1], [0, 0]], np.uint8)
+    rows, weights = merge_rows(codes, np.array([1.0, 0.0, 2.5, 1.0]))
+    assert rows.tolist() == [[0, 1], [0, 0]]
+    assert weights.tolist() == [3.5, 1.0]
+
+
+# ---- trees ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+@pytest.mark.parametrize("weighted", [None, "whole"])
+@settings(max_examples=15)
+@given(rng=generators())
+def test_trees_are_grown_by_the_definition(rng, missing, weighted):
+    table = random_table(rng, missing=missing, weighted=weighted)
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    if not weights.any():
+        return
+    cards = table.domain.cards
+    kappa, pseudo, min_leaf = 0.3, float(rng.choice([0.5, 1.0])), 4.0
+    dn = learn(table, "tree", kappa=kappa, pseudo=pseudo, min_leaf=min_leaf)
+    states = all_states(table.domain)
+    for target in range(len(cards)):
+        slow = slow_tree(table.codes, weights, cards, target, gain_needed(kappa), min_leaf, pseudo)
+        expected = np.array([slow(row) for row in states])
+        np.testing.assert_allclose(dn.cpds[target].log_probabilities(states), expected, atol=1e-9)
+
+
+def test_trees_of_all_kappa_are_nested():
+    table = random_table(np.random.default_rng(3), n=5, rows=400)
+    rules = parent_rules(table.domain, None, None)
+    lazily = TreePath(table, None, Options(), rules)
+    for kappa in KAPPAS:
+        lazily.advance(kappa)
+    states = all_states(table.domain)
+    for kappa in KAPPAS:
+        afresh = TreePath(table, None, Options(), rules)
+        afresh.advance(kappa)
+        for a, b in zip(lazily.cpds(kappa), afresh.cpds(kappa), strict=True):
+            assert a.tree.n_leaves == b.tree.n_leaves
+            np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
+
+
+def test_small_node_tables_and_shallow_visits_change_nothing(monkeypatch):
+    import conjoin.learning.trees as module
+
+    table = random_table(np.random.default_rng(5), n=6, rows=600)
+    states = all_states(table.domain)
+    whole = learn(table, "tree", kappa=0.9)
+    monkeypatch.setattr(module, "MAX_DEPTH", 1)
+    shallow = learn(table, "tree", kappa=0.9)
+    for a, b in zip(whole.cpds, shallow.cpds, strict=True):
+        np.testing.assert_allclose(
+            a.log_probabilities(states), b.log_probabilities(states), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "kappa", "pseudo"), [("nltcs.tree", 0.1, 1), ("car", 0.01, 0), ("soybean", 0.01, 0)]
+)
+def test_libra_learned_the_same_trees(name, kappa, pseudo, libra, data):
+    """Libra's trees, leaf by leaf. Its multi-valued runs add 1/d to each of d states."""
+    reference = load(libra / f"{name}.dn.gz")
+    path = data / "debd/nltcs/nltcs.train.data.gz" if pseudo else libra / f"{name}.train.data"
+    table = read_table(path, reference.domain)
+    packed = pack_table(table)
+    rules = parent_rules(table.domain, None, None)
+    for target, card in enumerate(table.domain.cards.tolist()):
+        count = pseudo or 1 / card
+        tree = NestedTree(target, card)
+        index = SetIndex.build(packed, count)
+        tree.grow(
+            packed,
+            index,
+            gain_needed(kappa),
+            Options(pseudo=count),
+            np.ascontiguousarray(rules[:, target]),
+        )
+        ours = tree.to_cpd(packed, gain_needed(kappa), count)
+        theirs = reference.cpds[target]
+        assert ours.tree.n_leaves == theirs.tree.n_leaves
+        np.testing.assert_allclose(
+            ours.log_probabilities(table.codes), theirs.log_probabilities(table.codes), atol=1e-5
+        )
+
+
+def test_required_and_forbidden_parents():
+    rng = np.random.default_rng(8)
+    table = random_table(rng, n=4, rows=500)
+    plain = learn(table, "tree", kappa=0.1)
+    parent = plain.blanket("x0")[0]
+    without = learn(table, "tree", kappa=0.1, forbidden={"x0": [parent]})
+    assert parent not in without.blanket("x0")
+    assert all(
+        a.blanket == b.blanket for a, b in zip(plain.cpds[1:], without.cpds[1:], strict=True)
+    )
+    noise = Table(
+        Domain({**{v.name: v.states for v in table.domain}, "noise": [0, 1]}),
+        np.column_stack([table.codes, rng.integers(0, 2, len(table))]),
+    )
+    assert "noise" not in learn(noise, "tree", kappa=1e-4).blanket("x0")
+    required = learn(noise, "tree", kappa=1e-4, required={"x0": ["noise"]})
+    assert required.cpds[0].tree.var[0] == noise.domain.index("noise")
+    rules = parent_rules(noise.domain, None, {"x0": ["noise"]})[:, 0]
+    slow = slow_tree(
+        noise.codes, np.ones(len(noise)), noise.domain.cards, 0, gain_needed(1e-4), 10, 1.0, rules
+    )
+    states = all_states(noise.domain)
+    expected = np.array([slow(row) for row in states])
+    np.testing.assert_allclose(required.cpds[0].log_probabilities(states), expected, atol=1e-9)
+    with pytest.raises(ModelError, match="both required and forbidden"):
+        learn(noise, forbidden={"x0": ["noise"]}, required={"x0": ["noise"]})
+    logistic = learn(table, "logistic", penalty=1.0, forbidden={"x0": [parent]})
+    assert parent not in logistic.blanket("x0")
+
+
+# ---- logistic regression ----------------------------------------------------------------------------
+
+
+def indicators(table, target):
+    """Indicator columns of the other variables, written out."""
+    columns, names = [], []
+    for j, card in enumerate(table.domain.cards):
+        if j != target:
+            for state in range(1, 2) if card == 2 else range(card):
+                columns.append(table.codes[:, j] == state)
+                names.append((j, state))
+    return np.stack(columns, axis=1).astype(float), names
+
+
+def slow_objective(table, target, penalty, extra=None, steps=40_000):
+    """The least objective that accelerated proximal gradient descent finds."""
+    x, _ = indicators(table, target)
+    if extra is not None:
+        x = np.concatenate([x, extra], axis=1)
+    keep = table.codes[:, target] != table.missing
+    x, y = x[keep], table.codes[keep, target]
+    m = np.ones(len(y)) if table.weights is None else table.weights[keep]
+    card = int(table.domain.cards[target])
+    columns = 1 if card == 2 else card
+    one_hot = (y[:, None] == (np.array([1]) if card == 2 else np.arange(card))).astype(float)
+
+    def loss_and_gradient(w, b):
+        z = x @ w + b
+        if columns == 1:
+            p = 1 / (1 + np.exp(-z))
+            loss = (m[:, None] * (np.logaddexp(0, z) - one_hot * z)).sum()
+        else:
+            top = z.max(axis=1, keepdims=True)
+            e = np.exp(z - top)
+            p = e / e.sum(axis=1, keepdims=True)
+            loss = (m * (top[:, 0] + np.log(e.sum(axis=1)) - (one_hot * z).sum(axis=1))).sum()
+        r = m[:, None] * (p - one_hot)
+        return loss, x.T @ r, r.sum(axis=0)
+
+    design = np.column_stack([x, np.ones(len(x))]) * np.sqrt(m)[:, None]
+    bound = np.linalg.norm(design, 2) ** 2 * (0.25 if columns == 1 else 0.5)
+    w, b = np.zeros((x.shape[1], columns)), np.zeros(columns)
+    vw, vb, t = w, b, 1.0
+    best = np.inf
+    for _ in range(steps):
+        _, gw, gb = loss_and_gradient(vw, vb)
+        step = vw - gw / bound
+        new_w = np.sign(step) * np.maximum(np.abs(step) - penalty / bound, 0)
+        new_b = vb - gb / bound
+        new_t = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        vw = new_w + (t - 1) / new_t * (new_w - w)
+        vb = new_b + (t - 1) / new_t * (new_b - b)
+        value = loss_and_gradient(new_w, new_b)[0] + penalty * np.abs(new_w).sum()
+        if abs(best - value) < 1e-13 * abs(value):
+            break
+        w, b, t, best = new_w, new_b, new_t, min(best, value)
+    return best
+
+
+def objective_of(table, path, penalty, target):
+    """The objective of a learned CPD, from its own probabilities and weights."""
+    (cpd,) = [c for c in path.cpds(penalty) if c.target == target]
+    keep = table.codes[:, target] != table.missing
+    features = cpd.features()
+    m = np.ones(len(table)) if table.weights is None else table.weights
+    scores = features.logits(target, table.codes)
+    top = scores.max(axis=1, keepdims=True)
+    log_p = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+    chosen = log_p[np.flatnonzero(keep), table.codes[keep, target]]
+    norm = np.abs(features.weights[features.lengths > 1]).sum()
+    return -(m[keep] * chosen).sum() + penalty * norm
+
+
+@pytest.mark.parametrize("penalty", [20.0, 3.0, 0.5])
+@pytest.mark.parametrize("weighted", [None, "any"])
+def test_logistic_reaches_the_optimum(penalty, weighted):
+    rng = np.random.default_rng(12)
+    table = random_table(rng, n=5, rows=300, weighted=weighted)
+    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path.advance_all([100.0, penalty])
+    for target in range(len(table.domain)):
+        expected = slow_objective(table, target, penalty)
+        got = objective_of(table, path, penalty, target)
+        assert got == pytest.approx(expected, rel=2e-6)
+
+
+def test_logistic_with_missing_values_leaves_their_terms_out():
+    table = random_table(np.random.default_rng(2), n=4, rows=300, missing=0.1)
+    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path.advance(2.0)
+    for target in range(len(table.domain)):
+        expected = slow_objective(table, target, 2.0)
+        assert objective_of(table, path, 2.0, target) == pytest.approx(expected, rel=2e-6)
+
+
+def test_deterministic_columns_are_solved_too():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 400)
+    noise = rng.integers(0, 2, (400, 3))
+    codes = np.column_stack([a, a, a ^ (rng.random(400) < 0.01), noise])
+    table = Table(Domain.numbered([2] * 6), codes.astype(int))
+    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path.advance_all(LAMBDAS)
+    for target in range(6):
+        expected = slow_objective(table, target, 0.5)
+        assert objective_of(table, path, 0.5, target) == pytest.approx(expected, rel=1e-5)
+
+
+def test_hybrid_adds_the_paths_of_the_tree():
+    rng = np.random.default_rng(6)
+    codes = rng.integers(0, 2, (600, 4))
+    codes[:, 3] = (codes[:, 0] ^ codes[:, 1]) ^ (rng.random(600) < 0.1)
+    # exclusive or: trees need a first split that gains something
+    codes[:, 2] = codes[:, 0] ^ (rng.random(600) < 0.3)
+    table = Table(Domain.numbered([2] * 4), codes)
+    rules = parent_rules(table.domain, None, None)
+    trees = TreePath(table, None, Options(), rules)
+    trees.advance(0.9)
+    path = LogisticPath(table, None, Options(), rules, trees=trees, kappa=0.9)
+    path.advance_all([50.0, 2.0])
+    for target in range(4):
+        tree = trees.cpds(0.9)[target].tree
+        leaf_sets = []  # every node at depth 2 or more, as an indicator column
+        stack = [(0, np.ones(len(table), bool), 0)]
+        while stack:
+            node, rows, depth = stack.pop()
+            if depth >= 2:
+                leaf_sets.append(rows)
+            if tree.var[node] >= 0:
+                for child in set(tree.children(node, table.domain.cards)):
+                    states = [
+                        s
+                        for s, c in enumerate(tree.children(node, table.domain.cards))
+                        if c == child
+                    ]
+                    stack.append(
+                        (child, rows & np.isin(codes[:, tree.var[node]], states), depth + 1)
+                    )
+        extra = np.stack(leaf_sets, axis=1).astype(float) if leaf_sets else None
+        expected = slow_objective(table, target, 2.0, extra)
+        assert objective_of(table, path, 2.0, target) == pytest.approx(expected, rel=2e-6)
+
+
+# ---- learn ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path, monkeypatch):
+    monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)  # several batches
+    table = random_table(np.random.default_rng(1), n=6, rows=500)
+    files = []
+    for jobs in (1, 2, -1):
+        path = tmp_path / f"{jobs}.conjoin"
+        learn(table, cpd, n_jobs=jobs).save(path)
+        files.append(path.read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+def test_tuning_finds_the_best_of_the_path(cpd):
+    rng = np.random.default_rng(4)
+    table, valid = random_table(rng, n=5, rows=400), None
+    valid = Table(table.domain, table.codes[:100])
+    train = Table(table.domain, table.codes[100:])
+    dn = learn(train, cpd, valid=valid)
+    record = dn.provenance["learned"]
+    name = "kappa" if cpd == "tree" else "penalty"
+    scores = dict(record[f"{name}_path"])
+    assert record[name] == max(scores, key=scores.get)
+    rows = np.arange(len(valid))
+    by_hand = sum(
+        dn.log_conditional(v, valid)[rows, valid.codes[:, i]].mean()
+        for i, v in enumerate(table.domain.names)
+    )
+    assert scores[record[name]] == pytest.approx(by_hand, abs=1e-5)
+
+
+def test_cross_validation_and_holdout_are_seeded():
+    table = random_table(np.random.default_rng(9), n=4, rows=300)
+    for options in ({"folds": 3}, {"holdout": 0.2}):
+        a, b, c = (
+            learn(table, "tree", random_state=s, **options).provenance["learned"] for s in (0, 0, 1)
+        )
+        assert a == b
+        assert a["kappa_path"] != c["kappa_path"]
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+@pytest.mark.parametrize(
+    "kind", ["one row", "constant", "one state", "all missing", "one variable"]
+)
+def test_poor_tables_have_defined_outcomes(cpd, kind):
+    domain = Domain({"a": [0, 1], "b": [0, 1, 2]})
+    codes = {
+        "one row": [[0, 1]],
+        "constant": [[0, 1]] * 30,
+        "one state": [[0, 0], [1, 0]] * 30,
+        "all missing": [[0, -1], [1, -1]] * 30,
+        "one variable": [[0], [1], [1]] * 10,
+    }[kind]
+    if kind == "one state":
+        domain = Domain({"a": [0, 1], "b": [0]})
+    if kind == "one variable":
+        domain = Domain({"a": [0, 1]})
+    dn = learn(Table(domain, codes), cpd)
+    states = all_states(domain)
+    for name in domain.names:
+        p = dn.conditional(name, states)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+    if kind == "all missing":
+        np.testing.assert_allclose(dn.conditional("b", states), 1 / 3, atol=1e-6)
+    convert(dn, Table(domain, codes))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cpd": "forest"}, "'forest' is not known"),
+        ({"kappa": 0.0}, "kappa must be a positive number"),
+        ({"cpd": "logistic", "penalty": -1.0}, "penalty must be a positive number"),
+        ({"min_leaf": 0}, "min_leaf must be positive"),
+        ({"pseudo": 0}, "pseudo must be positive"),
+        ({"holdout": 1.5}, "a share between 0 and 1"),
+        ({"folds": 1}, "folds must be 2"),
+        ({"forbidden": {"x0": ["y"]}}, "no variable 'y'"),
+    ],
+)
+def test_wrong_settings_are_named(options, message):
+    table = random_table(np.random.default_rng(0), rows=30)
+    with pytest.raises(ValueError, match=message):
+        learn(table, **options)
+    with pytest.raises(ModelError, match="no rows"):
+        learn(Table(table.domain, np.zeros((0, 4), np.uint8)))
+
+
+def test_reference_scores(data):
+    """THEORY: test scores of the tree networks before and after conversion, as Libra has them."""
+    for name, before, after in (("nltcs", -4.968, -4.93), ("plants", -9.036, -9.17)):
+        train, valid, test = (
+            read_table(data / "debd" / name / f"{name}.{part}.data.gz")
+            for part in ("train", "valid", "test")
+        )
+        dn = learn(train, "tree", valid=valid)
+        rows = np.arange(len(test))
+        for model, expected in ((dn, before), (convert(dn, train), after)):
+            score = sum(
+                model.log_conditional(v, test)[rows, test.codes[:, i]].mean()
+                for i, v in enumerate(test.domain.names)
+            )
+            assert score == pytest.approx(expected, abs=0.01)
+
+
+def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = random_table(np.random.default_rng(7), n=4, rows=300)
+    write_table(table, "train.csv")
+    write_table(Table(table.domain, table.codes[:50]), "valid.csv")
+    for output, kind in (("m.dn", "dependency network"), ("m.mn", "Markov network")):
+        assert main(["learn", "train.csv", "-o", output]) == 0
+        assert f"{output}: {kind} from 300 rows of 4 variables" in capsys.readouterr().out
+        assert load(output).kind == kind
+        assert load(output).domain == table.domain
+    for cpd in ("logistic", "hybrid"):
+        arguments = [
+            "learn",
+            "train.csv",
+            "--valid",
+            "valid.csv",
+            "--cpd",
+            cpd,
+            "-o",
+            "m.conjoin",
+            "--json",
+        ]
+        assert main(arguments) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["cpd"] == cpd
+        assert report["penalty"] in LAMBDAS
+        assert load("m.conjoin").provenance["learned"]["cpd"] == cpd
+    for arguments, message in (
+        (["learn", "nothing.csv", "-o", "x.dn"], "no such file"),
+        (["learn", "train.csv", "-o", "x.bif"], "no format"),
+        (["learn", "train.csv", "-o", "x.dn", "--jobs", "0"], "--jobs"),
+        (["learn", "train.csv", "-o", "x.dn", "--folds", "1"], "folds"),
+        (["learn", "train.csv", "-o", "x.dn", "--seed", "-1"], "--seed"),
+    ):
+        assert main(arguments) == 1
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "x.dn").exists()
