@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from conjoin.conversion.inconsistencies import inconsistency as inconsistency
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
+    from conjoin.data.frames import as_table as as_table
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
     from conjoin.formats.files import load as load
@@ -44,6 +45,7 @@ _HOME = {
     "TableCPD": "models.cpd",
     "TreeCPD": "models.cpd",
     "Variable": "data.domain",
+    "as_table": "data.frames",
     "convert": "conversion.dn2mn",
     "inconsistency": "conversion.inconsistencies",
     "learn": "learning.learn",

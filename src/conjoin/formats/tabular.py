@@ -5,20 +5,15 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from conjoin.data.domain import Domain, Variable, is_missing, plain
+from conjoin.data.arrow import MISSING, table_from_arrow
+from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.errors import ConjoinError, DataError, FormatError, did_you_mean
+from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.storage import decoded, read_bytes, write_bytes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-MISSING = ("", "?", "*", "NA", "NaN", "nan", "None", "null")
-"""What a cell of a CSV file holds when the value is unknown."""
 
 
 def read_csv(path: Path, domain: Domain | None = None) -> Table:
@@ -74,7 +69,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
             str(path),
             row.number,
         )
-    return _from_arrow(table, domain, str(path), convert=True)
+    return _coded(table, domain, path, text=True)
 
 
 def _header(text: str, path: Path) -> list[str]:
@@ -106,146 +101,15 @@ def read_parquet(path: Path, domain: Domain | None = None) -> Table:
         table = parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
-    return _from_arrow(table, domain, str(path), convert=False)
+    return _coded(table, domain, path, text=False)
 
 
-def _from_arrow(table: pa.Table, domain: Domain | None, path: str, *, convert: bool) -> Table:
-    """Code every column; `convert` reads numbers out of text."""
-    names = table.column_names
-    wanted = names if domain is None else list(domain.names)
-    there = set(names)
-    for name in wanted:
-        if name not in there:
-            raise FormatError(f"there is no column {name!r}. " + did_you_mean(name, names), path)
-    variables, columns = [], []
-    place = {name: i for i, name in enumerate(names)}
-    for i, name in enumerate(wanted):
-        codes, labels = _dictionary(table.column(place[name]), name, path, convert)
-        if domain is None:
-            order, states = _sorted_states(labels, convert)
-            if not states:
-                raise FormatError(f"column {name!r} has no values: all are missing", path)
-            try:
-                variables.append(Variable(name, states))
-            except ConjoinError as error:
-                raise FormatError(str(error), path) from None
-            recode = order
-        else:
-            recode = _recode(domain.variables[i], labels, codes, path)
-        columns.append(np.where(codes >= 0, recode[codes], -1) if len(labels) else codes)
-    matrix = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), np.int64)
+def _coded(table: Any, domain: Domain | None, path: Path, *, text: bool) -> Table:
+    """Code the columns of an Arrow table; errors name the file."""
     try:
-        return Table(Domain(variables) if domain is None else domain, matrix)
-    except DataError as error:
-        raise FormatError(str(error), path) from None
-
-
-def _dictionary(
-    column: Any, name: str, path: str, strip: bool
-) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Return codes (-1 where missing) and the labels they stand for."""
-    import pyarrow as pa
-
-    try:
-        array = column.combine_chunks()
-        if not pa.types.is_dictionary(array.type):
-            array = array.dictionary_encode()
-    except pa.ArrowException:
-        raise FormatError(
-            f"column {name!r} holds values of type {column.type}, which cannot be states", path
-        ) from None
-    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
-    labels = [v.strip() if strip else plain(v) for v in array.dictionary.to_pylist()]
-    if strip:
-        labels = [None if v in MISSING else v for v in labels]
-    unknown = np.array([is_missing(v) for v in labels], bool)
-    if unknown.any():
-        codes = np.where((codes >= 0) & unknown[codes], -1, codes)
-        labels = [label for label, u in zip(labels, unknown, strict=True) if not u]
-        codes = np.where(codes >= 0, (np.cumsum(~unknown) - 1)[codes], -1)
-    distinct = list(dict.fromkeys(labels))
-    if strip and len(distinct) < len(labels):  # spellings that differed by blanks only
-        place = {label: i for i, label in enumerate(distinct)}
-        codes = np.where(codes >= 0, np.array([place[v] for v in labels])[codes], -1)
-        labels = distinct
-    return codes, labels
-
-
-def _sorted_states(labels: list[Any], convert: bool) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Return the new code of each label, and the labels in order."""
-    values = _numbers(labels) if convert else labels
-    known = list(range(len(values)))
-    try:
-        known.sort(key=lambda i: values[i])
-    except TypeError:  # labels of several types
-        known.sort(key=lambda i: (type(values[i]).__name__, str(values[i])))
-    order = np.full(len(labels), -1, np.int64)
-    order[known] = np.arange(len(known))
-    return order, [values[i] for i in known]
-
-
-def _numbers(labels: list[Any]) -> list[Any]:
-    """Read labels as integers, or as floats, where every one of them is written as one."""
-    if any("_" in label for label in labels):  # Python reads 1_000 as a number; people do not
-        return labels
-    for kind in (int, float):
-        try:
-            values = [kind(v) for v in labels]
-        except ValueError:
-            continue
-        # "007" is not the number 7, and two spellings of a number must not become one state.
-        canonical = all(str(v) == t for v, t in zip(values, labels, strict=True))
-        if canonical or (kind is float and len(set(values)) == len(values) and _decimal(labels)):
-            return values
-    return labels
-
-
-def _decimal(labels: list[str]) -> bool:
-    return not any(v.lstrip("+-").startswith("0") and v.lstrip("+-")[1:2].isdigit() for v in labels)
-
-
-def _recode(
-    variable: Variable, labels: list[Any], codes: np.ndarray[Any, Any], path: str
-) -> np.ndarray[Any, Any]:
-    """Return the state code of each label, found by its value or, failing that, by its text."""
-    by_text: dict[str, list[int]] = {}
-    for code, state in enumerate(variable.states):
-        by_text.setdefault(str(state), []).append(code)
-    recode = np.full(len(labels), -1, np.int64)
-    for number, label in enumerate(labels):
-        found = by_text.get(str(label), [])
-        if not found and str(label).lower() in ("true", "false"):
-            truth = str(label).lower() == "true"
-            found = [c for c, s in enumerate(variable.states) if s is truth]
-        if not found and isinstance(label, str | int | float):
-            found = _by_value(variable, label)
-        if len(found) > 1:
-            exact = [c for c in found if type(variable.states[c]) is type(label)]
-            found = exact or found
-        if not found and not (codes == number).any():
-            continue
-        if not found:
-            row = int(np.argmax(codes == number))
-            raise FormatError(
-                f"row {row + 1}, column {variable.name!r}: {label!r} is not a state. "
-                + did_you_mean(label, variable.states),
-                path,
-            )
-        recode[number] = found[0]
-    return recode
-
-
-def _by_value(variable: Variable, text: str | int | float) -> list[int]:
-    """Find a numeric state by its value: 1.0 for 1, say."""
-    try:
-        value = float(text)
-    except ValueError:
-        return []
-    return [
-        code
-        for code, state in enumerate(variable.states)
-        if isinstance(state, int | float) and not isinstance(state, bool) and state == value
-    ]
+        return table_from_arrow(table, domain, text=text)
+    except ConjoinError as error:
+        raise FormatError(str(error), str(path)) from None
 
 
 def write_csv(table: Table, path: Path) -> None:

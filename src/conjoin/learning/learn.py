@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.options import KAPPAS, LAMBDAS, Options, parent_rules
@@ -29,10 +30,10 @@ class Path(Protocol):
 
 
 def learn(
-    table: Table,
+    table: Any,
     cpd: str = "tree",
     *,
-    valid: Table | None = None,
+    valid: Any = None,
     holdout: float = 0.1,
     folds: int | None = None,
     kappa: float | None = None,
@@ -48,15 +49,15 @@ def learn(
 
     Parameters
     ----------
-    table : Table
-        The training rows. A row without a value of X does not train X's CPD. Where a parent is
-        missing, a tree sends the row with the larger branch, and logistic regression leaves the
-        parent's terms out.
+    table : Table, 2-dimensional array, or frame of pandas, polars or pyarrow
+        The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
+        a parent is missing, a tree sends the row with the larger branch, and logistic regression
+        leaves the parent's terms out.
     cpd : {'tree', 'logistic', 'hybrid'}
         Probabilistic decision trees; L1-regularised logistic regression over all other variables,
         multinomial for more than two states; or the latter with the conjunctions on the paths of the
         target's own tree as further features.
-    valid : Table, optional
+    valid : Table, array or frame, optional
         Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
         conditionals. Without it a share of the rows is held out for that, and all rows are used in
         the end.
@@ -102,9 +103,11 @@ def learn(
     """
     if cpd not in KINDS:
         raise ModelError(f"cpd {cpd!r} is not known; use {', '.join(map(repr, KINDS))}")
+    table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")
     if valid is not None:
+        valid = as_table(valid, table.domain)
         codes_of(table.domain, valid, complete=False)
     options = Options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)

@@ -1,0 +1,90 @@
+"""Tables from arrays and frames."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from conjoin import Domain, Table, as_table, learn
+from conjoin.errors import DataError
+
+COLUMNS = {
+    "color": ["red", None, "blue", "red"],
+    "size": [3, 1, 3, 2],
+    "ok": [True, False, True, True],
+    "day": [datetime.date(2020, 1, 2), datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 2)],
+}
+DOMAIN = Domain(
+    {
+        "color": ["blue", "red"],
+        "size": [1, 2, 3],
+        "ok": [False, True],
+        "day": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)],
+    }
+)
+CODES = [[1, 2, 1, 1], [255, 0, 0, 0], [0, 2, 1, 255], [1, 1, 1, 1]]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_of_every_library(make):
+    table = as_table(make(COLUMNS))
+    assert table.domain == DOMAIN
+    assert table.codes.tolist() == CODES
+    assert as_table(make(COLUMNS), DOMAIN).codes.tolist() == CODES
+
+
+def test_pandas_corners():
+    frame = pd.DataFrame(
+        {
+            0: pd.Categorical(["b", "a", None, "b"], categories=["z", "b", "a"]),
+            "n": pd.array([1, None, 2, 2], "Int64"),
+            "f": [1.0, np.nan, 2.0, 2.0],
+            "mixed": [1, "1", 1, None],
+        },
+        index=[5, 5, 7, 8],
+    )
+    table = as_table(frame)
+    assert table.domain["n"].states == (1, 2)
+    assert table.domain["f"].states == (1.0, 2.0)
+    assert set(map(type, table.domain["mixed"].states)) == {int, str}
+    assert (table.codes == table.missing).sum(axis=0).tolist() == [1, 1, 1, 1]
+    unseen = pd.DataFrame({"color": ["green"], "size": [1], "ok": [True], "day": [None]})
+    with pytest.raises(DataError, match="row 1, column 'color': 'green' is not a state"):
+        as_table(unseen, DOMAIN)
+    with pytest.raises(DataError, match="same name"):
+        as_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(DataError, match="'a' has no values"):
+        as_table(pd.DataFrame({"a": [None, None]}))
+
+
+def test_arrays():
+    assert as_table(np.array([[0.5, np.nan], [1.5, 2.0]])).codes.tolist() == [[0, 255], [1, 0]]
+    labels = as_table(np.array([["x", None], ["y", 3]], object))
+    assert labels.domain == Domain({"v0": ["x", "y"], "v1": [3]})
+    domain = Domain({"a": [0, 1, 2]})
+    assert as_table(np.array([[2], [0]]), domain).codes.tolist() == [[2], [0]]
+    with pytest.raises(DataError, match="no state 7"):
+        as_table(np.array([[7]]), domain)
+    with pytest.raises(DataError, match="2 columns; 1 were expected"):
+        as_table(np.zeros((1, 2), int), domain)
+    with pytest.raises(DataError, match="2 dimensions"):
+        as_table(np.zeros(3))
+    with pytest.raises(DataError, match="a list is not a table"):
+        as_table([1, 2])
+    table = Table(domain, [[0]])
+    assert as_table(table) is table
+
+
+def test_learn_takes_frames():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 300)
+    frame = pd.DataFrame({"a": a, "b": np.where(rng.random(300) < 0.9, a, 1 - a)})
+    dn = learn(frame, valid=frame)
+    assert dn.blanket("b") == ("a",)
+    same = learn(pl.from_pandas(frame), valid=pl.from_pandas(frame))
+    assert dn.conditional("b", {"a": 1}).tolist() == same.conditional("b", {"a": 1}).tolist()
