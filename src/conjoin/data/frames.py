@@ -41,12 +41,14 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
 
     try:
         frame = nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise DataError("two columns have the same name; rename one") from None
     except TypeError:
         raise DataError(
             f"a {type(data).__name__} is not a table; give a Table, an array, a frame of pandas, "
             "polars or pyarrow, or read a file with `read_table`"
         ) from None
-    if len(set(map(str, frame.columns))) != len(frame.columns):
+    if len(set(map(str, frame.columns))) != len(frame.columns):  # 1 and "1", say
         raise DataError("two columns have the same name; rename one")
     try:
         arrow = frame.to_arrow()
