@@ -122,20 +122,30 @@ def steps(
 
 
 @compiled
-def add_by_leaf(values, leaf, parent, out):
-    """Add the values of each node's rows: those of its leaves, handed up from child to parent."""
+def add_by_leaf(values, leaf, parent, first, out):
+    """Add the values of each node's rows, column by column: those of its leaves, handed up.
+
+    Row r of column c ends in node leaf[r, c]; the nodes of column c are first[c] to first[c + 1] of
+    `parent` and `out`, children after their parents.
+    """
     out[:] = 0.0
-    for r in range(len(leaf)):
-        out[leaf[r]] += values[r]
-    for node in range(len(parent) - 1, 0, -1):  # a child has a higher number than its parent
-        out[parent[node]] += out[node]
+    for r in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            out[first[c] + leaf[r, c]] += values[r, c]
+    for c in range(values.shape[1]):
+        low = first[c]
+        for node in range(first[c + 1] - low - 1, 0, -1):
+            out[low + parent[low + node]] += out[low + node]
 
 
 @compiled
-def spread_to_leaves(node_values, leaf, parent, out):
-    """Add, for each row, the values of all nodes on the path to its leaf."""
+def spread_to_leaves(node_values, leaf, parent, first, out):
+    """Add to each cell the values of all nodes on the path to its leaf."""
     total = node_values.copy()
-    for node in range(1, len(parent)):
-        total[node] += total[parent[node]]
-    for r in range(len(leaf)):
-        out[r] += total[leaf[r]]
+    for c in range(out.shape[1]):
+        low = first[c]
+        for node in range(1, first[c + 1] - low):
+            total[low + node] += total[low + parent[low + node]]
+    for r in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[r, c] += np.float32(total[first[c] + leaf[r, c]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,7 @@ class PathFeatures:
     depth: IntArray
     valid_leaf: IntArray
 
+    @cached_property
     def members(self) -> BoolArray:
         """Return which nodes lie on the path to each node, the node itself included."""
         result = np.eye(len(self.parent), dtype=bool)

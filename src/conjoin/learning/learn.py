@@ -117,12 +117,11 @@ def learn(
     build = maker.tree
     value = 1.0
     if cpd != "logistic":
-        value = _choose(build, splits, KAPPAS, kappa, 1, "kappa", record)
+        value = _choose(build, splits, KAPPAS, kappa, "kappa", record)
     if cpd != "tree":
         maker.kappa = value if cpd == "hybrid" else None
         build = maker.logistic
-        patience = 2 if cpd == "hybrid" else len(LAMBDAS)
-        value = _choose(build, splits, LAMBDAS, penalty, patience, "penalty", record)
+        value = _choose(build, splits, LAMBDAS, penalty, "penalty", record)
     if valid is not None and maker.last is not None:
         path = maker.last
     else:
@@ -192,11 +191,10 @@ def _choose(
     splits: list[tuple[Table, Table]],
     values: Sequence[float],
     given: float | None,
-    patience: int,
     name: str,
     record: dict[str, Any],
 ) -> float:
-    """Return the value with the best score; stop when it has fallen `patience` times in a row."""
+    """Return the value with the best score, trying one after the other until the score falls."""
     if given is not None:
         if not given > 0 or not np.isfinite(given):
             raise ModelError(f"{name} must be a positive number, not {given}")
@@ -212,8 +210,7 @@ def _choose(
     scores: list[float] = []
     for value in values:
         scores.append(float(sum(path.advance(value).sum() for path in paths)) / max(weight, 1e-300))
-        worse = len(scores) - 1 - int(np.argmax(scores))
-        if worse >= patience:
+        if scores[-1] < max(scores) - 1e-9:
             break
     best = values[int(np.argmax(scores))]
     record[name] = best

@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.learning.design import Design, Float32Array, PathFeatures, correlation, joint_counts
 from conjoin.models.features import segment_index
 from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
+
+Int32Array = npt.NDArray[np.int32]
 
 TOLERANCE = 1e-7
 """A column is done when a step would gain less than this part of its objective."""
@@ -72,6 +75,7 @@ class Batch:
             groups.append(slice(len(target), len(target) + len(states)))
             target += [t] * len(states)
             state += states
+        self._position = [i for i, g in enumerate(groups) for _ in range(g.start, g.stop)]
         self.column_target = np.array(target, np.int64)
         self.column_state = np.array(state, np.int64)
         self.groups = groups
@@ -116,22 +120,27 @@ class Batch:
                     cross.append(rho_ab)
                     inner.append(rho_bb)
         self.cross, self.inner = np.concatenate(cross), np.concatenate(inner)
+        if self.paths is not None:
+            self.leaf = self._leaves([path.leaf for path in self.paths])
+            parents = [self.paths[p].parent for p in self._position]
+            self.parent = np.concatenate(parents).astype(np.int64)
+
+    def _leaves(self, by_target: list[IntArray]) -> Int32Array:
+        """Lay the leaves of each target's rows beside each other, one column a column."""
+        return np.stack([by_target[p] for p in self._position], axis=1).astype(np.int32)
 
     def _path(self, column: int) -> PathFeatures | None:
         if self.paths is None:
             return None
-        return self.paths[self.targets.index(int(self.column_target[column]))]
+        return self.paths[self._position[column]]
 
     def _own_sums(self, values: Float32Array) -> FloatArray:
         """Add the columns of values by node of each column's tree."""
         from conjoin.kernels.logistic import add_by_leaf
 
         out = np.zeros(int(self.own_first[-1]))
-        for c in range(values.shape[1]):
-            path = self._path(c)
-            if path is not None:
-                part = out[self.own_first[c] : self.own_first[c + 1]]
-                add_by_leaf(np.ascontiguousarray(values[:, c]), path.leaf, path.parent, part)
+        if self.paths is not None:
+            add_by_leaf(values, self.leaf, self.parent, self.own_first, out)
         return out
 
     def _product(
@@ -140,23 +149,16 @@ class Batch:
         weights: FloatArray,
         bias: FloatArray,
         own: FloatArray,
-        valid: bool = False,
+        leaf: Int32Array | None = None,
     ) -> Float32Array:
-        """Return the logits that weights give."""
+        """Return the logits that weights give; `leaf` is where the rows end in each tree."""
         from conjoin.kernels.logistic import spread_to_leaves
 
         z = design.x @ weights.astype(np.float32)
         z += bias.astype(np.float32)
-        if self.paths is not None:
-            for c in range(z.shape[1]):
-                path = self._path(c)
-                assert path is not None
-                part = own[self.own_first[c] : self.own_first[c + 1]]
-                if part.any():
-                    column = np.ascontiguousarray(z[:, c])
-                    leaf = path.valid_leaf if valid else path.leaf
-                    spread_to_leaves(part, leaf, path.parent, column)
-                    z[:, c] = column
+        if self.paths is not None and own.any():
+            ends = self.leaf if leaf is None else leaf
+            spread_to_leaves(own, ends, self.parent, self.own_first, z)
         return z
 
     def _loss(
@@ -216,7 +218,10 @@ class Batch:
         if self.valid is None:
             return np.zeros(len(self.targets))
         y, m = self._labels(self.valid)
-        loss, _ = self._loss(self._product(self.valid, weights, bias, own, valid=True), y, m)
+        leaf = None
+        if self.paths is not None:
+            leaf = self._leaves([path.valid_leaf for path in self.paths])
+        loss, _ = self._loss(self._product(self.valid, weights, bias, own, leaf), y, m)
         return np.array([-loss[g.start] for g in self.groups])
 
     def _descend(
@@ -240,12 +245,9 @@ class Batch:
         design = self.design
         columns = weights.shape[1]
         allowed = self.allowed[:, self.column_target]
-        usable = np.array([p is not None for p in [self._path(c) for c in range(columns)]])
         own_usable = np.zeros(len(own), bool)
-        for c in np.flatnonzero(usable):
-            path = self._path(int(c))
-            assert path is not None
-            own_usable[self.own_first[c] : self.own_first[c + 1]] = path.depth >= 2
+        if self.paths is not None:
+            own_usable = np.concatenate([self.paths[p].depth >= 2 for p in self._position])
         own_column = np.repeat(np.arange(columns), np.diff(self.own_first))
 
         z = self._product(design, weights, bias, own)
@@ -295,21 +297,40 @@ class Batch:
                     break
             size = open_columns.astype(np.float64)
             change = self._product(design, step, bias_step, own_step)
-            for _ in range(20):
-                new_weights = weights + step * size
-                new_own = own + own_step * size[own_column]
-                trial = z + change * size.astype(np.float32)
-                new_loss, new_p = self._loss(trial, y, m)
-                new_objective = new_loss + penalty * self._norm(new_weights, new_own, own_column)
-                worse = (new_objective > objective * (1 + 1e-9)) & (size > 0)
+            trial = z + change * size.astype(np.float32)
+            new_loss, new_p = self._loss(trial, y, m)
+            while True:
+                moved = own + own_step * size[own_column]
+                norm = self._norm(weights + step * size, moved, own_column)
+                worse = (new_loss + penalty * norm > objective * (1 + 1e-9)) & (size > 0)
                 if not worse.any():
                     break
                 size[worse] *= 0.5
                 size[worse & (size < 1e-4)] = 0.0
+                self._shorten(worse, size, z, change, y, m, trial, new_loss, new_p)
             weights += step * size
             own += own_step * size[own_column]
             bias += bias_step * size
             z, loss, p = trial, new_loss, new_p
+
+    def _shorten(
+        self,
+        worse: BoolArray,
+        size: FloatArray,
+        z: Float32Array,
+        change: Float32Array,
+        y: Float32Array,
+        m: Float32Array,
+        trial: Float32Array,
+        loss: FloatArray,
+        p: Float32Array,
+    ) -> None:
+        """Try shorter steps for the columns that got worse, in place."""
+        chosen = [i for i, g in enumerate(self.groups) if worse[g.start]]
+        columns = np.flatnonzero(worse)
+        part = Batch(self.design, [self.targets[i] for i in chosen], self.allowed)
+        trial[:, columns] = z[:, columns] + change[:, columns] * size[columns].astype(np.float32)
+        loss[columns], p[:, columns] = part._loss(trial[:, columns], y[:, columns], m[:, columns])
 
     def _descend_some(
         self,
@@ -336,6 +357,11 @@ class Batch:
             setattr(part, f"{name}_first", np.concatenate([[0], np.cumsum(lengths)]))
             if values is not None:
                 setattr(part, name, values[segment_index(first[columns], lengths)])
+        if self.paths is not None:
+            part.leaf, part.parent = (
+                np.ascontiguousarray(self.leaf[:, columns]),
+                self.parent[own_rows],
+            )
         w, b, o = weights[:, columns], bias[columns], own[own_rows]
         part._descend(penalty, shared, y[:, columns], m[:, columns], w, b, o, level + 1)
         weights[:, columns], bias[columns], own[own_rows] = w, b, o
@@ -377,18 +403,20 @@ class Batch:
             own_active = np.zeros(0, np.int64)
             if path is not None:
                 sums, bends = np.zeros(len(v)), np.zeros(len(v))
-                add_by_leaf(residual, path.leaf, path.parent, sums)
-                add_by_leaf(h, path.leaf, path.parent, bends)
+                ends, nodes = self.leaf[:, column : column + 1], np.array([0, len(v)])
+                add_by_leaf(residual[:, None], ends, path.parent, nodes, sums)
+                add_by_leaf(h[:, None], ends, path.parent, nodes, bends)
                 near = np.abs(sums - bends / h_total * g_bias)
                 own_active = np.flatnonzero((path.depth >= 2) & ((v != 0) | (near > penalty)))
-                parts.append(path.members()[path.leaf][:, own_active])
-            x = np.concatenate(parts, axis=1).astype(np.float64)
-            mean = (h @ x) / h_total
-            second = (x.T @ (x * h[:, None])) / h_total
+                parts.append(path.members[:, own_active][path.leaf])
+            x = np.concatenate(parts, axis=1, dtype=np.float32)
+            h32, r32 = h.astype(np.float32), residual.astype(np.float32)
+            mean = (h32 @ x).astype(np.float64) / h_total
+            second = (x.T @ (x * h32[:, None])).astype(np.float64) / h_total
             deviation = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
             deviation[deviation < 1e-6] = 0
             rho = correlation(second, mean, deviation, mean, deviation)
-            g = (residual @ x) - mean * g_bias
+            g = (r32 @ x).astype(np.float64) - mean * g_bias
             now = np.concatenate([w[shared_active], v[own_active]])
             step, decrease = np.zeros((len(now), 1)), np.zeros(1)
             steps(
@@ -401,7 +429,7 @@ class Batch:
                 break
             delta = step[:, 0]
             shift = -g_bias / h_total - mean @ delta
-            change = x @ delta + shift
+            change = (x @ delta.astype(np.float32)).astype(np.float64) + shift
             size = 1.0
             while size > 1e-6:
                 moved = now + size * delta

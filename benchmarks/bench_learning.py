@@ -1,0 +1,141 @@
+"""Learning dependency networks: speed against scikit-learn in the same run, scale and memory.
+
+    CONJOIN_DATA=FOLDER python benchmarks/bench_learning.py [NAME ...]
+
+FOLDER holds debd/NAME/NAME.train.data.gz and .valid.data.gz; by default the five smallest sets of the
+paper are run. scikit-learn must be installed; its trees are fitted once, without tuning, ours with the
+whole kappa path. Its logistic regressions are fitted for a few targets and scaled up.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from conjoin import Domain, Table, learn, read_table
+from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.options import LAMBDAS, Options, parent_rules
+from goals import headline, machine
+
+FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")
+
+
+def cpu(function) -> tuple[float, object]:
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
+
+
+def ratio(what: str, ours: float, theirs: float, goal: float) -> None:
+    times = theirs / ours
+    verdict = "met" if times >= goal else "MISSED"
+    print(
+        f"{what:<34}{ours:>8.2f} s {theirs:>9.2f} s {times:>7.1f} times; goal {goal:.0f}: {verdict}"
+    )
+
+
+def rival_trees(table: Table) -> float:
+    x = table.codes.astype(np.float32)
+
+    def fit() -> None:
+        for i in range(x.shape[1]):
+            DecisionTreeClassifier(criterion="entropy", min_samples_leaf=10, max_leaf_nodes=36).fit(
+                np.delete(x, i, axis=1), x[:, i]
+            )
+
+    return cpu(fit)[0]
+
+
+def rival_logistic(table: Table, targets: list[int]) -> float:
+    x = table.codes.astype(np.float64)
+
+    def fit() -> None:
+        for i in targets:
+            others = np.delete(x, i, axis=1)
+            for penalty in LAMBDAS:
+                LogisticRegression(
+                    l1_ratio=1.0, solver="liblinear", C=1 / penalty, tol=1e-4,
+                    intercept_scaling=100, max_iter=1000,
+                ).fit(others, x[:, i])  # fmt: skip
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return cpu(fit)[0] * x.shape[1] / len(targets)
+
+
+def against_scikit_learn(folder: Path, names: list[str]) -> None:
+    headline("CPU seconds: ours, scikit-learn's")
+    small = Table(Domain.numbered([2, 2, 2]), np.random.default_rng(0).integers(0, 2, (99, 3)))
+    for cpd in ("tree", "logistic", "hybrid"):
+        learn(small, cpd)  # compile
+    for name in names:
+        train, valid = (
+            read_table(folder / name / f"{name}.{part}.data.gz") for part in ("train", "valid")
+        )
+        ours, _ = cpu(lambda t=train, v=valid: learn(t, "tree", valid=v))
+        ratio(f"{name}, trees, whole kappa path", ours, rival_trees(train), 50)
+        rules = parent_rules(train.domain, None, None)
+
+        def whole_path(t=train, r=rules) -> None:
+            LogisticPath(t, None, Options(), r).advance_all(LAMBDAS)
+
+        path, _ = cpu(whole_path)
+        step = max(1, len(train.domain) // 4)
+        usable = [
+            i for i in range(0, len(train.domain), step) if len(np.unique(train.codes[:, i])) > 1
+        ]
+        ratio(f"{name}, L1 logistic, 13 penalties", path, rival_logistic(train, usable), 10)
+        hybrid, _ = cpu(lambda t=train, v=valid: learn(t, "hybrid", valid=v))
+        times = hybrid / path
+        verdict = "met" if times <= 2 else "MISSED"
+        print(
+            f"{name + ', hybrid':<34}{hybrid:>8.2f} s, {times:.1f} of logistic; goal 2: {verdict}"
+        )
+
+
+def growth() -> None:
+    headline("Trees on generated tables: growth in rows and variables (two jobs)")
+    rng = np.random.default_rng(0)
+
+    def table(rows: int, columns: int) -> Table:
+        hidden = rng.integers(0, 2, (rows, 8), dtype=np.uint8)
+        codes = np.empty((rows, columns), np.uint8)
+        for j in range(columns):
+            noise = rng.random(rows, dtype=np.float32) < 0.25
+            codes[:, j] = (hidden[:, j % 8] & hidden[:, (j // 8) % 8]) ^ noise
+        return Table(Domain.numbered([2] * columns), codes)
+
+    for rows, columns in (
+        (100_000, 100),
+        (300_000, 100),
+        (1_000_000, 100),
+        (100_000, 500),
+        (100_000, 2000),
+    ):
+        data = table(rows, columns)
+        start = time.perf_counter()
+        dn = learn(data, "tree", kappa=1e-4, n_jobs=2)
+        seconds = time.perf_counter() - start
+        leaves = sum(c.tree.n_leaves for c in dn.cpds)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"{rows:>9,} x {columns:<5,} {seconds:>8.1f} s {leaves:>9,} leaves, peak {peak:.2f} GiB"
+        )
+
+
+if __name__ == "__main__":
+    print(machine())
+    if "CONJOIN_DATA" in os.environ:
+        against_scikit_learn(Path(os.environ["CONJOIN_DATA"]) / "debd", sys.argv[1:] or list(FIVE))
+    else:
+        print("set CONJOIN_DATA to the folder of data sets for the comparison with scikit-learn")
+    growth()

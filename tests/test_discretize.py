@@ -1,0 +1,454 @@
+"""Numeric columns cut into bins."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conjoin import Domain, Table, as_table
+from conjoin.data.discretize import Discretizer, discretize
+from conjoin.errors import DataError
+
+
+def column(values, weights=None, **others):
+    """Make a table of a column "x" and others; None is missing."""
+    columns = {"x": values, **others}
+    states = {n: sorted({v for v in c if v is not None}) for n, c in columns.items()}
+    rows = list(zip(*columns.values(), strict=True))
+    return Table.from_rows(Domain(states), rows, weights)
+
+
+def labels(values, weights=None, **options):
+    return list(discretize(column(values, weights), "x", **options)[0].domain["x"].states)
+
+
+def cells(table, name="x"):
+    """Return a column's labels, None where missing."""
+    states = table.domain[name].states
+    codes = table.codes[:, table.domain.index(name)]
+    return [None if c == table.missing else states[c] for c in codes]
+
+
+def inner(discretizer, name="x"):
+    return list(discretizer.cuts[name][1:-1])
+
+
+# Worked examples -------------------------------------------------------------------------------
+
+
+def test_fixed_edges_of_integers():
+    table, cuts = discretize(column([17, 29, 30, 39, 40, 90, None]), edges={"x": [30, 40]})
+    assert table.domain["x"].states == ("17-29", "30-39", "40-90")
+    assert table.codes.ravel().tolist() == [0, 0, 1, 1, 2, 2, 255]
+    assert cuts.cuts == {"x": (17.0, 30.0, 40.0, 90.0)}
+    assert labels([1, 2, 3, 7], edges={"x": [2, 3, 7]}) == ["1", "2", "3-6", "7"]
+    assert labels([1, 2, 3, 7], edges={"x": [2.5]}) == ["1-2", "3-7"]
+    assert labels([1, 2, 3, 7], edges={"x": []}) == ["1-7"]
+    assert labels([-5, -3, 0, 4], edges={"x": [0]}) == ["-5 to -1", "0 to 4"]
+    assert labels([-5, -3, 0, 4], edges={"x": [-3]}) == ["-5 to -4", "-3 to 4"]
+
+
+def test_fixed_edges_of_floats():
+    table, _ = discretize(column([0.5, 1.2, 1.25, 3.0]), edges={"x": [1.2, 2]})
+    assert table.domain["x"].states == ("0.5 to 1.2", "1.2 to 2", "2 to 3")
+    assert cells(table) == ["0.5 to 1.2", "1.2 to 2", "1.2 to 2", "2 to 3"]
+    assert labels([0.5, 3.0], edges={"x": [3.0]}) == ["0.5 to 3", "3"]
+    assert labels([-0.5, 1.5], edges={"x": [1 / 3]}) == ["-0.5 to 0.333333", "0.333333 to 1.5"]
+
+
+def test_labels_get_the_digits_that_they_need():
+    near = [1.00000001, 1.00000002]
+    assert labels([0.5, 1.5], edges={"x": near}) == [
+        "0.5 to 1.00000001",
+        "1.00000001 to 1.00000002",
+        "1.00000002 to 1.5",
+    ]
+    # 0.333333 would put the second value into the wrong bin
+    found = labels([0.0, 0.3333331, 1.0], edges={"x": [1 / 3]})
+    assert found == ["0 to 0.3333333", "0.3333333 to 1"]
+    assert labels([1234567.0, 3e6, 7654321.5], edges={"x": [2e6]}) == [
+        "1234560 to 2000000",
+        "2000000 to 7654330",
+    ]
+    assert labels([1e-9, 1e20], edges={"x": [1e3]}) == ["1e-09 to 1000", "1000 to 1e+20"]
+    twins = [1.0, float(np.nextafter(1.0, 2))]
+    assert len(set(labels(twins, bins=2))) == 2
+    assert labels([-0.0, 1.0], edges={"x": [0.5]}) == ["0 to 0.5", "0.5 to 1"]
+
+
+def test_fixed_edges_beyond_the_data():
+    assert labels([17, 90], edges={"x": [10, 30, 95]}) == [
+        "below 10",
+        "10-29",
+        "30-94",
+        "95 or more",
+    ]
+    assert labels([0.5, 2.5], edges={"x": [0.5, 3.5]}) == [
+        "below 0.5",
+        "0.5 to 3.5",
+        "3.5 or more",
+    ]
+    _, cuts = discretize(column([17, 90]), edges={"x": [10, 95]})
+    assert cuts.cuts["x"] == (10.0, 10.0, 95.0, 95.0)
+    assert cells(cuts.apply(column([3, 10, 99]))) == ["below 10", "10-94", "95 or more"]
+
+
+def test_quantiles():
+    assert labels(list(range(1, 11)), bins=5) == ["1-2", "3-4", "5-6", "7-8", "9-10"]
+    assert labels(list(range(1, 11)), bins=2) == ["1-5", "6-10"]
+    assert labels([1, *[2] * 97, 3, 4], bins=5) == ["1", "2", "3-4"]
+    assert labels([*[0] * 90, 1, 2, 3], bins=5) == ["0", "1-3"]
+    assert labels([7, 7], bins=5) == ["7"]
+    assert labels([1, 2], bins=5) == ["1", "2"]
+    # the cut is a short number between the two values
+    assert labels([17, 22, 25, 30, 38, 39, 40, 61, 90], bins=3) == ["17-29", "30-39", "40-90"]
+    assert labels([0.1, 1.1732, 1.2411, 1.9], bins=2) == ["0.1 to 1.2", "1.2 to 1.9"]
+    # one row of weight 3 and three rows of weight 1
+    assert labels([1, 2, 3, 4], [3, 1, 1, 1], bins=2) == ["1", "2-4"]
+
+
+def test_equal_widths():
+    assert labels([0, 3, 6, 9, 10], method="width", bins=5) == ["0-1", "2-5", "6-7", "8-10"]
+    assert labels([0, 1, 2, 100], method="width", bins=5) == ["0-79", "80-100"]
+    assert labels([0.0, 0.3, 0.4, 0.7, 1.0], method="width", bins=10) == [
+        "0 to 0.3",
+        "0.3 to 0.4",
+        "0.4 to 0.7",
+        "0.7 to 0.9",
+        "0.9 to 1",
+    ]
+    assert labels([5.5], method="width", bins=3) == ["5.5"]
+    assert labels([-1e308, 1e308], method="width", bins=2) == ["-1e+308 to 0", "0 to 1e+308"]
+
+
+def test_mdl():
+    values = list(range(1, 11))
+    table = column(values, y=["a"] * 5 + ["b"] * 5)
+    binned, cuts = discretize(table, "x", method="mdl", target="y")
+    # gain 1 bit, against (log2 9 + log2 7 - 2) / 10 = 0.398
+    assert binned.domain["x"].states == ("1-5", "6-10")
+    assert binned.domain["y"] == table.domain["y"]
+    assert inner(cuts) == [6.0]
+    three = column(values * 3, y=["a" if 4 <= v <= 7 else "b" for v in values] * 3)
+    assert inner(discretize(three, "x", method="mdl", target="y")[1]) == [4.0, 8.0]
+    alternating = column(values, y=["a", "b"] * 5)
+    assert discretize(alternating, "x", method="mdl", target="y")[0].domain["x"].states == ("1-10",)
+
+
+def test_mdl_leaves_out_rows_without_a_value_or_a_target():
+    values, classes = [1, 2, 3, 4, 5, 6, 7, 8], list("aaaabbbb")
+    full = column(values * 2, y=classes * 2)
+    noisy = column(values * 2 + [None] * 9 + [1, 20] * 9, y=classes * 2 + ["c"] * 9 + [None] * 18)
+    _, cuts = discretize(full, "x", method="mdl", target="y")
+    _, again = discretize(noisy, "x", method="mdl", target="y")
+    assert inner(cuts) == inner(again) == [5.0]
+    assert cuts.labels["x"] == ("1-4", "5-8")
+    assert again.labels["x"] == ("1-4", "5-20")  # the extremes are those of all rows
+    lost = Table(full.domain, np.where([False, True], -1, full.codes.astype(int)))
+    assert discretize(lost, "x", method="mdl", target="y")[1].labels["x"] == ("1-8",)
+
+
+# A slow reference ------------------------------------------------------------------------------
+
+
+def bits(classes):
+    n = len(classes)
+    return -sum(c / n * math.log2(c / n) for c in Counter(classes).values())
+
+
+def reference_mdl(rows):
+    """Return [(last value below, first value above)] of each cut; rows are (value, class)."""
+    values = sorted({v for v, _ in rows})
+    everything = [c for _, c in rows]
+    n = len(rows)
+    best = None
+    for below, above in pairwise(values):
+        left = [c for v, c in rows if v <= below]
+        right = [c for v, c in rows if v >= above]
+        after = len(left) / n * bits(left) + len(right) / n * bits(right)
+        if best is None or after < best[0] - 1e-12:
+            best = after, below, above, left, right
+    if best is None or len(set(everything)) == 1:
+        return []
+    after, below, above, left, right = best
+    k, k1, k2 = (len(set(part)) for part in (everything, left, right))
+    delta = math.log2(3**k - 2) - (k * bits(everything) - k1 * bits(left) - k2 * bits(right))
+    if bits(everything) - after <= math.log2(n - 1) / n + delta / n:
+        return []
+    lower = reference_mdl([r for r in rows if r[0] <= below])
+    upper = reference_mdl([r for r in rows if r[0] >= above])
+    return [*lower, (below, above), *upper]
+
+
+@pytest.mark.parametrize("integral", [True, False])
+def test_mdl_is_the_reference(integral):
+    rng = np.random.default_rng(5)
+    sizes = Counter()
+    for _ in range(150):
+        n, classes = int(rng.integers(2, 70)), int(rng.integers(2, 5))
+        x = rng.integers(-10, 10, n).tolist()
+        if not integral:
+            x = (rng.normal(size=n) if rng.random() < 0.5 else np.array(x) / 7).tolist()
+        ranks = np.argsort(np.argsort(x)) * classes // n
+        y = np.where(
+            rng.random(n) < rng.choice([0.0, 0.2, 0.5]), rng.integers(0, classes, n), ranks
+        )
+        gaps = reference_mdl(list(zip(x, y.tolist(), strict=True)))
+        _, cuts = discretize(column(x, y=y.tolist()), "x", method="mdl", target="y")
+        found = inner(cuts)
+        assert len(found) == len(gaps)
+        assert all(a < cut <= b for cut, (a, b) in zip(found, gaps, strict=True))
+        sizes[len(gaps)] += 1
+    assert len(sizes) >= 3  # the data were of some interest
+
+
+def test_mdl_weights():
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        n = int(rng.integers(2, 30))
+        x = rng.integers(0, 12, n).tolist()
+        y = [int(v + rng.integers(0, 5) > 7) for v in x]
+        w = rng.integers(0, 4, n)
+        w[0] = 1
+        weighted = column(x, w, y=y)
+        repeated = Table(weighted.domain, np.repeat(weighted.codes, w, axis=0))
+        for options in ({"method": "mdl", "target": "y"}, {"method": "width"}, {"bins": 3}):
+            assert (
+                discretize(weighted, "x", **options)[1] == discretize(repeated, "x", **options)[1]
+            )
+    assert reference_mdl([(0, 0), (1, 1)]) == [(0, 1)]
+    light = column([0, 1], [0.1, 0.2], y=[0, 1])  # less than one row in all
+    assert discretize(light, "x", method="mdl", target="y")[1].labels["x"] == ("0-1",)
+
+
+# Properties ------------------------------------------------------------------------------------
+
+numbers = st.one_of(
+    st.lists(st.integers(-50, 50), min_size=1, max_size=40),
+    st.lists(st.integers(0, 10**6), min_size=1, max_size=40),
+    st.lists(st.integers(-300, 300).map(lambda v: v / 100), min_size=1, max_size=40),
+    st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=40),
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12),
+)
+
+
+def within(value, label, last):
+    """Tell whether a label, as a person reads it, includes a value."""
+    if isinstance(value, int):
+        if " to " in label:
+            low, high = map(int, label.split(" to "))
+        else:
+            low, _, high = label.partition("-") if not label.startswith("-") else (label, "", "")
+            low, high = int(low), int(high or low)
+        return low <= value <= high
+    if " to " not in label:
+        return math.isclose(value, float(label), rel_tol=1e-5)
+    low, high = map(float, label.split(" to "))
+    return low <= value and (value <= high if last else value < high)
+
+
+@given(numbers, st.sampled_from(["quantile", "width", "mdl"]), st.integers(2, 7))
+def test_every_value_lies_in_its_labelled_bin(values, method, bins):
+    y = [int(v > sorted(values)[len(values) // 2]) for v in values]
+    table, cuts = discretize(column(values, y=y), "x", method=method, bins=bins, target="y")
+    states = table.domain["x"].states
+    assert len(set(states)) == len(states) == len(cuts.cuts["x"]) - 1
+    if method != "mdl":
+        assert len(states) <= bins
+    assert set(cells(table)) == set(states)  # no bin is empty
+    bounds = cuts.cuts["x"]
+    assert bounds[0] == min(values)
+    assert bounds[-1] == max(values)
+    for value, label, code in zip(values, cells(table), table.codes[:, 0], strict=True):
+        last = label == states[-1]
+        assert within(value, label, last)
+        assert bounds[code] <= value
+        assert value < bounds[code + 1] or last
+    assert cuts.apply(table) is table
+    assert Discretizer.from_json(json.loads(json.dumps(cuts.to_json()))) == cuts
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(2, 6))
+def test_quantile_bins_are_as_even_as_ties_allow(values, bins):
+    _, cuts = discretize(column(values), "x", bins=bins)
+    n, found = len(values), inner(cuts)
+    possible = {sum(v < s for v in values) for s in set(values)} - {0}
+    taken = {sum(v < cut for v in values) for cut in found}
+    assert len(taken) == len(found)
+    nearest = set()
+    for k in range(1, bins):
+        distances = {p: abs(p - n * k / bins) for p in possible}
+        close = {p for p in possible if distances[p] <= min(distances.values()) + 1e-9}
+        nearest |= close
+        assert not possible or close & taken
+    assert taken <= nearest
+
+
+@given(st.integers(2, 50), st.integers(2, 8))
+def test_quantile_bins_without_ties_differ_by_one_row(n, bins):
+    table, _ = discretize(column([v / 3 for v in range(n)]), "x", bins=bins)
+    sizes = Counter(cells(table)).values()
+    assert len(sizes) == min(n, bins)
+    assert max(sizes) - min(sizes) <= 1
+
+
+# Applying, choosing, storing -------------------------------------------------------------------
+
+
+def test_apply_to_new_data():
+    train = column([17, 25, 33, 45, 90], color=list("rgbrg"))
+    _, cuts = discretize(train, edges={"x": [30, 40]})
+    assert list(cuts.labels) == ["x"]
+    new = column([3, 29, 29.5, 30, None, 200], [1, 2, 3, 4, 5, 6], color=[*"xyzxy", None])
+    binned = cuts.apply(new)
+    assert cells(binned) == ["17-29", "17-29", "17-29", "30-39", None, "40-90"]
+    assert cells(binned, "color") == ["x", "y", "z", "x", "y", None]
+    assert binned.weights.tolist() == [1, 2, 3, 4, 5, 6]
+    assert cells(new) == [3, 29, 29.5, 30, None, 200]  # the original is as it was
+    far = Table(Domain({"x": [-(10**400), math.inf, 10**400]}), [[0], [1], [2]])
+    assert cells(cuts.apply(far)) == ["17-29", "40-90", "40-90"]
+    # bins as a file would give them: other order, not all of them
+    text = Table(Domain({"x": ["40-90", "17-29"]}), [[0], [1], [-1]])
+    again = cuts.apply(text)
+    assert again.domain["x"].states == cuts.labels["x"]
+    assert cells(again) == ["40-90", "17-29", None]
+    empty = cuts.apply(Table(Domain({"x": [1, 2]}), np.zeros((0, 1), int)))
+    assert len(empty) == 0
+
+
+def test_wide_codes_become_narrow_and_the_other_way_round():
+    table = column([*range(300), None], y=[*([0, 1] * 150), None])
+    assert table.codes.dtype == np.uint16
+    binned, _ = discretize(table, "x", bins=3)
+    assert binned.codes.dtype == np.uint8
+    assert binned.codes[-1].tolist() == [255, 255]
+    assert binned.codes[:-1, 1].tolist() == [0, 1] * 150
+    wide, _ = discretize(column([0, 1000, None], y=[1, None, 2]), edges={"x": range(1, 1000)})
+    assert wide.codes.tolist() == [[0, 0], [999, 65535], [65535, 1]]
+
+
+def test_the_columns_by_default():
+    table = as_table(
+        pd.DataFrame(
+            {
+                "age": [20, 30, 40, 50, 60, 70],
+                "few": [1, 2, 3, 1, 2, 3],
+                "name": list("abcdef"),
+                "ok": [True, False] * 3,
+                "size": [1.5, 2.5, np.nan, 4.5, 5.5, 6.5],
+            }
+        )
+    )
+    assert list(discretize(table, bins=3)[1].cuts) == ["age", "size"]
+    assert list(discretize(table, bins=3, target="size")[1].cuts) == ["age"]
+    assert list(discretize(table, bins=3, edges={"few": [2]})[1].cuts) == ["age", "few", "size"]
+    assert list(discretize(table, [], bins=3, edges={"few": [2]})[1].cuts) == ["few"]
+    assert list(discretize(table, ["size", "few"], bins=3)[1].cuts) == ["few", "size"]
+    same, nothing = discretize(table, bins=6)
+    assert same is table
+    assert nothing.to_json() == {}
+    mixed = Table(Domain({"x": [1, 1.0, 2]}), [[0], [1], [2]])
+    assert cells(discretize(mixed, "x", bins=2)[0]) == ["1 to 2", "1 to 2", "2"]
+
+
+def test_rows_of_weight_zero_do_not_count():
+    table = column([1, 2, 3, 4, 99], [1, 1, 1, 1, 0])
+    assert discretize(table, "x", bins=2)[0].domain["x"].states == ("1-2", "3-4")
+    assert discretize(table, "x", bins=2, method="width")[0].domain["x"].states == ("1-2", "3-4")
+
+
+# Errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "median"}, "no method 'median'"),
+        ({"bins": 1}, "bins must be a whole number, 2 or more, not 1"),
+        ({"bins": 2.5}, "not 2.5"),
+        ({"bins": True}, "not True"),
+        ({"columns": ["agee"]}, "no variable 'agee'. Did you mean 'age'"),
+        ({"edges": {"agee": [1]}}, "no variable 'agee'"),
+        ({"target": "agee"}, "no variable 'agee'"),
+        ({"columns": "color"}, "column 'color' cannot be cut: its state 'blue' is not a number"),
+        ({"columns": "ok"}, "column 'ok' cannot be cut: its state False is not a number"),
+        ({"edges": {"color": [1]}}, "its state 'blue' is not a number"),
+        ({"edges": {"age": [3, 2]}}, "column 'age' must ascend, but 2 follows 3; sort"),
+        ({"edges": {"age": [2, 2]}}, "must ascend, but 2 follows 2"),
+        ({"edges": {"age": [2, math.inf]}}, "column 'age' contain inf; give finite"),
+        ({"edges": {"age": [math.nan]}}, "contain nan"),
+        ({"edges": {"age": 3}}, "column 'age' must be a list of numbers, not 3"),
+        ({"edges": {"age": ["old"]}}, "must be a list of numbers"),
+        ({"edges": {"age": [2.2, 2.8]}}, "no whole number just below 2.8; drop that edge"),
+        ({"columns": "age", "method": "mdl"}, 'give target="..."'),
+        ({"columns": "age", "method": "mdl", "target": "age"}, "target 'age' cannot be cut"),
+        ({"edges": {"age": [3]}, "method": "mdl", "target": "age"}, "in a call of its own"),
+        ({"columns": "inf"}, "column 'inf' cannot be cut: its state inf is not finite"),
+        ({"columns": "id"}, "column 'id' cannot be cut: its state 9007199254740993 is beyond 2"),
+        ({"columns": "none"}, "column 'none' has no values to cut"),
+    ],
+)
+def test_errors(options, message):
+    domain = Domain(
+        {
+            "age": [1, 2, 3, 4],
+            "color": ["blue", "red"],
+            "ok": [False, True],
+            "inf": [1.0, math.inf],
+            "id": [1, 2**53 + 1],
+            "none": [1, 2, 3],
+        }
+    )
+    table = Table(domain, [[0, 0, 0, 0, 0, -1], [3, 1, 1, 1, 1, -1]])
+    with pytest.raises(DataError, match=message):
+        discretize(table, **options)
+
+
+def test_a_target_of_too_many_states(monkeypatch):
+    monkeypatch.setattr("conjoin.data.discretize.MAX_CELLS", 15)
+    table = column([1, 2, 3, 4], y=[1, 2, 3, 4])
+    with pytest.raises(DataError, match="target 'y' has 4 states, too many"):
+        discretize(table, "x", method="mdl", target="y")
+
+
+def test_apply_errors():
+    cuts = Discretizer({"x": [0, 5, 9]}, {"x": ["0-4", "5-9"]})
+    with pytest.raises(DataError, match="column 'x': state 'old' is not a number, nor .*'0-4'"):
+        cuts.apply(Table(Domain({"x": ["0-4", "old"]}), [[0]]))
+    with pytest.raises(DataError, match="state True is not a number"):
+        cuts.apply(Table(Domain({"x": [False, True][::-1]}), [[0]]))
+    with pytest.raises(DataError, match="no variable 'x'"):
+        cuts.apply(Table(Domain({"y": [1]}), [[0]]))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([1], "is written as"),
+        ({"x": {"cuts": [1, 2]}}, "is written as"),
+        ({"x": {"cuts": ["a", 2], "labels": ["b"]}}, "is written as"),
+        ({"x": {"cuts": [1, 2, 3], "labels": ["a"]}}, "3 cut points make 2 bins.*not 1"),
+        ({"x": {"cuts": [1], "labels": []}}, "column 'x'"),
+        ({"x": {"cuts": [1, 3, 2, 4], "labels": ["a", "b", "c"]}}, "'x': sort the cut points"),
+        ({"x": {"cuts": [1, 2, 2, 4], "labels": ["a", "b", "c"]}}, "without repeats"),
+        ({"x": {"cuts": [1, math.inf], "labels": ["a"]}}, "must be finite"),
+        ({"x": {"cuts": [1, 2, 3], "labels": ["a", "a"]}}, "state 'a' twice"),
+        ({"x": {"cuts": [1, 2], "labels": [7]}}, "must be text"),
+    ],
+)
+def test_malformed_discretizers(data, message):
+    with pytest.raises(DataError, match=message):
+        Discretizer.from_json(data)
+
+
+def test_cuts_and_labels_are_of_the_same_columns():
+    with pytest.raises(DataError, match="column 'y' needs both"):
+        Discretizer({"x": [1, 2]}, {"x": ["a"], "y": ["b"]})
