@@ -550,3 +550,16 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert main(arguments) == 1
         assert message in capsys.readouterr().err
         assert not (tmp_path / "x.dn").exists()
+
+
+def test_learn_with_a_classifier():
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(max_depth=3, random_state=0)
+    table = random_table(np.random.default_rng(3), n=4, rows=200)
+    dn = learn(table, tree)
+    assert dn.provenance["learned"] == {"cpd": "DecisionTreeClassifier", "rows": 200}
+    states = all_states(table.domain)
+    for name in table.domain.names:
+        np.testing.assert_allclose(dn.conditional(name, states).sum(axis=1), 1)
+    convert(dn, table)
+    with pytest.raises(ModelError, match="cannot|can be read"):
+        learn(table, pytest.importorskip("sklearn.svm").SVC())

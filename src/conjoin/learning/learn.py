@@ -31,7 +31,7 @@ class Path(Protocol):
 
 def learn(
     table: Any,
-    cpd: str = "tree",
+    cpd: Any = "tree",
     *,
     valid: Any = None,
     holdout: float = 0.1,
@@ -53,10 +53,12 @@ def learn(
         The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
         a parent is missing, a tree sends the row with the larger branch, and logistic regression
         leaves the parent's terms out.
-    cpd : {'tree', 'logistic', 'hybrid'}
+    cpd : {'tree', 'logistic', 'hybrid'}, or a classifier
         Probabilistic decision trees; L1-regularised logistic regression over all other variables,
         multinomial for more than two states; or the latter with the conjunctions on the paths of the
-        target's own tree as further features.
+        target's own tree as further features. Or a classifier of scikit-learn, LightGBM or XGBoost
+        that can be read as conjunctions (see `read_classifier`): a copy is fitted for each variable,
+        with its own settings and without tuning.
     valid : Table, array or frame, optional
         Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
         conditionals. Without it a share of the rows is held out for that, and all rows are used in
@@ -101,8 +103,10 @@ def learn(
     >>> dn.blanket("wet")
     ('rain',)
     """
-    if cpd not in KINDS:
-        raise ModelError(f"cpd {cpd!r} is not known; use {', '.join(map(repr, KINDS))}")
+    if isinstance(cpd, str) and cpd not in KINDS:
+        raise ModelError(
+            f"cpd {cpd!r} is not known; use {', '.join(map(repr, KINDS))}, or a classifier"
+        )
     table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")
@@ -111,6 +115,12 @@ def learn(
         codes_of(table.domain, valid, complete=False)
     options = Options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)
+    if not isinstance(cpd, str):
+        from conjoin.learning.classifiers import learn_classifiers
+
+        cpds = learn_classifiers(table, cpd, rules=rules, n_jobs=n_jobs)
+        told = {"cpd": type(cpd).__name__, "rows": len(table)}
+        return DependencyNetwork(table.domain, cpds, {"learned": told})
     splits = _splits(table, valid, holdout, folds, np.random.default_rng(random_state))
     record: dict[str, Any] = {"cpd": cpd, "rows": len(table)}
     maker = _Maker(options, rules, n_jobs)

@@ -1,0 +1,141 @@
+"""CPDs learned with classifiers of scikit-learn's interface, read as conjunctions.
+
+A classifier sees the other variables as 0/1 indicators, so that each of its splits and each of its
+weights is a test "variable = state".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Codes, Table
+from conjoin.errors import ModelError
+from conjoin.learning.jobs import run
+from conjoin.learning.options import FORBIDDEN
+from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
+from conjoin.models.cpd import CPD, TableCPD
+from conjoin.models.vocabulary import FloatArray, IntArray
+
+# ---- encoding -----------------------------------------------------------------------------------
+
+
+def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
+    """Return the (variable, state) of each indicator column of some variables.
+
+    There is one column a state; of a binary variable only state 1, of a constant one none.
+
+    Examples
+    --------
+    >>> indicator_columns(np.array([2, 3, 2]), [0, 1]).tolist()
+    [[0, 1], [1, 0], [1, 1], [1, 2]]
+    """
+    pairs = [
+        (int(v), state)
+        for v in parents
+        if cards[v] > 1
+        for state in (range(1, 2) if cards[v] == 2 else range(int(cards[v])))
+    ]
+    return np.array(pairs, np.int64).reshape(len(pairs), 2)
+
+
+def indicators(codes: Codes, columns: IntArray) -> FloatArray:
+    """Return the indicator columns of rows of codes: 1 where the variable has the state.
+
+    A missing value has no indicator: its columns are all 0.
+
+    Examples
+    --------
+    >>> columns = indicator_columns(np.array([2, 3]), [0, 1])
+    >>> indicators(np.array([[1, 2], [255, 255]], np.uint8), columns).tolist()
+    [[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    return (codes[:, columns[:, 0]] == columns[:, 1]).astype(np.float64)
+
+
+# ---- learning -----------------------------------------------------------------------------------
+
+
+def learn_classifiers(
+    table: Table,
+    classifier: Any,
+    *,
+    rules: npt.NDArray[np.int8],
+    n_jobs: int | None = None,
+) -> list[CPD]:
+    """Learn one CPD a variable with copies of a classifier.
+
+    Each copy is fitted on the rows where its target is known, and on the indicators of the variables
+    that may be parents. Its labels are the target's observed states, numbered in order from 0. A
+    target with one observed state, without rows or without possible parents gets its smoothed
+    marginal (add-one).
+
+    A state that was never observed gets a positive probability: that of the leaf's added count in
+    trees and forests, and otherwise odds of at most 1 / (rows + states), see `read_classifier`.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows. Its weights are given to the classifier.
+    classifier : classifier of scikit-learn's interface, not fitted
+        Of a kind that `read_classifier` can read. It is copied, not changed.
+    rules : array of int, variables by targets
+        Which variables may be parents, as `parent_rules` says. A required parent is an allowed one:
+        a classifier cannot be made to use it.
+    n_jobs : int, optional
+        How many CPDs to learn at a time, as joblib understands it.
+    """
+    reader_of(classifier)
+    size = len(table.domain)
+    if np.shape(rules) != (size, size):
+        raise ModelError(
+            f"rules must be variables by targets, {(size, size)}, not {np.shape(rules)}; "
+            "`parent_rules` makes them"
+        )
+    try:
+        from sklearn.base import clone
+        from sklearn.utils.validation import (
+            has_fit_parameter,
+        )
+    except ImportError:
+        raise ModelError(
+            "learning with a classifier needs scikit-learn; `pip install scikit-learn`"
+        ) from None
+    if table.weights is not None and not has_fit_parameter(classifier, "sample_weight"):
+        raise ModelError(
+            f"the table has weights, but {type(classifier).__name__}.fit takes no sample_weight; "
+            "use another classifier, or a table without weights"
+        )
+    tasks = [
+        (clone(classifier), table, i, np.flatnonzero(rules[:, i] != FORBIDDEN)) for i in range(size)
+    ]
+    return run(_learn_one, tasks, n_jobs)
+
+
+def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) -> CPD:
+    cards = table.domain.cards
+    rows = table.codes[:, target] != table.missing
+    if table.weights is not None:
+        rows &= table.weights > 0
+    columns = indicator_columns(cards, [v for v in allowed.tolist() if v != target])
+    states, labels = np.unique(table.codes[rows, target], return_inverse=True)
+    if len(states) < 2 or not len(columns):
+        return TableCPD(cards, target, (), log_smoothed(table.counts(target)))
+    weights = None if table.weights is None else table.weights[rows]
+    given = {} if weights is None else {"sample_weight": weights}
+    from threadpoolctl import threadpool_limits
+
+    try:
+        with threadpool_limits(1):  # many libraries start threads of their own
+            classifier.fit(indicators(table.codes[rows], columns), labels, **given)
+    except ValueError as error:
+        raise ModelError(
+            f"{type(classifier).__name__} could not be fitted for {table.domain.names[target]!r}: "
+            f"{error}"
+        ) from error
+    weight = float(rows.sum()) if weights is None else float(weights.sum())
+    unseen = 1 / (weight + int(cards[target]))
+    return read_classifier(classifier, cards, target, columns, states=states, unseen=unseen)
