@@ -403,10 +403,104 @@ def test_hybrid_adds_the_paths_of_the_tree():
         assert objective_of(table, path, 2.0, target) == pytest.approx(expected, rel=2e-6)
 
 
+# ---- boosted trees ----------------------------------------------------------------------------------
+
+
+def slow_boosting(table, target, rounds, leaves, rate, ridge, min_leaf):
+    """Boost by the definition, splitting the leaf with the largest gain; returns training logits."""
+    codes, cards = table.codes, table.domain.cards
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    card = int(cards[target])
+    known = np.flatnonzero(codes[:, target] != table.missing)
+    counts = np.bincount(codes[known, target], weights[known], card) + 1.0
+    base = np.log(counts)
+    binary = card == 2
+    z = np.tile(base[1:] - base[:1] if binary else base - base.mean(), (len(table), 1))
+    y = (codes[:, [target]] == (np.array([1]) if binary else np.arange(card))).astype(float)
+
+    def leaf_score(g, h, rows):
+        return (g[rows].sum(axis=0) ** 2 / (h[rows].sum(axis=0) + ridge)).sum()
+
+    for _ in range(rounds):
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        p = 1 / (1 + np.exp(-z)) if binary else e / e.sum(axis=1, keepdims=True)
+        g, h = (p - y) * weights[:, None], np.maximum(p * (1 - p), 1e-9) * weights[:, None]
+        parts = [known]
+        while len(parts) < leaves:
+            best = (1e-12, None)
+            for part in parts:
+                for j in range(len(cards)):
+                    if j == target:
+                        continue
+                    for state in range(1, 2) if cards[j] == 2 else range(cards[j]):
+                        inside = codes[part, j] == state
+                        a, b = part[inside], part[~inside]
+                        if weights[a].sum() < min_leaf or weights[b].sum() < min_leaf:
+                            continue
+                        gain = leaf_score(g, h, a) + leaf_score(g, h, b) - leaf_score(g, h, part)
+                        if gain > best[0] + 1e-9:
+                            best = (gain, (part, a, b))
+            if best[1] is None:
+                break
+            part, a, b = best[1]
+            parts = [q for q in parts if q is not part] + [a, b]
+        for part in parts:
+            z[part] -= rate * g[part].sum(axis=0) / (h[part].sum(axis=0) + ridge)
+    return z[known], known
+
+
+@pytest.mark.parametrize("weighted", [None, "any"])
+@settings(max_examples=10)
+@given(rng=generators())
+def test_boosting_is_done_by_the_definition(rng, weighted):
+    from conjoin.learning import boosted
+
+    table = random_table(rng, rows=150, missing=0.1, weighted=weighted)
+    options = Options(min_leaf=5.0)
+    rules = parent_rules(table.domain, None, None)
+    n = len(table.domain)
+    cpds, rounds, _ = boosted.learn_boosted(table, None, options, rules, np.full(n, 3))
+    assert rounds.tolist() == [3] * n
+    for target, cpd in enumerate(cpds):
+        expected, known = slow_boosting(
+            table, target, 3, boosted.LEAVES, boosted.RATE, boosted.RIDGE, 5.0
+        )
+        if expected.shape[1] == 1:
+            expected = np.column_stack([np.zeros(len(expected)), expected])
+        rows = table.codes[known]
+        complete = (np.delete(rows, target, axis=1) != table.missing).all(axis=1)
+        top = expected.max(axis=1, keepdims=True)
+        log_p = expected - top - np.log(np.exp(expected - top).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(
+            cpd.log_probabilities(rows[complete]), log_p[complete], atol=1e-8
+        )
+
+
+def test_boosting_stops_where_the_validation_rows_are_best():
+    from conjoin.learning import boosted
+
+    rng = np.random.default_rng(2)
+    table = random_table(rng, n=4, rows=400)
+    train, valid = Table(table.domain, table.codes[:300]), Table(table.domain, table.codes[300:])
+    rules = parent_rules(table.domain, None, None)
+    cpds, rounds, scores = boosted.learn_boosted(train, valid, Options(), rules)
+    rows = np.arange(len(valid))
+    for i, cpd in enumerate(cpds):
+        by_hand = cpd.log_probabilities(valid.codes)[rows, valid.codes[:, i]].sum()
+        assert scores[i] == pytest.approx(by_hand, abs=1e-9)
+        for other in (rounds[i] - 1, rounds[i] + 1):  # one tree less or more is not better
+            if other >= 0:
+                near = boosted.learn_boosted(train, None, Options(), rules, np.full(4, other))[0][i]
+                assert (
+                    near.log_probabilities(valid.codes)[rows, valid.codes[:, i]].sum()
+                    <= by_hand + 1e-9
+                )
+
+
 # ---- learn ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
 def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path, monkeypatch):
     monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)  # several batches
     table = random_table(np.random.default_rng(1), n=6, rows=500)
@@ -447,7 +541,7 @@ def test_cross_validation_and_holdout_are_seeded():
         assert a["kappa_path"] != c["kappa_path"]
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
 @pytest.mark.parametrize(
     "kind", ["one row", "constant", "one state", "all missing", "one variable"]
 )

@@ -29,10 +29,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--valid", metavar="FILE", help="a table to choose kappa or the penalty on")
     parser.add_argument(
         "--cpd",
-        choices=("tree", "logistic", "hybrid"),
+        choices=("tree", "logistic", "hybrid", "boosted"),
         default="tree",
-        help="decision trees (the default), L1-regularised logistic regression, or logistic "
-        "regression with the paths of each target's tree as further features",
+        help="decision trees (the default), L1-regularised logistic regression, logistic regression "
+        "with the paths of each target's tree as further features, or sums of small trees",
     )
     parser.add_argument("--kappa", metavar="K", type=float, help="the structure prior of trees")
     parser.add_argument("--penalty", metavar="L", type=float, help="the L1 penalty")
@@ -99,8 +99,8 @@ def run(options: argparse.Namespace) -> None:
             json.dumps({"model": options.output, "kind": model.kind, "seconds": seconds, **learned})
         )
         return
-    chosen = ", ".join(f"{k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
+    chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
     print(
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
-        f"{options.cpd} CPDs, {chosen} ({seconds:.2f} s)"
+        f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
     )

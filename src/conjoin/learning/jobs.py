@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 
 def run(
@@ -28,8 +33,54 @@ def run(
     if unset or n_jobs == 1 or len(listed) < 2:
         return [function(*task) for task in listed]
     from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
 
-    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(function)(*t) for t in listed))
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    backend, _ = get_active_backend(prefer="threads")
+    if getattr(backend, "supports_sharedmem", False):
+        return list(parallel(delayed(function)(*task) for task in listed))
+    shared = [i for i, a in enumerate(listed[0]) if all(task[i] is a for task in listed)]
+    # One array, because that is what every backend sends once a worker and not once a task.
+    packed = pickle.dumps([listed[0][i] for i in shared], 5)
+    key = hashlib.blake2b(packed, digest_size=16).hexdigest()
+    sent: Any = np.array(np.frombuffer(packed, np.uint8))
+    if type(backend).__module__.startswith("ray."):  # but Ray only what is in its store
+        import ray
+
+        sent = ray.put(sent)
+    owned = (pickle.dumps([a for i, a in enumerate(task) if i not in shared], 5) for task in listed)
+    done = parallel(delayed(_call)(function, key, sent, shared, own) for own in owned)
+    return [pickle.loads(result) for result in done]
+
+
+_held: dict[str, list[Any]] = {}
+_lock = threading.Lock()
+
+
+def _call(
+    function: Callable[..., Any],
+    key: str,
+    sent: Any,
+    shared: list[int],
+    own: bytes,
+) -> bytes:
+    """Call a function on a worker; what the tasks share is unpacked once and kept for the next.
+
+    Arguments and results travel as plain bytes, so that their arrays are writable where they arrive.
+    """
+    with _lock:
+        if key not in _held:
+            if not isinstance(sent, np.ndarray):
+                import ray
+
+                sent = ray.get(sent)
+            _held.clear()
+            _held[key] = pickle.loads(sent.data)
+        common = _held[key]
+    arguments = pickle.loads(own)
+    for i, argument in zip(shared, common, strict=True):
+        arguments.insert(i, argument)
+    return pickle.dumps(function(*arguments), 5)
 
 
 def spread(items: list[Any], parts: int) -> list[list[Any]]:

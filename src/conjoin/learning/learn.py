@@ -16,7 +16,7 @@ from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.vocabulary import FloatArray
 
-KINDS = ("tree", "logistic", "hybrid")
+KINDS = ("tree", "logistic", "hybrid", "boosted")
 
 
 class Path(Protocol):
@@ -53,10 +53,11 @@ def learn(
         The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
         a parent is missing, a tree sends the row with the larger branch, and logistic regression
         leaves the parent's terms out.
-    cpd : {'tree', 'logistic', 'hybrid'}, or a classifier
+    cpd : {'tree', 'logistic', 'hybrid', 'boosted'}, or a classifier
         Probabilistic decision trees; L1-regularised logistic regression over all other variables,
         multinomial for more than two states; or the latter with the conjunctions on the paths of the
-        target's own tree as further features. Or a classifier of scikit-learn, LightGBM or XGBoost
+        target's own tree as further features; or sums of small trees, as many for each variable as
+        the validation rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
         that can be read as conjunctions (see `read_classifier`): a copy is fitted for each variable,
         with its own settings and without tuning.
     valid : Table, array or frame, optional
@@ -123,6 +124,8 @@ def learn(
         return DependencyNetwork(table.domain, cpds, {"learned": told})
     splits = _splits(table, valid, holdout, folds, np.random.default_rng(random_state))
     record: dict[str, Any] = {"cpd": cpd, "rows": len(table)}
+    if cpd == "boosted":
+        return _boosted(table, valid, splits, options, rules, n_jobs, record)
     maker = _Maker(options, rules, n_jobs)
     build = maker.tree
     value = 1.0
@@ -138,6 +141,29 @@ def learn(
         path = build(table, None)
         path.advance(value)
     return DependencyNetwork(table.domain, path.cpds(value), {"learned": record})
+
+
+def _boosted(
+    table: Table,
+    valid: Table | None,
+    splits: list[tuple[Table, Table]],
+    options: Options,
+    rules: npt.NDArray[np.int8],
+    n_jobs: int | None,
+    record: dict[str, Any],
+) -> DependencyNetwork:
+    """Boost with the number of trees that the validation rows ask for, on average over the splits."""
+    from conjoin.learning.boosted import learn_boosted
+
+    found = [learn_boosted(train, held, options, rules, None, n_jobs) for train, held in splits]
+    cpds, rounds, _ = found[0]
+    if valid is None:
+        rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
+        cpds, _, _ = learn_boosted(table, None, options, rules, rounds, n_jobs)
+    weight = sum(len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    record["trees"] = rounds.tolist()
+    record["score"] = float(sum(s.sum() for _, _, s in found)) / max(weight, 1e-300)
+    return DependencyNetwork(table.domain, cpds, {"learned": record})
 
 
 class _Maker:

@@ -1,0 +1,218 @@
+"""Boosted trees: sums of small trees, stopped when the validation rows gain no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.table import Codes, Table
+from conjoin.learning.design import Design
+from conjoin.learning.jobs import run, spread
+from conjoin.learning.options import FORBIDDEN, Options
+from conjoin.learning.packing import merge_rows
+from conjoin.models.cpd import BoostedTreesCPD
+from conjoin.models.tree import Tree
+from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
+
+ROUNDS = 300
+"""The most trees a target."""
+LEAVES = 8
+RATE = 0.15
+"""What each tree's values are multiplied with."""
+RIDGE = 1.0
+"""What is added to the curvature in each leaf."""
+PATIENCE = 10
+"""Boosting stops after so many trees that did not improve the validation score."""
+CHUNKS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows with the sets that their states belong to."""
+
+    codes: Codes
+    weights: FloatArray
+    set_of: IntArray
+    var: IntArray
+    state: IntArray
+
+    @classmethod
+    def of(cls, table: Table) -> Rows:
+        """Merge equal rows and index the states that trees may split on."""
+        codes, weights = merge_rows(table.codes, table.weights)
+        design = Design.of(table.domain.cards, codes[:0], weights[:0])
+        set_of = np.full((len(design.cards), int(design.cards.max(initial=2))), -1, np.int64)
+        set_of[design.var, design.state] = np.arange(len(design.var))
+        return cls(codes, weights, set_of, design.var, design.state)
+
+
+def learn_boosted(
+    table: Table,
+    valid: Table | None,
+    options: Options,
+    rules: npt.NDArray[np.int8],
+    rounds: IntArray | None = None,
+    n_jobs: int | None = None,
+) -> tuple[list[BoostedTreesCPD], IntArray, FloatArray]:
+    """Boost a sum of small trees for every variable.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows; a missing parent has none of its states.
+    valid : Table, optional
+        The rows on which the number of trees is chosen, for each variable by itself.
+    options : Options
+        The least weight of rows in a leaf, and the count added to each state at the start.
+    rules : array of int8, variables by targets
+        Which variables may be split on.
+    rounds : array of int, optional
+        The number of trees of each variable, where there are no validation rows.
+    n_jobs : int, optional
+        How many variables to learn at a time.
+
+    Returns
+    -------
+    cpds : list of BoostedTreesCPD
+    rounds : array of int
+        The number of trees of each.
+    scores : array of float
+        The summed log-likelihood of each on the validation rows.
+    """
+    rows = Rows.of(table)
+    held = None if valid is None else Rows.of(valid)
+    cards = table.domain.cards
+    limits = np.full(len(cards), ROUNDS) if rounds is None else rounds
+    parts = spread(list(range(len(cards))), CHUNKS)
+    tasks = [(rows, held, cards, part, options, rules, limits[part]) for part in parts]
+    done = [one for part in run(_boost_some, tasks, n_jobs) for one in part]
+    return [d[0] for d in done], np.array([d[1] for d in done]), np.array([d[2] for d in done])
+
+
+def _boost_some(
+    rows: Rows,
+    held: Rows | None,
+    cards: IntArray,
+    targets: list[int],
+    options: Options,
+    rules: npt.NDArray[np.int8],
+    limits: IntArray,
+) -> list[tuple[BoostedTreesCPD, int, float]]:
+    return [
+        _boost(rows, held, cards, t, options, rules[:, t] != FORBIDDEN, int(limit))
+        for t, limit in zip(targets, limits, strict=True)
+    ]
+
+
+def _boost(
+    rows: Rows,
+    held: Rows | None,
+    cards: IntArray,
+    target: int,
+    options: Options,
+    allowed: BoolArray,
+    limit: int,
+) -> tuple[BoostedTreesCPD, int, float]:
+    """Boost one target; return its CPD, the number of trees and the validation score."""
+    from conjoin.kernels.boosting import grow_small, walk_small
+
+    card = int(cards[target])
+    columns = 1 if card == 2 else card
+    missing = np.iinfo(rows.codes.dtype).max
+    known = np.flatnonzero(rows.codes[:, target] != missing)
+    y = _one_hot(rows.codes[:, target], columns)
+    counts = np.bincount(rows.codes[known, target], rows.weights[known], card) + options.pseudo
+    start = np.log(counts)
+    base = start[1:] - start[:1] if card == 2 else start - start.mean()
+    z = np.tile(base, (len(rows.codes), 1))
+    trees = [_constant(base, card)]
+    kept, best, score = 1, -np.inf, 0.0
+    if held is not None:
+        held_known = held.codes[:, target] != missing
+        held_z = np.tile(base, (len(held.codes), 1))
+        best = score = _score(held_z, held, target, held_known)
+    size = 2 * LEAVES
+    for _ in range(limit if card > 1 else 0):
+        p = _probabilities(z)
+        weight = rows.weights[:, None]
+        gradient, curvature = (p - y) * weight, np.maximum(p * (1 - p), 1e-9) * weight
+        split, yes, no = (np.full(size, -1, np.int64) for _ in range(3))
+        value, leaf = np.zeros((size, columns)), np.zeros(len(rows.codes), np.int64)
+        nodes = grow_small(
+            rows.codes, rows.set_of, rows.var, rows.state, allowed, gradient, curvature,
+            rows.weights, known.copy(), LEAVES, options.min_leaf, RIDGE, split, yes, no, value, leaf,
+        )  # fmt: skip
+        if nodes == 1:
+            break  # no split is left
+        value *= RATE
+        z[known] += value[leaf[known]]
+        trees.append(_tree(cards, rows, split, yes, no, value, card))
+        if held is None:
+            kept = len(trees)
+            continue
+        ends = np.zeros(len(held.codes), np.int64)
+        walk_small(held.codes, split, yes, no, rows.var, rows.state, ends)
+        held_z += value[ends]
+        score = _score(held_z, held, target, held_known)
+        if score > best:
+            best, kept = score, len(trees)
+        elif len(trees) - kept >= PATIENCE:
+            break
+    return BoostedTreesCPD(cards, target, trees[:kept]), kept - 1, float(best if held else score)
+
+
+def _one_hot(codes: npt.NDArray[Any], columns: int) -> FloatArray:
+    states = np.array([1]) if columns == 1 else np.arange(columns)
+    return (codes[:, None] == states).astype(np.float64)
+
+
+def _probabilities(z: FloatArray) -> FloatArray:
+    if z.shape[1] == 1:
+        return 1 / (1 + np.exp(-z))
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def _score(z: FloatArray, rows: Rows, target: int, known: BoolArray) -> float:
+    """Return the summed log-likelihood of the rows on which the target is known."""
+    full = np.column_stack([np.zeros(len(z)), z]) if z.shape[1] == 1 else z
+    states = rows.codes[known, target].astype(np.int64)
+    chosen = full[known]
+    top = chosen.max(axis=1)
+    log_p = chosen[np.arange(len(states)), states] - top
+    log_p -= np.log(np.exp(chosen - top[:, None]).sum(axis=1))
+    return float(log_p @ rows.weights[known])
+
+
+def _constant(base: FloatArray, card: int) -> Tree:
+    return Tree.grow(0, lambda _: _leaf(base, card))
+
+
+def _leaf(value: FloatArray, card: int) -> FloatArray:
+    return np.concatenate([[0.0], value]) if card == 2 else value
+
+
+def _tree(
+    cards: IntArray,
+    rows: Rows,
+    split: IntArray,
+    yes: IntArray,
+    no: IntArray,
+    value: FloatArray,
+    card: int,
+) -> Tree:
+    """Return a small tree with a number for each state of the target in its leaves."""
+
+    def visit(node: Any) -> object:
+        chosen = int(split[node])
+        if chosen < 0:
+            return _leaf(value[node], card)
+        var = int(rows.var[chosen])
+        children = [int(no[node])] * int(cards[var])
+        children[int(rows.state[chosen])] = int(yes[node])
+        return var, children
+
+    return Tree.grow(0, visit)
