@@ -82,8 +82,8 @@ def weigh(rows, segments, powers):
 def log_likelihood(count, pseudo, logs):
     """Return the log-likelihood of counts under their own smoothed distribution.
 
-    ``count[0]`` is the total, ``count[t]`` that of state t; `logs` holds log(c + pseudo) of whole
-    numbers, or nothing.
+    ``count[0]`` is the total, ``count[t]`` that of state t; `logs` holds log(c + pseudo) and log(c +
+    pseudo * states) of whole numbers c, or nothing.
     """
     total = count[0]
     rest = total
@@ -91,15 +91,13 @@ def log_likelihood(count, pseudo, logs):
     for t in range(1, len(count)):
         c = count[t]
         rest -= c
-        if len(logs):
-            result += c * logs[np.int64(c)]
+        if logs.shape[1]:
+            result += c * logs[0, np.int64(c)]
         else:
             result += c * np.log(c + pseudo)
-    if len(logs):
-        result += rest * logs[np.int64(rest)]
-    else:
-        result += rest * np.log(rest + pseudo)
-    return result - total * np.log(total + pseudo * len(count))
+    if logs.shape[1]:
+        return result + rest * logs[0, np.int64(rest)] - total * logs[1, np.int64(total)]
+    return result + rest * np.log(rest + pseudo) - total * np.log(total + pseudo * len(count))
 
 
 @compiled
@@ -115,7 +113,10 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
     outside = np.empty(len(node))
     base = np.empty(len(node))
     last_var = -1
-    base_value = log_likelihood(node, pseudo, logs)
+    base[:] = node
+    base_is_node = True
+    node_value = log_likelihood(node, pseudo, logs)
+    base_value = node_value
     for i in range(counts.shape[0]):
         var = set_var[i]
         if not candidate[i] or var == target or not allowed[var]:
@@ -129,9 +130,11 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
                     for t in range(len(node)):
                         base[t] += counts[k, t]
                 base_value = log_likelihood(base, pseudo, logs)
-            else:
+                base_is_node = False
+            elif not base_is_node:
                 base[:] = node
-                base_value = log_likelihood(node, pseudo, logs)
+                base_value = node_value
+                base_is_node = True
         for t in range(len(node)):
             inside[t] = counts[i, t]
             outside[t] = base[t] - inside[t]

@@ -78,7 +78,7 @@ class NestedTree:
                 float(threshold),
                 float(options.min_leaf),
                 float(options.pseudo),
-                index.logs,
+                index.logs(self.states),
                 self.target,
                 data.rows_of(self.target),
                 data.sets[index.of[self.target, 1 : self.states]],
@@ -149,15 +149,19 @@ class SetIndex:
         The sets that add up to a variable's known rows; none if it is always known.
     candidate : array of bool
         Which sets are states to split on.
-    logs : array of float
-        log(c + pseudo) for whole c, if all counts are whole.
+    pseudo : float
+        The count added to each state.
+    most : int
+        The largest count, if all are whole numbers and few; else 0.
     """
 
     of: IntArray
     known_set: IntArray
     known_of: IntArray
     candidate: BoolArray
-    logs: FloatArray
+    pseudo: float
+    most: int
+    _logs: dict[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def build(cls, data: PackedTable, pseudo: float) -> SetIndex:
@@ -176,9 +180,19 @@ class SetIndex:
             for var in np.flatnonzero(data.cards > 2):
                 mine = np.flatnonzero(data.set_var == var)
                 known_of[var] = mine[0], mine[-1] + 1
-        small = data.whole and data.weight < 1 << 22
-        logs = np.log(np.arange(int(data.weight) + 1) + pseudo) if small else np.zeros(0)
-        return cls(of, known_set, known_of, data.set_state >= 0, logs)
+        most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
+        return cls(of, known_set, known_of, data.set_state >= 0, pseudo, most)
+
+    def logs(self, states: int) -> FloatArray:
+        """Return log(c + pseudo) and log(c + pseudo * states) of whole counts c, or nothing."""
+        if not self.most:
+            return np.zeros((2, 0))
+        if states not in self._logs:
+            counts = np.arange(self.most + 1)
+            self._logs[states] = np.log(
+                np.stack([counts + self.pseudo, counts + self.pseudo * states])
+            )
+        return self._logs[states]
 
 
 class TreePath:
