@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 
@@ -56,8 +57,6 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from pathlib import Path
-
     from conjoin.conversion.dn2mn import convert
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
