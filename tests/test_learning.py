@@ -531,6 +531,31 @@ def test_tuning_finds_the_best_of_the_path(cpd):
     assert scores[record[name]] == pytest.approx(by_hand, abs=1e-5)
 
 
+def test_given_settings_are_used_as_they_are():
+    table = random_table(np.random.default_rng(4), n=4, rows=300)
+    valid = Table(table.domain, table.codes[:80])
+    states = all_states(table.domain)
+    for cpd, settings_given in (
+        ("tree", {"kappa": 0.01}),
+        ("logistic", {"penalty": 3.0}),
+        ("hybrid", {"penalty": 3.0, "kappa": 0.01}),
+    ):
+        with_rows = learn(table, cpd, valid=valid, **settings_given)
+        without = learn(table, cpd, **settings_given)
+        for a, b in zip(with_rows.cpds, without.cpds, strict=True):
+            np.testing.assert_allclose(
+                a.log_probabilities(states), b.log_probabilities(states), atol=1e-9
+            )
+    tuned = learn(table, "hybrid", valid=valid, penalty=3.0)
+    assert tuned.provenance["learned"]["penalty"] == 3.0
+    assert "kappa_path" in tuned.provenance["learned"]
+    again = learn(table, "hybrid", penalty=3.0, kappa=tuned.provenance["learned"]["kappa"])
+    for a, b in zip(tuned.cpds, again.cpds, strict=True):
+        np.testing.assert_allclose(
+            a.log_probabilities(states), b.log_probabilities(states), atol=1e-9
+        )
+
+
 def test_cross_validation_and_holdout_are_seeded():
     table = random_table(np.random.default_rng(9), n=4, rows=300)
     for options in ({"folds": 3}, {"holdout": 0.2}):

@@ -132,12 +132,11 @@ def learn(
     if cpd != "logistic":
         value = _choose(build, splits, KAPPAS, kappa, "kappa", record)
     if cpd != "tree":
-        maker.kappa = value if cpd == "hybrid" else None
+        maker.kappa, maker.last = (value if cpd == "hybrid" else None), None
         build = maker.logistic
         value = _choose(build, splits, LAMBDAS, penalty, "penalty", record)
-    if valid is not None and maker.last is not None:
-        path = maker.last
-    else:
+    path = maker.last
+    if path is None or valid is None:  # nothing was chosen, or not on all rows
         path = build(table, None)
         path.advance(value)
     return DependencyNetwork(table.domain, path.cpds(value), {"learned": record})
@@ -234,8 +233,6 @@ def _choose(
     if given is not None:
         if not given > 0 or not np.isfinite(given):
             raise ModelError(f"{name} must be a positive number, not {given}")
-        if len(splits) == 1:
-            make(*splits[0]).advance(given)
         record[name] = given
         return given
     paths = [make(train, valid) for train, valid in splits if len(train)]
