@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conjoin import Domain, Table, learn, read_table
 from conjoin.learning.logistic import LogisticPath
-from conjoin.learning.options import LAMBDAS, Options, parent_rules
+from conjoin.learning.options import LAMBDAS, parent_rules
 from goals import headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")
@@ -92,7 +92,7 @@ def against_scikit_learn(folder: Path, names: list[str]) -> None:
         rules = parent_rules(train.domain, None, None)
 
         def whole_path(t=train, r=rules) -> None:
-            LogisticPath(t, None, Options(), r).advance_all(LAMBDAS)
+            LogisticPath(t, None, r).advance_all(LAMBDAS)
 
         path, _ = cpu(whole_path)
         step = max(1, len(train.domain) // 4)

@@ -338,7 +338,7 @@ def objective_of(table, path, penalty, target):
 def test_logistic_reaches_the_optimum(penalty, weighted):
     rng = np.random.default_rng(12)
     table = random_table(rng, n=5, rows=300, weighted=weighted)
-    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path = LogisticPath(table, None, parent_rules(table.domain, None, None))
     path.advance_all([100.0, penalty])
     for target in range(len(table.domain)):
         expected = slow_objective(table, target, penalty)
@@ -348,7 +348,7 @@ def test_logistic_reaches_the_optimum(penalty, weighted):
 
 def test_logistic_with_missing_values_leaves_their_terms_out():
     table = random_table(np.random.default_rng(2), n=4, rows=300, missing=0.1)
-    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path = LogisticPath(table, None, parent_rules(table.domain, None, None))
     path.advance(2.0)
     for target in range(len(table.domain)):
         expected = slow_objective(table, target, 2.0)
@@ -361,7 +361,7 @@ def test_deterministic_columns_are_solved_too():
     noise = rng.integers(0, 2, (400, 3))
     codes = np.column_stack([a, a, a ^ (rng.random(400) < 0.01), noise])
     table = Table(Domain.numbered([2] * 6), codes.astype(int))
-    path = LogisticPath(table, None, Options(), parent_rules(table.domain, None, None))
+    path = LogisticPath(table, None, parent_rules(table.domain, None, None))
     path.advance_all(LAMBDAS)
     for target in range(6):
         expected = slow_objective(table, target, 0.5)
@@ -378,7 +378,7 @@ def test_hybrid_adds_the_paths_of_the_tree():
     rules = parent_rules(table.domain, None, None)
     trees = TreePath(table, None, Options(), rules)
     trees.advance(0.9)
-    path = LogisticPath(table, None, Options(), rules, trees=trees, kappa=0.9)
+    path = LogisticPath(table, None, rules, trees=trees, kappa=0.9)
     path.advance_all([50.0, 2.0])
     for target in range(4):
         tree = trees.cpds(0.9)[target].tree

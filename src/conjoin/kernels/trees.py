@@ -15,7 +15,6 @@ from conjoin.kernels.jit import compiled, popcount
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
-NODE_COLUMNS = 5
 
 
 @compiled

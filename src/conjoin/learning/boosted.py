@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.table import Codes, Table
-from conjoin.learning.design import Design
+from conjoin.learning.design import indicator_states
 from conjoin.learning.jobs import run, spread
 from conjoin.learning.options import FORBIDDEN, Options
 from conjoin.learning.packing import merge_rows
-from conjoin.models.cpd import BoostedTreesCPD
+from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree
 from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
 
@@ -43,10 +43,11 @@ class Rows:
     def of(cls, table: Table) -> Rows:
         """Merge equal rows and index the states that trees may split on."""
         codes, weights = merge_rows(table.codes, table.weights)
-        design = Design.of(table.domain.cards, codes[:0], weights[:0])
-        set_of = np.full((len(design.cards), int(design.cards.max(initial=2))), -1, np.int64)
-        set_of[design.var, design.state] = np.arange(len(design.var))
-        return cls(codes, weights, set_of, design.var, design.state)
+        cards = table.domain.cards
+        var, state = indicator_states(cards)
+        set_of = np.full((len(cards), int(cards.max(initial=2))), -1, np.int64)
+        set_of[var, state] = np.arange(len(var))
+        return cls(codes, weights, set_of, var, state)
 
 
 def learn_boosted(
@@ -172,18 +173,14 @@ def _one_hot(codes: npt.NDArray[Any], columns: int) -> FloatArray:
 def _probabilities(z: FloatArray) -> FloatArray:
     if z.shape[1] == 1:
         return 1 / (1 + np.exp(-z))
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return np.exp(log_normalized(z))
 
 
 def _score(z: FloatArray, rows: Rows, target: int, known: BoolArray) -> float:
     """Return the summed log-likelihood of the rows on which the target is known."""
     full = np.column_stack([np.zeros(len(z)), z]) if z.shape[1] == 1 else z
     states = rows.codes[known, target].astype(np.int64)
-    chosen = full[known]
-    top = chosen.max(axis=1)
-    log_p = chosen[np.arange(len(states)), states] - top
-    log_p -= np.log(np.exp(chosen - top[:, None]).sum(axis=1))
+    log_p = log_normalized(full[known])[np.arange(len(states)), states]
     return float(log_p @ rows.weights[known])
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
+from conjoin.learning.design import indicator_states
 from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN
 from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
@@ -33,13 +34,9 @@ def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
     >>> indicator_columns(np.array([2, 3, 2]), [0, 1]).tolist()
     [[0, 1], [1, 0], [1, 1], [1, 2]]
     """
-    pairs = [
-        (int(v), state)
-        for v in parents
-        if cards[v] > 1
-        for state in (range(1, 2) if cards[v] == 2 else range(int(cards[v])))
-    ]
-    return np.array(pairs, np.int64).reshape(len(pairs), 2)
+    var, state = indicator_states(cards)
+    chosen = np.isin(var, parents) & (cards[var] > 1)
+    return np.stack([var[chosen], state[chosen]], axis=1)
 
 
 def indicators(codes: Codes, columns: IntArray) -> FloatArray:

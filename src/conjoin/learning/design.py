@@ -19,6 +19,19 @@ BATCH_CELLS = 1 << 24
 """Rows times columns that a batch may hold."""
 
 
+def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the variable and the state of each indicator: one a state, of two states the second.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in indicator_states(np.array([2, 3]))]
+    [[0, 1, 1, 1], [1, 0, 1, 2]]
+    """
+    var = np.repeat(np.arange(len(cards)), np.where(cards == 2, 1, cards))
+    first = np.searchsorted(var, np.arange(len(cards)))
+    return var, np.arange(len(var)) - first[var] + (cards[var] == 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """Indicator features of a table: one a state, of a binary variable state 1 only.
@@ -37,17 +50,16 @@ class Design:
     @classmethod
     def of(cls, cards: IntArray, codes: Codes, weights: FloatArray) -> Design:
         """Build from rows of codes."""
-        var = np.repeat(np.arange(len(cards)), np.where(cards == 2, 1, cards))
-        first = np.searchsorted(var, np.arange(len(cards)))
-        state = np.arange(len(var)) - first[var] + (cards[var] == 2)
+        var, state = indicator_states(cards)
         x = np.empty((len(codes), len(var)), np.float32)
         for f in range(len(var)):
             x[:, f] = codes[:, var[f]] == state[f]
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
 
+    @cached_property
     def correlations(self) -> tuple[Float32Array, FloatArray, FloatArray]:
-        """Return the correlations, means and deviations of the features."""
+        """The correlations, means and deviations of the features; worked out once."""
         total = float(self.weights.sum(dtype=np.float64))
         weighted = self.x * self.weights[:, None]
         mean = weighted.sum(axis=0, dtype=np.float64) / total

@@ -159,9 +159,8 @@ def _boosted(
     if valid is None:
         rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
         cpds, _, _ = learn_boosted(table, None, options, rules, rounds, n_jobs)
-    weight = sum(len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
     record["trees"] = rounds.tolist()
-    record["score"] = float(sum(s.sum() for _, _, s in found)) / max(weight, 1e-300)
+    record["score"] = float(sum(s.sum() for _, _, s in found)) / _held_weight(splits)
     return DependencyNetwork(table.domain, cpds, {"learned": record})
 
 
@@ -187,9 +186,7 @@ class _Maker:
         if self.kappa is not None:
             trees = TreePath(table, None, self.options, self.rules, self.n_jobs)
             trees.advance(self.kappa)
-        self.last = LogisticPath(
-            table, valid, self.options, self.rules, self.n_jobs, trees, self.kappa or 1.0
-        )
+        self.last = LogisticPath(table, valid, self.rules, self.n_jobs, trees, self.kappa or 1.0)
         return self.last
 
 
@@ -216,6 +213,12 @@ def _splits(
     return pairs
 
 
+def _held_weight(splits: list[tuple[Table, Table]]) -> float:
+    """Return the weight of all validation rows."""
+    weights = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    return max(sum(weights), 1e-300)
+
+
 def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
     weights = None if table.weights is None else table.weights[chosen]
     return Table(table.domain, table.codes[chosen], weights)
@@ -239,10 +242,10 @@ def _choose(
     if not paths:
         record[name] = values[0]
         return values[0]
-    weight = sum(len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    weight = _held_weight(splits)
     scores: list[float] = []
     for value in values:
-        scores.append(float(sum(path.advance(value).sum() for path in paths)) / max(weight, 1e-300))
+        scores.append(float(sum(path.advance(value).sum() for path in paths)) / weight)
         if scores[-1] < max(scores) - 1e-9:
             break
     best = values[int(np.argmax(scores))]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from conjoin.data.table import Table
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.jobs import run
-from conjoin.learning.options import FORBIDDEN, Options
+from conjoin.learning.options import FORBIDDEN
 from conjoin.learning.packing import merge_rows
 from conjoin.learning.solver import Batch, Solution
 from conjoin.learning.trees import NestedTree, TreePath, gain_needed
@@ -28,8 +28,6 @@ class LogisticPath:
         The training rows.
     valid : Table, optional
         The rows to score.
-    options : Options
-        Unused settings are those of trees.
     rules : array of int8, shape (variables, variables)
         Which variables may be features of which target.
     n_jobs : int, optional
@@ -44,13 +42,12 @@ class LogisticPath:
         self,
         table: Table,
         valid: Table | None,
-        options: Options,
         rules: npt.NDArray[np.int8],
         n_jobs: int | None = None,
         trees: TreePath | None = None,
         kappa: float = 1.0,
     ) -> None:
-        self.options, self.n_jobs = options, n_jobs
+        self.n_jobs = n_jobs
         cards = table.domain.cards
         self.design = Design.of(cards, *merge_rows(table.codes, table.weights))
         self.valid = None
@@ -70,7 +67,7 @@ class LogisticPath:
         tree = trees.trees[target]
         threshold = gain_needed(self.kappa)
         number, order = visible_nodes(tree, threshold)
-        parent = np.array([-1, *(number[tree.nodes[o, 0]] for o in order[1:])], np.int64)
+        parent = np.array([-1, *number[tree.parent[order[1:]]]], np.int64)
         depth = np.zeros(len(order), np.int64)
         for node in range(1, len(order)):
             depth[node] = depth[parent[node]] + 1
@@ -119,8 +116,8 @@ class LogisticPath:
                         none[: len(used)],
                     )
                 )
-                for f, node in zip(mine[1 + len(used) :], own_used, strict=True):
-                    entries.append(self._path_tests(target, int(node), int(f)))
+                if len(own_used):
+                    entries += self._path_tests(target, own_used, mine[1 + len(used) :])
                 owner.append(np.full(size, target))
                 weights += [solution.bias[c], *solution.weights[used, c], *own[own_used]]
                 count += size
@@ -132,23 +129,23 @@ class LogisticPath:
         ]
 
     def _path_tests(
-        self, target: int, node: int, feature: int
-    ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Return the tests on the path to a node: feature, variable, state, negated."""
+        self, target: int, nodes: IntArray, features: IntArray
+    ) -> list[tuple[IntArray, IntArray, IntArray, IntArray]]:
+        """Return the tests on the paths to some nodes: feature, variable, state, negated."""
         assert self.trees is not None
-        tree = self.trees.trees[target]
+        tree, data = self.trees.trees[target], self.trees.data
         _, order = visible_nodes(tree, gain_needed(self.kappa))
-        var, state, negated = [], [], []
-        at = order[node]
-        while at != 0:
-            above = int(tree.nodes[at, 0])
-            split = int(tree.nodes[above, 3])
-            var.append(int(self.trees.data.set_var[split]))
-            state.append(int(self.trees.data.set_state[split]))
-            negated.append(int(tree.nodes[above, 1] != at))
-            at = above
-        feature_of = np.full(len(var), feature)
-        return feature_of, np.array(var), np.array(state), np.array(negated)
+        entries = []
+        for node, feature in zip(nodes, features, strict=True):
+            at, splits, negated = order[node], [], []
+            while at != 0:
+                above = int(tree.parent[at])
+                splits.append(int(tree.split[above]))
+                negated.append(int(tree.yes[above] != at))
+                at = above
+            owner = np.full(len(splits), feature)
+            entries.append((owner, data.set_var[splits], data.set_state[splits], np.array(negated)))
+        return entries
 
     def _assemble(
         self, entries: list[tuple[IntArray, IntArray, IntArray, IntArray]], weights: FloatArray
@@ -166,8 +163,8 @@ def visible_nodes(tree: NestedTree, threshold: float) -> tuple[IntArray, list[in
     """Number the nodes of the tree of a threshold, parents first; return numbers and order."""
     order = [0]
     for node in order:
-        if tree.nodes[node, 1] >= 0 and tree.gains[node] > threshold:
-            order += [int(tree.nodes[node, 1]), int(tree.nodes[node, 2])]
+        if tree.yes[node] >= 0 and tree.gains[node] > threshold:
+            order += [int(tree.yes[node]), int(tree.no[node])]
     number = np.full(tree.size, -1, np.int64)
     number[order] = np.arange(len(order))
     return number, order

@@ -96,7 +96,7 @@ class Batch:
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
         columns, design = len(self.column_target), self.design
-        _, mean, deviation = design.correlations()
+        _, mean, deviation = design.correlations
         self.own_first = np.zeros(columns + 1, np.int64)
         self.cross_first = np.zeros(columns + 1, np.int64)
         self.inner_first = np.zeros(columns + 1, np.int64)
@@ -187,7 +187,7 @@ class Batch:
 
     def solve(self, penalties: Sequence[float]) -> list[Solution]:
         """Go on along the path, from the largest penalty to the smallest."""
-        shared, _, _ = self.design.correlations()
+        shared, _, _ = self.design.correlations
         y, m = self._labels(self.design)
         if self.weights is None:
             self._start(y, m)

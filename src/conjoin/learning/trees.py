@@ -52,6 +52,28 @@ class NestedTree:
     def __post_init__(self) -> None:
         self._allocate(64)
 
+    # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
+
+    @property
+    def parent(self) -> npt.NDArray[np.int32]:
+        """The parent of each node, -1 for the root."""
+        return self.nodes[:, 0]
+
+    @property
+    def yes(self) -> npt.NDArray[np.int32]:
+        """The child of each node where its split holds, -1 for a leaf."""
+        return self.nodes[:, 1]
+
+    @property
+    def no(self) -> npt.NDArray[np.int32]:
+        """The child of each node where its split does not hold, -1 for a leaf."""
+        return self.nodes[:, 2]
+
+    @property
+    def split(self) -> npt.NDArray[np.int32]:
+        """The set of each node's best split, -1 if it has none."""
+        return self.nodes[:, 3]
+
     def _allocate(self, capacity: int) -> None:
         old = self.size
         nodes = np.full((capacity, 5), -1, np.int32)
