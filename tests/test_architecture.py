@@ -13,17 +13,22 @@ import pytest
 import conjoin
 
 ROOT = Path(conjoin.__file__).parent
-LAYERS = ["errors", "data", "models", "conversion", "kernels", "learning", "formats", "cli"]
 MAY_IMPORT = {
     "errors": set(),
+    "progress": set(),
     "data": {"errors"},
     "models": {"errors", "data"},
     "conversion": {"errors", "data", "models"},
-    "formats": {"errors", "data", "models"},
     "kernels": set(),
-    "learning": {"errors", "data", "models", "kernels"},
-    "cli": {"errors", "data", "models", "conversion", "learning", "formats", "cli"},
+    "learning": {"errors", "progress", "data", "models", "kernels"},
+    "sampling": {"errors", "progress", "data", "models", "kernels"},
+    "inference": {"errors", "progress", "data", "models", "kernels", "sampling"},
+    "scoring": {"errors", "progress", "data", "models", "kernels", "sampling", "inference"},
+    "weights": {"errors", "progress", "data", "models", "kernels", "scoring"},
+    "formats": {"errors", "data", "models"},
 }
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+LAYERS = list(MAY_IMPORT)
 
 
 def imports(path):

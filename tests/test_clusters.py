@@ -15,8 +15,8 @@ import pytest
 
 import conjoin.learning.design as design_module
 from conjoin import Domain, Table, learn
+from conjoin.data.packing import PackedTable
 from conjoin.learning.design import Design
-from conjoin.learning.packing import PackedTable
 
 joblib = pytest.importorskip("joblib")
 

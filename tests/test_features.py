@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from conjoin import Domain, Features
-from conjoin.models import keys
+from conjoin.data import keys
 from conjoin.models.features import segment_index
 from conjoin.models.vocabulary import full_masks
 from reference import all_states, feature_rows, feature_sum

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 import conjoin.learning.design as design_module
 from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
+from conjoin.data.packing import merge_rows, pack_table
 from conjoin.errors import ModelError
 from conjoin.kernels import trees as kernel
 from conjoin.learning.learn import KAPPAS
 from conjoin.learning.logistic import LogisticPath
 from conjoin.learning.options import LAMBDAS, Options, parent_rules
-from conjoin.learning.packing import merge_rows, pack_table
 from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
 from reference import all_states
 from strategies import generators

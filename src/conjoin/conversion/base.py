@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import SUM_TOLERANCE
-from conjoin.models.vocabulary import FloatArray, Vocabulary
+from conjoin.models.vocabulary import Vocabulary
 
 Int32Array = npt.NDArray[np.int32]
 

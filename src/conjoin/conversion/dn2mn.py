@@ -16,13 +16,13 @@ from conjoin.conversion.expand import (
 )
 from conjoin.conversion.orders import Orders, resolve_orders
 from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
+from conjoin.data.arrays import IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.vocabulary import IntArray
 
 MAX_LENGTH = 6
 """Up to this length, averaging over all orders writes sub-features out."""

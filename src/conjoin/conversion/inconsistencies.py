@@ -19,12 +19,12 @@ import numpy.typing as npt
 from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.dn2mn import check_kind, check_positive, convert
 from conjoin.conversion.expand import rows_by_length, seen_from_target
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.keys import code_numbers, group_equal
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
-from conjoin.models.keys import code_numbers, group_equal
-from conjoin.models.vocabulary import FloatArray, IntArray
 
 MAX_WORK = 3_000_000
 """How many table entries may be looked at; sets of variables that would need more are left out."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
-from conjoin.models.vocabulary import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.conversion.orders import Orders
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.models.features import Features
-from conjoin.models.vocabulary import FloatArray, IntArray, Vocabulary
+from conjoin.models.vocabulary import Vocabulary
 
 
 class Sums:

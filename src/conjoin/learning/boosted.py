@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.learning.design import indicator_states
 from conjoin.learning.jobs import run, spread
 from conjoin.learning.options import FORBIDDEN, Options
-from conjoin.learning.packing import merge_rows
 from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree
-from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
 
 ROUNDS = 300
 """The most trees a target."""

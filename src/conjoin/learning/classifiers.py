@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.learning.design import indicator_states
@@ -19,7 +20,6 @@ from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN
 from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
 from conjoin.models.cpd import CPD, TableCPD
-from conjoin.models.vocabulary import FloatArray, IntArray
 
 # ---- encoding -----------------------------------------------------------------------------------
 

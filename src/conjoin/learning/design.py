@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from conjoin.data.table import Codes
-from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
-
-Float32Array = npt.NDArray[np.float32]
 
 BATCH_CELLS = 1 << 24
 """Rows times columns that a batch may hold."""

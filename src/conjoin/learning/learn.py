@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.options import KAPPAS, LAMBDAS, Options, parent_rules
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.vocabulary import FloatArray
 
 KINDS = ("tree", "logistic", "hybrid", "boosted")
 

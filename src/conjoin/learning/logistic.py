@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.packing import merge_rows
 from conjoin.data.table import Table
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN
-from conjoin.learning.packing import merge_rows
 from conjoin.learning.solver import Batch, Solution
 from conjoin.learning.trees import NestedTree, TreePath, gain_needed
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.features import Features
-from conjoin.models.vocabulary import FloatArray, IntArray, full_masks, mask_words, state_masks
+from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
 
 class LogisticPath:

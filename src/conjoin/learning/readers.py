@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, BoostedTreesCPD, LogLinearCPD, TreeCPD
 from conjoin.models.features import Features
 from conjoin.models.tree import Tree
-from conjoin.models.vocabulary import FloatArray, IntArray, mask_words, state_masks
+from conjoin.models.vocabulary import mask_words, state_masks
 
 UNSEEN = 1e-6
 """The most that the odds of a state which a classifier has not seen may be, unless told."""

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from conjoin.learning.design import Design, Float32Array, PathFeatures, correlation, joint_counts
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
+from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
 from conjoin.models.features import segment_index
-from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
-
-Int32Array = npt.NDArray[np.int32]
 
 TOLERANCE = 1e-7
 """A column is done when a step would gain less than this part of its objective."""

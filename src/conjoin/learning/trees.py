@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.packing import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
 from conjoin.learning.jobs import run, spread
 from conjoin.learning.options import Options
-from conjoin.learning.packing import PackedTable, pack_table
 from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
-from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray
 
 MAX_DEPTH = 60
 """How deep one visit of the kernel goes; deeper leaves are visited again."""

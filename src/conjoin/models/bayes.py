@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
@@ -20,7 +21,6 @@ from conjoin.models.cpd import (
 )
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
-from conjoin.models.vocabulary import FloatArray
 
 
 class BayesianNetwork(Network):

@@ -13,12 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features
 from conjoin.models.tree import Tree, cpd_features
-from conjoin.models.vocabulary import FloatArray, IntArray, mask_words, set_mask
+from conjoin.models.vocabulary import mask_words, set_mask
 
 MAX_TABLE = 1 << 24
 """The most entries that a table may be written out to."""

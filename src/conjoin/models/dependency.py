@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import codes_of
 from conjoin.errors import ModelError
@@ -15,7 +16,6 @@ from conjoin.models.cpd import CPD, LogLinearCPD, TreeBasedCPD
 from conjoin.models.features import Features
 from conjoin.models.network import Network
 from conjoin.models.tree import cpd_features
-from conjoin.models.vocabulary import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from conjoin.models.bayes import BayesianNetwork

@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
+from conjoin.data.keys import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
-from conjoin.models.keys import code_numbers, group_equal, row_keys
-from conjoin.models.vocabulary import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    UIntArray,
-    Vocabulary,
-    full_masks,
-    mask_words,
-    set_mask,
-)
+from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, set_mask
 
 BLOCK = 1 << 22
 """How many matrix entries an evaluation holds at a time."""

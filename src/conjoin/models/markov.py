@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of, joint_codes
 from conjoin.errors import ModelError
@@ -16,7 +17,6 @@ from conjoin.models.cpd import log_normalized
 from conjoin.models.features import Features
 from conjoin.models.network import Network
 from conjoin.models.tree import Tree, factor_features
-from conjoin.models.vocabulary import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
-from conjoin.models.vocabulary import FloatArray
 
 
 class Network:

@@ -8,18 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
-from conjoin.models.vocabulary import (
-    FloatArray,
-    IntArray,
-    UIntArray,
-    Vocabulary,
-    full_masks,
-    mask_words,
-    state_masks,
-)
+from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, state_masks
 
 Int32Array = npt.NDArray[np.int32]
 

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
-
-IntArray = npt.NDArray[np.int64]
-UIntArray = npt.NDArray[np.uint64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 def mask_words(cards: IntArray) -> int:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import IntArray, UIntArray
+
 PACKED = 1 << 20
 """Up to so many rows, the top of a key that is left beside the row's place tells rows apart."""
-
-UIntArray = npt.NDArray[np.uint64]
-IntArray = npt.NDArray[np.int64]
 
 
 def _mix(x: UIntArray) -> UIntArray:

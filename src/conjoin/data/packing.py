@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.keys import code_numbers, group_equal
 from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError
-from conjoin.models.keys import code_numbers, group_equal
-from conjoin.models.vocabulary import BoolArray, FloatArray, IntArray, UIntArray
 
 FRACTION_BITS = 24
 """Weights that are not whole numbers are rounded to this many bits below the largest."""

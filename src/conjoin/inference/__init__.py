@@ -1,0 +1,1 @@
+"""Answers from a joint: exact and approximate engines with one interface."""
