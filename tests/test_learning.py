@@ -78,8 +78,8 @@ def slow_tree(codes, weights, cards, target, threshold, min_leaf, pseudo, rules=
     return answer
 
 
-def random_table(rng, n=4, rows=120, missing=0.0, weighted=None):
-    cards = rng.integers(2, 5, n)
+def random_table(rng, n=4, rows=120, missing=0.0, weighted=None, cards=None):
+    cards = rng.integers(2, 5, n) if cards is None else cards
     hidden = rng.integers(0, 3, rows)
     columns = []
     for card in cards:
@@ -129,18 +129,35 @@ def test_rows_one_by_one_count_the_same(rng):
     by_bits = np.zeros((len(packed.sets), card))
     kernel.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
     by_rows = np.zeros_like(by_bits)
-    kernel.count_rows(
-        some,
-        packed.codes,
-        index.of,
-        index.known_set,
-        target,
-        packed.segments,
-        packed.powers,
-        by_rows,
-    )
-    keep = packed.set_var != target  # the target's own sets are never looked at
-    np.testing.assert_allclose(by_rows[keep], by_bits[keep])
+    sums = np.empty(packed.members.shape[1], np.uint8)
+    kernel.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
+    np.testing.assert_array_equal(by_rows, by_bits)
+
+
+@given(generators())
+def test_a_byte_of_rows_does_not_overflow(rng):
+    table = random_table(rng, rows=900, missing=0.1)
+    packed = pack_table(Table(table.domain, table.codes, 1.0 + np.arange(900) % 2))
+    masks = np.stack([packed.everyone])
+    by_bits, by_rows = np.zeros((2, len(packed.sets), 1))
+    kernel.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
+    sums = np.empty(packed.members.shape[1], np.uint8)
+    kernel.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
+    np.testing.assert_array_equal(by_rows, by_bits)
+
+
+@given(generators())
+def test_leaves_of_validation_rows_are_counted(rng):
+    """The score of a path is that of its CPDs on the validation rows, one by one."""
+    table = random_table(rng, rows=300)
+    valid = random_table(rng, rows=40, cards=table.domain.cards, weighted="whole")
+    rules = parent_rules(table.domain, None, None)
+    path = TreePath(table, valid, Options(2.0, 1.0), rules)
+    for kappa in (1e-3, 1.0):
+        scores = path.advance(kappa)
+        for score, cpd in zip(scores, path.cpds(kappa), strict=True):
+            log_p = cpd.log_probabilities(valid.codes)[np.arange(40), valid.codes[:, cpd.target]]
+            assert score == pytest.approx((valid.weights * log_p).sum(), rel=1e-9)
 
 
 def test_merged_rows():

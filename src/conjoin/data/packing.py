@@ -28,13 +28,13 @@ class PackedTable:
     ----------
     cards : array of int
         The number of states of each variable.
-    codes : array of uint8 or uint16, shape (rows, variables)
-        The rows; the largest code marks a missing value.
     sets : array of uint64, shape (sets, words)
         For each state of each variable, the rows that have it; of a binary variable state 1 only.
         A binary variable with missing values also has a set of the rows on which it is known.
     set_var, set_state : arrays of int
         What each set is of; state -1 is "known".
+    members : array of uint8, shape (rows, sets and padding)
+        Which sets each row is in, 0 or 1; with no rows if it was not asked for.
     everyone : array of uint64, shape (words,)
         All rows that are not padding.
     known : array of uint64, shape (variables, words) or (variables, 0)
@@ -48,10 +48,10 @@ class PackedTable:
     """
 
     cards: IntArray
-    codes: Codes
     sets: UIntArray
     set_var: IntArray
     set_state: IntArray
+    members: npt.NDArray[np.uint8]
     everyone: UIntArray
     known: UIntArray
     segments: IntArray
@@ -64,18 +64,26 @@ class PackedTable:
         return self.known[position] if self.known.shape[1] else self.everyone
 
 
-def pack_table(table: Table) -> PackedTable:
-    """Merge equal rows, spread their weights over powers of two, and pack every state into bits."""
+def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
+    """Merge equal rows, spread their weights over powers of two, and pack every state into bits.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    like : PackedTable, optional
+        Make the same sets as this one has, of the rows of another table, and leave `members` out.
+    """
     codes, weights = merge_rows(table.codes, table.weights)
     unit, whole = 1.0, bool((weights == np.round(weights)).all())
     if not whole:
         unit = 2.0 ** (np.floor(np.log2(weights.max())) - FRACTION_BITS)
     counts = np.round(weights / unit).astype(np.int64)
-    if counts.sum() <= 0:
+    if counts.sum() <= 0 and like is None:
         raise DataError("the table has no rows of positive weight to learn from")
 
-    chosen, powers, segments = [], [], [0]
-    for bit in range(int(counts.max()).bit_length()):
+    chosen, powers, segments = [np.zeros(0, np.int64)], [], [0]
+    for bit in range(int(counts.max(initial=0)).bit_length()):
         rows = np.flatnonzero(counts >> bit & 1)
         if len(rows):
             words = -(-len(rows) // 64)
@@ -89,26 +97,25 @@ def pack_table(table: Table) -> PackedTable:
 
     cards = table.domain.cards
     lacking = np.array([(column == table.missing).any() for column in codes.T], bool)
-    sets, set_var, set_state = [], [], []
-    for j, column in enumerate(columns):
-        states = [1] if cards[j] == 2 else list(range(int(cards[j])))
-        for state in states:
-            sets.append(_bits(column == state))
-            set_var.append(j)
-            set_state.append(state)
-        if lacking[j] and cards[j] == 2:
-            sets.append(_bits(column != table.missing))
-            set_var.append(j)
-            set_state.append(-1)
+    set_var, set_state = (like.set_var, like.set_state) if like else _sets_of(cards, lacking)
+    sets = np.zeros((len(set_var), segments[-1]), np.uint64)
+    members = np.zeros((0, 0), np.uint8)
+    if like is None:
+        members = np.zeros((len(place), _padded(len(set_var))), np.uint8)
+    for i, (var, state) in enumerate(zip(set_var.tolist(), set_state.tolist(), strict=True)):
+        inside = columns[var] == state if state >= 0 else columns[var] != table.missing
+        sets[i] = _bits(inside)
+        if like is None:
+            members[:, i] = inside
     known = np.zeros((len(cards), 0), np.uint64)
     if lacking.any():
         known = np.stack([_bits(column != table.missing) for column in columns])
     return PackedTable(
         cards,
-        placed,
-        np.stack(sets) if sets else np.zeros((0, segments[-1]), np.uint64),
-        np.array(set_var, np.int64),
-        np.array(set_state, np.int64),
+        sets,
+        set_var,
+        set_state,
+        members,
         _bits(place >= 0),
         known,
         np.array(segments, np.int64),
@@ -116,6 +123,23 @@ def pack_table(table: Table) -> PackedTable:
         float(counts.sum() * unit),
         whole,
     )
+
+
+def _sets_of(cards: IntArray, lacking: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return the variable and the state of each set of a table."""
+    sets = []
+    for var, card in enumerate(cards.tolist()):
+        sets += [(var, state) for state in ([1] if card == 2 else range(card))]
+        if lacking[var] and card == 2:
+            sets.append((var, -1))
+    both = np.array(sets, np.int64).reshape(-1, 2)
+    return both[:, 0].copy(), both[:, 1].copy()
+
+
+def _padded(width: int) -> int:
+    """Round the width of a row of bytes up to what vector instructions add at a time."""
+    unit = 128 if width > 32 else 32
+    return -(-width // unit) * unit
 
 
 def _bits(truth: BoolArray) -> UIntArray:

@@ -34,34 +34,56 @@ def count_bits(sets, masks, segments, powers, out):
 
 
 @compiled
-def count_rows(rows, codes, set_of, known_set, target, segments, powers, out):
-    """Do the same by visiting the rows one by one: cheaper where they are few."""
+def count_rows(masks, members, segments, powers, sums, out):
+    """Do the same by adding up the rows one by one, as bytes: cheaper where they are few.
+
+    The first mask holds all rows; the others, which do not overlap, those of the target's states but
+    the first. `sums` has room for a row of `members`.
+    """
+    states = masks.shape[0]
     out[:] = 0.0
-    for s in range(len(powers)):
-        power = powers[s]
-        for k in range(segments[s], segments[s + 1]):
-            word = rows[k]
-            base = k * 64
-            while word != np.uint64(0):
-                low = word & (~word + np.uint64(1))
-                row = base + np.int64(popcount(low - np.uint64(1)))
-                word ^= low
-                line = codes[row]
-                y = np.int64(line[target])
-                for j in range(len(line)):
-                    state = np.int64(line[j])
-                    if state >= set_of.shape[1]:
-                        continue
-                    i = set_of[j, state]
-                    if i >= 0:
-                        out[i, 0] += power
-                        if y > 0:
-                            out[i, y] += power
-                    i = known_set[j]
-                    if i >= 0:
-                        out[i, 0] += power
-                        if y > 0:
-                            out[i, y] += power
+    for t in range(states):
+        for s in range(len(powers)):
+            power = powers[s]
+            added = 0
+            sums[:] = 0
+            for k in range(segments[s], segments[s + 1]):
+                word = masks[t, k]
+                if t == 0:
+                    for u in range(1, states):
+                        word &= ~masks[u, k]
+                while word != np.uint64(0):
+                    low = word & (~word + np.uint64(1))
+                    row = k * 64 + np.int64(popcount(low - np.uint64(1)))
+                    word ^= low
+                    line = members[row]
+                    for j in range(len(sums)):
+                        sums[j] += line[j]
+                    added += 1
+                    if added == 255:  # as many as a byte holds
+                        for i in range(out.shape[0]):
+                            out[i, t] += power * sums[i]
+                        sums[:] = 0
+                        added = 0
+            if added:
+                for i in range(out.shape[0]):
+                    out[i, t] += power * sums[i]
+    for i in range(out.shape[0]):
+        for t in range(1, states):
+            out[i, 0] += out[i, t]
+
+
+@compiled
+def count_node(rows, masks, sets, members, segments, powers, sums, out):
+    """Count the rows of a node, all in the first mask, in the cheaper of the two ways."""
+    n_rows = np.int64(0)
+    for k in range(len(rows)):
+        n_rows += np.int64(popcount(rows[k]))
+    # A row takes about as long as 8 words for every byte of it, and 100 bytes more.
+    if n_rows * (100 + len(sums)) < 8 * sets.shape[0] * masks.shape[0] * len(rows):
+        count_rows(masks, members, segments, powers, sums, out)
+    else:
+        count_bits(sets, masks, segments, powers, out)
 
 
 @compiled
@@ -81,8 +103,8 @@ def weigh(rows, segments, powers):
 def log_likelihood(count, pseudo, logs):
     """Return the log-likelihood of counts under their own smoothed distribution.
 
-    ``count[0]`` is the total, ``count[t]`` that of state t; `logs` holds log(c + pseudo) and log(c +
-    pseudo * states) of whole numbers c, or nothing.
+    ``count[0]`` is the total, ``count[t]`` that of state t; `logs` holds c log(c + pseudo) and c log(c
+    + pseudo * states) of whole numbers c, or nothing.
     """
     total = count[0]
     rest = total
@@ -91,12 +113,31 @@ def log_likelihood(count, pseudo, logs):
         c = count[t]
         rest -= c
         if logs.shape[1]:
-            result += c * logs[0, np.int64(c)]
+            result += logs[0, np.int64(c)]
         else:
             result += c * np.log(c + pseudo)
     if logs.shape[1]:
-        return result + rest * logs[0, np.int64(rest)] - total * logs[1, np.int64(total)]
+        return result + logs[0, np.int64(rest)] - logs[1, np.int64(total)]
     return result + rest * np.log(rest + pseudo) - total * np.log(total + pseudo * len(count))
+
+
+@compiled
+def gains_of_two(counts, node, logs, gains):
+    """Set the gain of every set for a target of two states and whole counts, nothing missing.
+
+    One line of arithmetic without branches: the loop becomes vector instructions.
+    """
+    inner, outer = logs[0], logs[1]
+    total, ones = np.int64(node[0]), np.int64(node[1])
+    base = inner[ones] + inner[total - ones] - outer[total]
+    for i in range(len(gains)):
+        inside, with_one = np.int64(counts[i, 0]), np.int64(counts[i, 1])
+        rest = total - inside
+        gains[i] = (
+            (inner[with_one] + inner[inside - with_one] - outer[inside])
+            + (inner[ones - with_one] + inner[rest - ones + with_one] - outer[rest])
+            - base
+        )
 
 
 @compiled
@@ -108,6 +149,10 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
     """
     best, best_set = -np.inf, -1
     must, must_set = -np.inf, -1
+    quick = len(node) == 2 and logs.shape[1] > 0
+    ready = np.empty(len(counts))
+    if quick:
+        gains_of_two(counts, node, logs, ready)
     inside = np.empty(len(node))
     outside = np.empty(len(node))
     base = np.empty(len(node))
@@ -134,16 +179,19 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
                 base[:] = node
                 base_value = node_value
                 base_is_node = True
-        for t in range(len(node)):
-            inside[t] = counts[i, t]
-            outside[t] = base[t] - inside[t]
-        if inside[0] < min_leaf or outside[0] < min_leaf:
+        if counts[i, 0] < min_leaf or base[0] - counts[i, 0] < min_leaf:
             continue
-        gain = (
-            log_likelihood(inside, pseudo, logs)
-            + log_likelihood(outside, pseudo, logs)
-            - base_value
-        )
+        if quick and base_is_node:
+            gain = ready[i]
+        else:
+            for t in range(len(node)):
+                inside[t] = counts[i, t]
+                outside[t] = base[t] - inside[t]
+            gain = (
+                log_likelihood(inside, pseudo, logs)
+                + log_likelihood(outside, pseudo, logs)
+                - base_value
+            )
         if gain > best:
             best, best_set = gain, i
         if allowed[var] == 2 and gain > must:
@@ -183,9 +231,7 @@ def grow(
     target_sets,
     sets,
     known,
-    codes,
-    set_of,
-    known_set,
+    members,
     set_var,
     candidate,
     known_of,
@@ -208,7 +254,8 @@ def grow(
     masks = np.empty((states, width), np.uint64)
     stack = np.empty((2 * max_depth + 4, 3), np.int64)
     path = np.empty(len(nodes) + 1, np.int64)
-    total = np.empty((1, states))
+    total = np.empty(states)
+    sums = np.empty(members.shape[1], np.uint8)
 
     if n_nodes == 0:
         rows_at[0, 0] = root_rows
@@ -258,7 +305,7 @@ def grow(
             )
             rows_at[0, 0] = masks[0] if nodes[above, YES] == below else masks[1]
         masks_of(rows_at[0, 0], target_sets, masks)
-        count_bits(sets, masks, segments, powers, counts_at[0, 0])
+        count_node(rows_at[0, 0], masks, sets, members, segments, powers, sums, counts_at[0, 0])
         stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
         top = 1
         while top > 0:
@@ -282,25 +329,19 @@ def grow(
             nodes[node, MISSING_TO] = 1 if 2 * inside > full else 0
             yes_rows, no_rows = rows_at[depth + 1, 0], rows_at[depth + 1, 1]
             split_rows(rows, sets, known, split, var, nodes[node, MISSING_TO], yes_rows, no_rows)
-            # Count the smaller child, by bits or row by row; the other is the difference.
+            # Count the smaller child; the other is the difference.
             yes_weight = weigh(yes_rows, segments, powers)
             smaller = 0 if 2 * yes_weight <= counts[node, 0] else 1
             few = rows_at[depth + 1, smaller]
-            n_rows = np.int64(0)
-            for k in range(width):
-                n_rows += np.int64(popcount(few[k]))
             counted = counts_at[depth + 1, smaller]
             masks_of(few, target_sets, masks)
-            if n_rows * codes.shape[1] * 8 < n_sets * states * width:
-                count_rows(few, codes, set_of, known_set, target, segments, powers, counted)
-            else:
-                count_bits(sets, masks, segments, powers, counted)
+            count_node(few, masks, sets, members, segments, powers, sums, counted)
             other = counts_at[depth + 1, 1 - smaller]
             for i in range(n_sets):
                 for t in range(states):
                     other[i, t] = here[i, t] - counted[i, t]
             for t in range(states):
-                total[0, t] = weigh(masks[t], segments, powers)
+                total[t] = weigh(masks[t], segments, powers)
             for way in range(2):
                 child = n_nodes
                 n_nodes += 1
@@ -312,9 +353,9 @@ def grow(
                     nodes[node, NO] = child
                 for t in range(states):
                     if way == smaller:
-                        counts[child, t] = total[0, t]
+                        counts[child, t] = total[t]
                     else:
-                        counts[child, t] = counts[node, t] - total[0, t]
+                        counts[child, t] = counts[node, t] - total[t]
                 gains[child], nodes[child, SPLIT] = best_split(
                     counts_at[depth + 1, way],
                     counts[child],
@@ -342,6 +383,64 @@ def masks_of(rows, target_sets, masks):
     for t in range(target_sets.shape[0]):
         for k in range(len(rows)):
             masks[t + 1, k] = rows[k] & target_sets[t, k]
+
+
+@compiled
+def count_leaves(
+    threshold, root_rows, target_sets, sets, known, set_var, segments, powers, nodes, gains, counts
+):
+    """Weigh the rows that end in each leaf of the tree of a threshold, in all and by state.
+
+    `counts` gets a row for each node, like the node table's; those of inner nodes stay as they are.
+    """
+    depth_of = np.zeros(len(nodes), np.int64)
+    deepest = 0
+    for node in range(1, len(nodes)):
+        depth_of[node] = depth_of[nodes[node, PARENT]] + 1
+        deepest = max(deepest, depth_of[node])
+    width = len(root_rows)
+    rows_at = np.empty((deepest + 1, 2, width), np.uint64)
+    masks = np.empty((counts.shape[1], width), np.uint64)
+    stack = np.empty((deepest + 2, 2), np.int64)
+    rows_at[0, 0] = root_rows
+    stack[0] = 0
+    top = 1
+    while top > 0:
+        top -= 1
+        node, side = stack[top, 0], stack[top, 1]
+        rows = rows_at[depth_of[node], side]
+        if nodes[node, YES] < 0 or not gains[node] > threshold:
+            masks_of(rows, target_sets, masks)
+            for t in range(counts.shape[1]):
+                counts[node, t] = weigh(masks[t], segments, powers)
+            continue
+        split = nodes[node, SPLIT]
+        below = rows_at[depth_of[node] + 1]
+        var = set_var[split]
+        split_rows(rows, sets, known, split, var, nodes[node, MISSING_TO], below[0], below[1])
+        stack[top, 0], stack[top, 1] = nodes[node, NO], 1
+        stack[top + 1, 0], stack[top + 1, 1] = nodes[node, YES], 0
+        top += 2
+
+
+@compiled
+def visible_nodes(nodes, gains, threshold, order, number):
+    """List the nodes of the tree of a threshold, level by level; return how many there are.
+
+    `number` gets the place of each node in that list.
+    """
+    order[0] = number[0] = 0
+    size = 1
+    at = 0
+    while at < size:
+        node = order[at]
+        at += 1
+        if nodes[node, YES] >= 0 and gains[node] > threshold:
+            for child in (nodes[node, YES], nodes[node, NO]):
+                order[size] = child
+                number[child] = size
+                size += 1
+    return size
 
 
 @compiled

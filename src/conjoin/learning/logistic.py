@@ -14,7 +14,7 @@ from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN
 from conjoin.learning.solver import Batch, Solution
-from conjoin.learning.trees import NestedTree, TreePath, gain_needed
+from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
@@ -67,7 +67,7 @@ class LogisticPath:
     def _paths_of(self, trees: TreePath, target: int) -> PathFeatures:
         tree = trees.trees[target]
         threshold = gain_needed(self.kappa)
-        number, order = visible_nodes(tree, threshold)
+        order, number = tree.visible(threshold)
         parent = np.array([-1, *number[tree.parent[order[1:]]]], np.int64)
         depth = np.zeros(len(order), np.int64)
         for node in range(1, len(order)):
@@ -135,7 +135,7 @@ class LogisticPath:
         """Return the tests on the paths to some nodes: feature, variable, state, negated."""
         assert self.trees is not None
         tree, data = self.trees.trees[target], self.trees.data
-        _, order = visible_nodes(tree, gain_needed(self.kappa))
+        order, _ = tree.visible(gain_needed(self.kappa))
         entries = []
         for node, feature in zip(nodes, features, strict=True):
             at, splits, negated = order[node], [], []
@@ -158,17 +158,6 @@ class LogisticPath:
         mask = state_masks(state, mask_words(cards))
         mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
         return Features.from_tests(cards, feature, var, mask, weights)
-
-
-def visible_nodes(tree: NestedTree, threshold: float) -> tuple[IntArray, list[int]]:
-    """Number the nodes of the tree of a threshold, parents first; return numbers and order."""
-    order = [0]
-    for node in order:
-        if tree.yes[node] >= 0 and tree.gains[node] > threshold:
-            order += [int(tree.yes[node]), int(tree.no[node])]
-    number = np.full(tree.size, -1, np.int64)
-    number[order] = np.arange(len(order))
-    return number, order
 
 
 def _solve(

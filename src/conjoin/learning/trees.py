@@ -9,7 +9,6 @@ and cut back where a gain on the path falls short.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,9 +105,7 @@ class NestedTree:
                 data.sets[index.of[self.target, 1 : self.states]],
                 data.sets,
                 data.known,
-                data.codes,
-                index.of,
-                index.known_set,
+                data.members,
                 data.set_var,
                 index.candidate,
                 index.known_of,
@@ -133,6 +130,31 @@ class NestedTree:
         walk(codes, self.nodes, self.gains, float(threshold), data.set_var, data.set_state, out)
         return out
 
+    def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
+        """Return the log-likelihood of rows under the tree of a threshold."""
+        from conjoin.kernels.trees import count_leaves
+
+        counts = np.zeros((self.size, self.states))
+        nodes, gains = self.nodes[: self.size], self.gains[: self.size]
+        targets = data.sets[index.of[self.target, 1 : self.states]]
+        count_leaves(
+            float(threshold), data.rows_of(self.target), targets, data.sets, data.known,
+            data.set_var, data.segments, data.powers, nodes, gains, counts,
+        )  # fmt: skip
+        counts[:, 0] -= counts[:, 1:].sum(axis=1)
+        return float((counts * self.log_probabilities(pseudo)).sum())
+
+    def visible(self, threshold: float) -> tuple[IntArray, IntArray]:
+        """Return the nodes of the tree of a threshold, parents first, and each node's number then.
+
+        Nodes that the tree does not have get -1.
+        """
+        from conjoin.kernels.trees import visible_nodes
+
+        order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
+        size = visible_nodes(self.nodes, self.gains, float(threshold), order, number)
+        return order[:size], number
+
     def log_probabilities(self, pseudo: float) -> FloatArray:
         """Return the smoothed log-distribution of every node, nodes by states."""
         counts = self.counts[: self.size].copy()
@@ -142,19 +164,19 @@ class NestedTree:
 
     def to_cpd(self, data: PackedTable, threshold: float, pseudo: float) -> TreeCPD:
         """Return the tree of a threshold as a CPD."""
-        nodes, gains = self.nodes.tolist(), self.gains
-        values = self.log_probabilities(pseudo)
-        var, state, cards = data.set_var.tolist(), data.set_state.tolist(), data.cards.tolist()
-
-        def visit(token: Any) -> object:
-            _, yes, no, split, _ = nodes[token]
-            if yes < 0 or not gains[token] > threshold:
-                return values[token]
-            children = [no] * cards[var[split]]
-            children[state[split]] = yes
-            return var[split], children
-
-        return TreeCPD(data.cards, self.target, Tree.grow(0, visit))
+        order, number = self.visible(threshold)
+        inner = (self.yes[order] >= 0) & (self.gains[order] > threshold)
+        split, here = self.split[order[inner]], order[inner]
+        ways = data.cards[data.set_var[split]]
+        first = np.cumsum(ways) - ways
+        child = np.repeat(number[self.no[here]], ways)
+        child[first + data.set_state[split]] = number[self.yes[here]]
+        var = np.full(len(order), -1, np.int32)
+        var[inner] = data.set_var[split]
+        ptr = np.empty(len(order), np.int32)
+        ptr[inner], ptr[~inner] = first, np.arange(len(order) - len(here))
+        value = self.log_probabilities(pseudo)[order[~inner]]
+        return TreeCPD(data.cards, self.target, Tree(var, ptr, child.astype(np.int32), value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +187,6 @@ class SetIndex:
     ----------
     of : array of int, shape (variables, states)
         The set of each state, -1 if it has none.
-    known_set : array of int
-        The set of known rows of each variable, -1 if it has none.
     known_of : array of int, shape (variables, 2)
         The sets that add up to a variable's known rows; none if it is always known.
     candidate : array of bool
@@ -178,7 +198,6 @@ class SetIndex:
     """
 
     of: IntArray
-    known_set: IntArray
     known_of: IntArray
     candidate: BoolArray
     pseudo: float
@@ -190,28 +209,26 @@ class SetIndex:
         """Index the sets of a table."""
         n = len(data.cards)
         of = np.full((n, int(data.cards.max(initial=2))), -1, np.int64)
-        known_set = np.full(n, -1, np.int64)
         known_of = np.zeros((n, 2), np.int64)
         for i, (var, state) in enumerate(zip(data.set_var, data.set_state, strict=True)):
             if state >= 0:
                 of[var, state] = i
             else:
-                known_set[var] = i
                 known_of[var] = i, i + 1
         if data.known.shape[1]:
             for var in np.flatnonzero(data.cards > 2):
                 mine = np.flatnonzero(data.set_var == var)
                 known_of[var] = mine[0], mine[-1] + 1
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
-        return cls(of, known_set, known_of, data.set_state >= 0, pseudo, most)
+        return cls(of, known_of, data.set_state >= 0, pseudo, most)
 
     def logs(self, states: int) -> FloatArray:
-        """Return log(c + pseudo) and log(c + pseudo * states) of whole counts c, or nothing."""
+        """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""
         if not self.most:
             return np.zeros((2, 0))
         if states not in self._logs:
             counts = np.arange(self.most + 1)
-            self._logs[states] = np.log(
+            self._logs[states] = counts * np.log(
                 np.stack([counts + self.pseudo, counts + self.pseudo * states])
             )
         return self._logs[states]
@@ -244,7 +261,8 @@ class TreePath:
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
-        self.valid, self.options, self.rules, self.n_jobs = valid, options, rules, n_jobs
+        self.valid = None if valid is None else pack_table(valid, self.data)
+        self.options, self.rules, self.n_jobs = options, rules, n_jobs
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
 
@@ -285,7 +303,7 @@ CHUNKS = 16
 def _grow_and_score(
     data: PackedTable,
     index: SetIndex,
-    valid: Table | None,
+    valid: PackedTable | None,
     trees: list[NestedTree],
     options: Options,
     rules: npt.NDArray[np.int8],
@@ -296,10 +314,5 @@ def _grow_and_score(
     for i, tree in enumerate(trees):
         tree.grow(data, index, threshold, options, np.ascontiguousarray(rules[:, tree.target]))
         if valid is not None:
-            states = valid.codes[:, tree.target]
-            known = states != valid.missing
-            leaf = tree.leaves(valid.codes, data, threshold)
-            log_p = tree.log_probabilities(options.pseudo)[leaf[known], states[known]]
-            weights = 1.0 if valid.weights is None else valid.weights[known]
-            scores[i] = (log_p * weights).sum()
+            scores[i] = tree.score(valid, index, threshold, options.pseudo)
     return trees, scores
