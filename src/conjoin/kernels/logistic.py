@@ -1,15 +1,23 @@
-"""The quadratic step of L1-regularised logistic regression: coordinate descent over active sets."""
+"""L1-regularised logistic regression: losses, steps by coordinate descent, and line searches.
+
+Arrays have one row a column of the regression (a binary target, or a state of another target); the
+columns of a target are its *group*. `columns` lists those that take part, one a group; arrays of what
+they do in this step, such as `step`, have a row for each of these alone.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
+from conjoin.kernels.jit import compiled, compiled_fused, compiled_sums
 
 
 @compiled
 def steps(
     penalty,
+    columns,
+    factor,
     gradient,
     scale,
     curvature,
@@ -29,22 +37,25 @@ def steps(
     max_sweeps,
     tolerance,
 ):
-    """Minimise, for each column c, the quadratic model of its loss plus the penalty.
+    """Minimise, for each column, the quadratic model of its loss plus the penalty.
 
     The model's Hessian is curvature[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
     ordinary features, `cross` and `inner` for the features of the column's own (its tree's paths).
-    Features of scale 0 take no part. `step` gets the change of each weight, `decrease` the
-    decrease that the model predicts.
+    Features of scale 0 take no part. `factor` multiplies the penalty of ordinary features. `step` gets
+    the change of each weight, `decrease` the decrease that the model predicts.
     """
-    n_shared, n_columns = gradient.shape
-    for c in range(n_columns):
+    n_shared = shared.shape[0]
+    for place in range(len(columns)):
+        c = columns[place]
         low, high = own_first[c], own_first[c + 1]
         n_own = high - low
         # The active set: weights that are not 0, and those whose gradient exceeds the penalty.
         active = np.empty(n_shared + n_own, np.int64)
         size = 0
         for j in range(n_shared):
-            if scale[j, c] > 0 and (weights[j, c] != 0 or abs(gradient[j, c]) > penalty):
+            if scale[place, j] > 0 and (
+                weights[c, j] != 0 or abs(gradient[place, j]) > penalty * factor[c, j]
+            ):
                 active[size] = j
                 size += 1
         n_first = size
@@ -54,20 +65,22 @@ def steps(
                 active[size] = n_shared + j
                 size += 1
         for j in range(n_shared):
-            step[j, c] = 0.0
+            step[place, j] = 0.0
         for o in range(low, high):
             own_step[o] = 0.0
-        decrease[c] = 0.0
+        decrease[place] = 0.0
         if size == 0:
             continue
         matrix = np.empty((size, size))
         s = np.empty(size)
         g = np.empty(size)
         w = np.empty(size)
+        cost = np.full(size, penalty)
         for a in range(size):
             j = active[a]
             if a < n_first:
-                s[a], g[a], w[a] = scale[j, c], gradient[j, c], weights[j, c]
+                s[a], g[a], w[a] = scale[place, j], gradient[place, j], weights[c, j]
+                cost[a] = penalty * factor[c, j]
                 for b in range(n_first):
                     matrix[a, b] = shared[j, active[b]]
             else:
@@ -80,72 +93,236 @@ def steps(
                 row = inner_first[c] + (j - n_shared) * n_own
                 for b in range(n_first, size):
                     matrix[a, b] = inner[row + active[b] - n_shared]
-        h = curvature[c]
         delta = np.zeros(size)
-        v = np.zeros(size)
-        first_move = 0.0
-        for sweep in range(max_sweeps):
-            move = 0.0
-            for a in range(size):
-                bend = h * s[a] * s[a]
-                slope = g[a] + h * s[a] * v[a]
-                target = w[a] + delta[a] - slope / bend
-                cut = penalty / bend
-                if target > cut:
-                    new = target - cut
-                elif target < -cut:
-                    new = target + cut
-                else:
-                    new = 0.0
-                change = new - w[a] - delta[a]
-                if change != 0.0:
-                    delta[a] += change
-                    move += bend * change * change
-                    shift = s[a] * change
-                    line = matrix[a]
-                    for b in range(len(v)):
-                        v[b] += line[b] * shift
-            if sweep == 0:
-                first_move = move
-            if move <= tolerance * first_move:
-                break
-        total = 0.0
+        h = curvature[place]
+        decrease[place] = coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta)
         for a in range(size):
-            total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
-            total += penalty * (abs(w[a]) - abs(w[a] + delta[a]))
             j = active[a]
             if a < n_first:
-                step[j, c] = delta[a]
+                step[place, j] = delta[a]
             else:
                 own_step[low + j - n_shared] = delta[a]
-        decrease[c] = total
 
 
 @compiled
-def add_by_leaf(values, leaf, parent, first, out):
+def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
+    """Minimise g.d + h/2 (s d)' matrix (s d) + cost.|w + d| over d; return the decrease."""
+    size = len(delta)
+    v = np.zeros(size)
+    first_move = 0.0
+    for sweep in range(max_sweeps):
+        move = 0.0
+        for a in range(size):
+            bend = h * s[a] * s[a]
+            slope = g[a] + h * s[a] * v[a]
+            target = w[a] + delta[a] - slope / bend
+            cut = cost[a] / bend
+            if target > cut:
+                new = target - cut
+            elif target < -cut:
+                new = target + cut
+            else:
+                new = 0.0
+            change = new - w[a] - delta[a]
+            if change != 0.0:
+                delta[a] += change
+                move += bend * change * change
+                shift = s[a] * change
+                line = matrix[a]
+                for b in range(len(v)):
+                    v[b] += line[b] * shift
+        if sweep == 0:
+            first_move = move
+        if move <= tolerance * first_move:
+            break
+    total = 0.0
+    for a in range(size):
+        total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
+        total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
+    return total
+
+
+@compiled_sums
+def total_of(values):
+    """Add single-precision numbers up in double precision."""
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i]
+    return total
+
+
+@compiled_fused
+def binary_cells(z, change, size, y, m, cell, residual, bend):
+    """Set the loss of each row at z + size * change, its derivative and its second derivative."""
+    for r in range(len(z)):
+        v = z[r] + size * change[r]
+        e = exp32(max(-abs(v), LOWEST))
+        q = f32(1) / (f32(1) + e)
+        eq = e * q
+        p = q if v >= f32(0) else eq
+        cell[r] = (log1p32(e) + max(v, f32(0)) - y[r] * v) * m[r]
+        residual[r] = (p - y[r]) * m[r]
+        bend[r] = eq * q * m[r]
+
+
+@compiled_fused
+def softmax_cells(z, which, change, size, y, m, cell, residual, bend):
+    """Do the same for a target of several states, one row of z a state, of which one changes."""
+    states = z.shape[0]
+    top = np.full(z.shape[1], -np.inf, np.float32)
+    total = np.zeros(len(top), np.float32)
+    for k in range(states):
+        along = size if k == which else f32(0)
+        for r in range(len(top)):
+            v = z[k, r] + along * change[r]
+            residual[k, r] = v
+            top[r] = max(top[r], v)
+    cell[:] = f32(0)
+    for k in range(states):
+        for r in range(len(top)):
+            v = residual[k, r] - top[r]
+            cell[r] -= y[k, r] * v
+            e = exp32(max(v, LOWEST))
+            residual[k, r] = e
+            total[r] += e
+    for r in range(len(top)):
+        cell[r] = (cell[r] + np.log(total[r])) * m[r]
+    for k in range(states):
+        for r in range(len(top)):
+            p = residual[k, r] / total[r]
+            residual[k, r] = (p - y[k, r]) * m[r]
+            bend[k, r] = p * (f32(1) - p) * m[r]
+
+
+@compiled
+def evaluate(z, which, change, size, y, m, cell, residual, bend):
+    """Return the loss of a group with one column moved; set the derivatives of its rows."""
+    if z.shape[0] == 1:
+        binary_cells(z[0], change, f32(size), y[0], m, cell, residual[0], bend[0])
+    else:
+        softmax_cells(z, which, change, f32(size), y, m, cell, residual, bend)
+    return total_of(cell)
+
+
+@compiled
+def derive(group_first, z, y, m, loss, residual, bend, g_bias, h_bias):
+    """Set the losses of all groups, and the derivatives of their rows."""
+    cell = np.empty(z.shape[1], np.float32)
+    for g in range(len(group_first) - 1):
+        low, high = group_first[g], group_first[g + 1]
+        value = evaluate(
+            z[low:high], 0, z[low], 0.0, y[low:high], m[low % m.shape[0]], cell,
+            residual[low:high], bend[low:high],
+        )  # fmt: skip
+        for c in range(low, high):
+            loss[c] = value
+            g_bias[c] = total_of(residual[c])
+            h_bias[c] = total_of(bend[c])
+
+
+@compiled
+def move(
+    penalty,
+    columns,
+    group_first,
+    group_of,
+    factor,
+    z,
+    change,
+    y,
+    m,
+    weights,
+    step,
+    own,
+    own_step,
+    own_first,
+    bias,
+    bias_step,
+    objective,
+    loss,
+    residual,
+    bend,
+    g_bias,
+    h_bias,
+):
+    """Go along each column's step, halved until the objective falls, and take the derivatives there.
+
+    `m` has one row for all columns, or one a column.
+    """
+    cell = np.empty(z.shape[1], np.float32)
+    for place in range(len(columns)):
+        c = columns[place]
+        g = group_of[c]
+        low, high = group_first[g], group_first[g + 1]
+        weigh = m[low % m.shape[0]]
+        size = 1.0
+        while True:
+            value = evaluate(
+                z[low:high], c - low, change[place], size, y[low:high], weigh, cell,
+                residual[low:high], bend[low:high],
+            )  # fmt: skip
+            growth = 0.0
+            for j in range(weights.shape[1]):
+                w, d = weights[c, j], step[place, j]
+                if d != 0.0:
+                    growth += factor[c, j] * (abs(w + size * d) - abs(w))
+            for o in range(own_first[c], own_first[c + 1]):
+                growth += abs(own[o] + size * own_step[o]) - abs(own[o])
+            if size == 0.0 or value + penalty * growth <= loss[c] + 1e-8 * objective[place]:
+                break
+            size = size * 0.5 if size > 2e-4 else 0.0
+        for k in range(low, high):
+            loss[k] = value
+            g_bias[k] = total_of(residual[k])
+            h_bias[k] = total_of(bend[k])
+        if size == 0.0:
+            continue
+        bias[c] += size * bias_step[place]
+        for j in range(weights.shape[1]):
+            weights[c, j] += size * step[place, j]
+        for o in range(own_first[c], own_first[c + 1]):
+            own[o] += size * own_step[o]
+        for r in range(z.shape[1]):
+            z[c, r] += f32(size) * change[place, r]
+
+
+@compiled
+def add_by_leaf(columns, values, leaf, parent, first, out):
     """Add the values of each node's rows, column by column: those of its leaves, handed up.
 
-    Row r of column c ends in node leaf[r, c]; the nodes of column c are first[c] to first[c + 1] of
+    Row r of column c ends in node leaf[c, r]; the nodes of column c are first[c] to first[c + 1] of
     `parent` and `out`, children after their parents.
     """
-    out[:] = 0.0
-    for r in range(values.shape[0]):
-        for c in range(values.shape[1]):
-            out[first[c] + leaf[r, c]] += values[r, c]
-    for c in range(values.shape[1]):
-        low = first[c]
-        for node in range(first[c + 1] - low - 1, 0, -1):
+    for c in columns:
+        low, high = first[c], first[c + 1]
+        out[low:high] = 0.0
+        line, ends = values[c], leaf[c]
+        for r in range(len(line)):
+            out[low + ends[r]] += line[r]
+        for node in range(high - low - 1, 0, -1):
             out[low + parent[low + node]] += out[low + node]
 
 
 @compiled
-def spread_to_leaves(node_values, leaf, parent, first, out):
-    """Add to each cell the values of all nodes on the path to its leaf."""
-    total = node_values.copy()
-    for c in range(out.shape[1]):
-        low = first[c]
-        for node in range(1, first[c + 1] - low):
-            total[low + node] += total[low + parent[low + node]]
-    for r in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[r, c] += np.float32(total[first[c] + leaf[r, c]])
+def spread_to_leaves(columns, node_values, leaf, parent, first, out):
+    """Add to each cell of row i of `out` the values of all nodes on the path to column i's leaf."""
+    for i in range(len(columns)):
+        c = columns[i]
+        low, high = first[c], first[c + 1]
+        total = np.zeros(high - low, np.float32)
+        for node in range(1, high - low):
+            total[node] = node_values[low + node] + total[parent[low + node]]
+        line, ends = out[i], leaf[c]
+        for r in range(len(line)):
+            line[r] += total[ends[r]]
+
+
+@compiled
+def rows_by_leaf(leaf, weights, x, out, alone):
+    """Add the weighted rows of x, and the weights, that end in each node."""
+    for r in range(len(leaf)):
+        node, weight = leaf[r], np.float64(weights[r])
+        alone[node] += weight
+        line, total = x[r], out[node]
+        for j in range(len(line)):
+            total[j] += weight * line[j]

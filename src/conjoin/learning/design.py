@@ -109,14 +109,14 @@ class PathFeatures:
 
 def joint_counts(design: Design, path: PathFeatures) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return how often nodes occur with features and with each other, and alone, as fractions."""
+    from conjoin.kernels.logistic import rows_by_leaf
+
     total = float(design.weights.sum(dtype=np.float64))
     size = len(path.parent)
-    leaves = np.unique(path.leaf)
-    member = (path.leaf[:, None] == leaves).astype(np.float32) * design.weights[:, None]
-    cross = np.zeros((size, design.x.shape[1]))
-    cross[leaves] = (member.T @ design.x) / total
-    alone = np.zeros(size)
-    alone[leaves] = member.sum(axis=0, dtype=np.float64) / total
+    cross, alone = np.zeros((size, design.x.shape[1])), np.zeros(size)
+    rows_by_leaf(path.leaf, design.weights, design.x, cross, alone)
+    cross /= total
+    alone /= total
     for node in range(size - 1, 0, -1):
         cross[path.parent[node]] += cross[node]
         alone[path.parent[node]] += alone[node]

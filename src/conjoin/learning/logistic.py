@@ -12,8 +12,7 @@ from conjoin.data.packing import merge_rows
 from conjoin.data.table import Table
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.jobs import run
-from conjoin.learning.options import FORBIDDEN
-from conjoin.learning.solver import Batch, Solution
+from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.features import Features
@@ -54,14 +53,14 @@ class LogisticPath:
         self.valid = None
         if valid is not None:
             self.valid = Design.of(cards, *merge_rows(valid.codes, valid.weights))
-        allowed = rules[self.design.var] != FORBIDDEN
+        factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
         self.batches = []
         for targets in batches(self.design, range(len(cards))):
             paths = None
             if trees is not None:
                 paths = [self._paths_of(trees, t) for t in targets]
-            self.batches.append(Batch(self.design, targets, allowed, paths, self.valid))
+            self.batches.append(Batch(self.design, targets, factor, paths, self.valid))
         self.solutions: dict[float, list[Solution]] = {}
 
     def _paths_of(self, trees: TreePath, target: int) -> PathFeatures:
@@ -102,7 +101,7 @@ class LogisticPath:
             for c, (target, state) in enumerate(
                 zip(batch.column_target.tolist(), batch.column_state.tolist(), strict=True)
             ):
-                used = np.flatnonzero(solution.weights[:, c])
+                used = np.flatnonzero(solution.weights[c])
                 own = solution.own[batch.own_first[c] : batch.own_first[c + 1]]
                 own_used = np.flatnonzero(own)
                 size = 1 + len(used) + len(own_used)
@@ -120,7 +119,7 @@ class LogisticPath:
                 if len(own_used):
                     entries += self._path_tests(target, own_used, mine[1 + len(used) :])
                 owner.append(np.full(size, target))
-                weights += [solution.bias[c], *solution.weights[used, c], *own[own_used]]
+                weights += [solution.bias[c], *solution.weights[c, used], *own[own_used]]
                 count += size
         features = self._assemble(entries, np.array(weights))
         owners = np.concatenate(owner)

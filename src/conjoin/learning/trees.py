@@ -227,7 +227,7 @@ class SetIndex:
         if not self.most:
             return np.zeros((2, 0))
         if states not in self._logs:
-            counts = np.arange(self.most + 1)
+            counts = np.arange(self.most + 1, dtype=np.float64)
             self._logs[states] = counts * np.log(
                 np.stack([counts + self.pseudo, counts + self.pseudo * states])
             )
