@@ -16,15 +16,16 @@ ROOT = Path(conjoin.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
     "progress": set(),
+    "jobs": set(),
     "data": {"errors"},
     "models": {"errors", "data"},
     "conversion": {"errors", "data", "models"},
     "kernels": set(),
-    "learning": {"errors", "progress", "data", "models", "kernels"},
-    "sampling": {"errors", "progress", "data", "models", "kernels"},
-    "inference": {"errors", "progress", "data", "models", "kernels", "sampling"},
-    "scoring": {"errors", "progress", "data", "models", "kernels", "sampling", "inference"},
-    "weights": {"errors", "progress", "data", "models", "kernels", "scoring"},
+    "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},
+    "sampling": {"errors", "progress", "jobs", "data", "models", "kernels"},
+    "inference": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling"},
+    "scoring": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling", "inference"},
+    "weights": {"errors", "progress", "jobs", "data", "models", "kernels", "scoring"},
     "formats": {"errors", "data", "models"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
+from conjoin.jobs import run, spread
 from conjoin.learning.design import indicator_states
-from conjoin.learning.jobs import run, spread
 from conjoin.learning.options import FORBIDDEN, Options
 from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree

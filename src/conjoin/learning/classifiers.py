@@ -15,8 +15,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
+from conjoin.jobs import run
 from conjoin.learning.design import indicator_states
-from conjoin.learning.jobs import run
 from conjoin.learning.options import FORBIDDEN
 from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
 from conjoin.models.cpd import CPD, TableCPD

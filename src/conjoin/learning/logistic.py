@@ -10,8 +10,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Table
+from conjoin.jobs import run
 from conjoin.learning.design import Design, PathFeatures, batches
-from conjoin.learning.jobs import run
 from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.models.cpd import LogLinearCPD

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
-from conjoin.learning.jobs import run, spread
+from conjoin.jobs import run, spread
 from conjoin.learning.options import Options
 from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
