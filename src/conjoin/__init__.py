@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
     from conjoin.models.features import Features as Features
     from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+    from conjoin.scoring.pll import pll as pll
+    from conjoin.scoring.result import Score as Score
+    from conjoin.scoring.result import compare as compare
+    from conjoin.scoring.result import signed_ranks as signed_ranks
 
 # Names are imported on first use, so that `import conjoin` costs next to nothing.
 _HOME = {
@@ -44,18 +48,22 @@ _HOME = {
     "LogLinearCPD": "models.cpd",
     "MarkovNetwork": "models.markov",
     "RuleCPD": "models.cpd",
+    "Score": "scoring.result",
     "Table": "data.table",
     "TableCPD": "models.cpd",
     "TreeCPD": "models.cpd",
     "Variable": "data.domain",
     "as_table": "data.frames",
+    "compare": "scoring.result",
     "convert": "conversion.dn2mn",
     "discretize": "data.discretize",
     "inconsistency": "conversion.inconsistencies",
     "learn": "learning.learn",
     "load": "formats.files",
+    "pll": "scoring.pll",
     "read_table": "formats.files",
     "save": "formats.files",
+    "signed_ranks": "scoring.result",
     "write_table": "formats.files",
 }
 

@@ -94,6 +94,7 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
     placed = codes[place]
     placed[place < 0] = table.missing
     columns = np.ascontiguousarray(placed.T)
+    del placed  # as large as the table
 
     cards = table.domain.cards
     lacking = np.array([(column == table.missing).any() for column in codes.T], bool)
@@ -160,6 +161,23 @@ def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDA
         return codes, weight
     if weights is not None and not weights.all():
         codes, weight = codes[weights > 0], weight[weights > 0]
+    first, inverse = distinct_rows(codes)
+    if len(first) == len(codes):
+        return codes, weight
+    return codes[first], np.bincount(inverse, weight).astype(np.float64)
+
+
+def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
+    """Return where each distinct row stands first, in that order, and which one each row is.
+
+    Examples
+    --------
+    >>> first, inverse = distinct_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8))
+    >>> first.tolist(), inverse.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    if not codes.shape[1]:
+        return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
     keys = []
     for numbers in code_numbers(codes.shape[1]):
         key = np.zeros(len(codes), np.uint64)
@@ -170,7 +188,10 @@ def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDA
         keys.append(key)
     order, starts, first = group_equal(*keys)
     if len(starts) == len(codes):
-        return codes, weight
-    total = np.add.reduceat(weight[order], starts)
+        return np.arange(len(codes)), np.arange(len(codes))
     by_first = np.argsort(first)
-    return codes[first[by_first]], total[by_first]
+    place = np.empty(len(first), np.int64)
+    place[by_first] = np.arange(len(first))
+    inverse = np.empty(len(codes), np.int64)
+    inverse[order] = np.repeat(place, np.diff(np.append(starts, len(order))))
+    return first[by_first].astype(np.int64), inverse
