@@ -6,7 +6,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -47,3 +47,51 @@ def _power_of_two(typingctx: Any, k: Any) -> Any:  # noqa: ARG001
 
 
 power_of_two: Any = _power_of_two
+
+
+def _lanes(context: Any, builder: Any, array_type: Any, array: Any, word: Any) -> Any:
+    """Return a pointer to the first 64 numbers of an array, and the bits of a word beside them."""
+    data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
+    vector = ir.VectorType(ir.DoubleType(), 64)
+    pointer = builder.bitcast(data, vector.as_pointer())
+    return pointer, builder.bitcast(word, ir.VectorType(ir.IntType(1), 64)), vector
+
+
+@intrinsic
+def _add_lanes(typingctx: Any, line: Any, word: Any, weight: Any) -> Any:  # noqa: ARG001
+    """Add a weight to those of 64 float64 numbers whose bit in the word is set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, mask, vector = _lanes(context, builder, signature.args[0], args[0], args[1])
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        nothing = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(nothing, args[2], ir.Constant(ir.IntType(32), 0))
+        weights = builder.shuffle_vector(first, nothing, zeros)
+        old = builder.load(pointer, align=8)
+        builder.store(builder.select(mask, builder.fadd(old, weights), old), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.none(line, types.uint64, types.float64), codegen
+
+
+@intrinsic
+def _sum_lanes(typingctx: Any, line: Any, word: Any) -> Any:  # noqa: ARG001
+    """Add up those of 64 float64 numbers whose bit in the word is set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, mask, vector = _lanes(context, builder, signature.args[0], args[0], args[1])
+        chosen = builder.select(
+            mask, builder.load(pointer, align=8), ir.Constant(vector, [0.0] * 64)
+        )
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), vector])
+        total = cgutils.get_or_insert_function(
+            builder.module, kind, "llvm.vector.reduce.fadd.v64f64"
+        )
+        zero = ir.Constant(ir.DoubleType(), 0.0)
+        return builder.call(total, [zero, chosen], fastmath=("reassoc",))
+
+    return types.float64(line, types.uint64), codegen
+
+
+add_lanes: Any = _add_lanes
+sum_lanes: Any = _sum_lanes

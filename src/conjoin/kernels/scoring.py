@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, popcount
+from conjoin.kernels.jit import add_lanes, compiled, popcount
+
+WORDS = 8
+"""Words of 64 rows that are scored together: a fixed number, so that loops over them unroll."""
 
 
 @compiled
@@ -28,37 +31,46 @@ def truth_bits(codes, var, mask, bits):
 
 
 @compiled
+def add_where(word, weight, line):
+    """Add a weight to those of 64 numbers whose bit is set: one by one if they are few."""
+    if popcount(word) > np.uint64(2):
+        add_lanes(line, word, weight)
+        return
+    while word != np.uint64(0):
+        lowest = word & (~word + np.uint64(1))
+        word ^= lowest
+        line[np.int64(popcount(lowest - np.uint64(1)))] += weight
+
+
+@compiled
 def add_conjunctions(bits, indptr, indices, weights, only, out):
     """Add the weights of conjunctions to D of their tests, where all other tests hold.
 
     `only` is the one test of each conjunction that counts, by its place in it, or -1 for all.
     """
-    words = bits.shape[1]
+    # Rows on which a test fails, and on which two do.
+    one = np.empty(WORDS, np.uint64)
+    two = np.empty(WORDS, np.uint64)
     for f in range(len(weights)):
         low, high = indptr[f], indptr[f + 1]
         weight = weights[f]
-        for k in range(words):
-            # Rows on which a test fails, and on which two do.
-            one = np.uint64(0)
-            two = np.uint64(0)
-            for e in range(low, high):
-                fails = ~bits[indices[e], k]
-                two |= one & fails
-                one |= fails
-            if two == ~np.uint64(0):
-                continue
-            first, last = low, high
-            if only[f] >= 0:
-                first = low + only[f]
-                last = first + 1
-            for e in range(first, last):
-                t = indices[e]
-                word = ~two & (~one | ~bits[t, k])
-                line = out[t, k * 64 : k * 64 + 64]
-                while word != np.uint64(0):
-                    lowest = word & (~word + np.uint64(1))
-                    word ^= lowest
-                    line[np.int64(popcount(lowest - np.uint64(1)))] += weight
+        for k in range(WORDS):
+            one[k] = two[k] = np.uint64(0)
+        for e in range(low, high):
+            holds = bits[indices[e]]
+            for k in range(WORDS):
+                two[k] |= one[k] & ~holds[k]
+                one[k] |= ~holds[k]
+        first, last = low, high
+        if only[f] >= 0:
+            first = low + only[f]
+            last = first + 1
+        for e in range(first, last):
+            holds, line = bits[indices[e]], out[indices[e]]
+            for k in range(WORDS):
+                word = ~two[k] & (~one[k] | ~holds[k])
+                if word != np.uint64(0):
+                    add_where(word, weight, line[k * 64 : k * 64 + 64])
 
 
 @compiled

@@ -16,8 +16,9 @@ from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 
-BLOCK = 512
-"""Rows that are scored together: what they need stays in the processor's cache."""
+WORDS = 8
+"""Words of 64 rows that the kernels take at a time: what they need stays in the cache."""
+BLOCK = 64 * WORDS
 MOST_TESTS = 2048
 """Up to so many tests, features of two tests are a matrix."""
 
@@ -118,8 +119,8 @@ class Conditionals:
         from conjoin.kernels.scoring import add_conjunctions, add_products, truth_bits
 
         tests = self.features.tests
-        bits = np.empty((len(tests), -(-len(codes) // 64)), np.uint64)
-        out = np.zeros((len(tests), bits.shape[1] * 64))
+        bits = np.empty((len(tests), WORDS), np.uint64)
+        out = np.zeros((len(tests), BLOCK))
         truth_bits(codes, tests.var, tests.mask, bits)
         partly = self._truth(codes, bits, marginals)
         if self.pairs is not None:
