@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
     from conjoin.scoring.result import signed_ranks as signed_ranks
+    from conjoin.weights.learn import learn_weights as learn_weights
 
 # Names are imported on first use, so that `import conjoin` costs next to nothing.
 _HOME = {
@@ -59,6 +60,7 @@ _HOME = {
     "discretize": "data.discretize",
     "inconsistency": "conversion.inconsistencies",
     "learn": "learning.learn",
+    "learn_weights": "weights.learn",
     "load": "formats.files",
     "pll": "scoring.pll",
     "read_table": "formats.files",

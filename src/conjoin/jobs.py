@@ -83,6 +83,21 @@ def _call(
     return pickle.dumps(function(*arguments), 5)
 
 
+def one_thread() -> Any:
+    """Return a context in which matrix products take one thread.
+
+    Then results do not depend on the number of threads, and jobs do not fight for cores.
+    """
+    if not _controllers:
+        from threadpoolctl import ThreadpoolController
+
+        _controllers.append(ThreadpoolController())  # looking for the libraries takes a millisecond
+    return _controllers[0].limit(limits=1)
+
+
+_controllers: list[Any] = []
+
+
 def spread(items: list[Any], parts: int) -> list[list[Any]]:
     """Deal items out into a number of lists of about the same length, in order.
 

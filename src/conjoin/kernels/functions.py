@@ -1,4 +1,4 @@
-"""Elementary functions in single precision, plain enough to become vector instructions in loops."""
+"""Elementary functions, plain enough to become vector instructions in loops."""
 
 from __future__ import annotations
 
@@ -44,3 +44,51 @@ def log1p32(e):
     s = f32(1 / 3) + u * s
     s = f32(1) + u * s
     return f32(2) * t * s
+
+
+LOG2_E_64 = 1 / np.log(2)
+LOG_2_HIGH_64 = np.float64(np.float32(np.log(2)))
+LOG_2_LOW_64 = -1.904654299957768e-09  # log(2) less its single-precision value
+LOWEST_64 = -700.0
+
+
+@compiled_fused
+def exp64(x):
+    """Return e^x for x from -700 to 0: a power of two times Taylor's series, to 1e-15."""
+    k = np.floor(x * LOG2_E_64 + 0.5)
+    r = x - k * LOG_2_HIGH_64
+    r = r - k * LOG_2_LOW_64
+    t = 1 + r * (1 / 13)
+    t = 1 + r * (1 / 12) * t
+    t = 1 + r * (1 / 11) * t
+    t = 1 + r * (1 / 10) * t
+    t = 1 + r * (1 / 9) * t
+    t = 1 + r * (1 / 8) * t
+    t = 1 + r * (1 / 7) * t
+    t = 1 + r * (1 / 6) * t
+    t = 1 + r * (1 / 5) * t
+    t = 1 + r * (1 / 4) * t
+    t = 1 + r * (1 / 3) * t
+    t = 1 + r * (1 / 2) * t
+    t = 1 + r * t
+    return t * power_of_two(k)
+
+
+@compiled_fused
+def log1p64(e):
+    """Return log(1 + e) for e from 0 to 1, by the series of the inverse hyperbolic tangent."""
+    large = e > 0.4142135623730951  # then half the logarithm of 2 is taken out
+    y = (1 + e) * 0.7071067811865476
+    t = (y - 1) / (y + 1) if large else e / (2 + e)
+    u = t * t
+    s = 1 / 19 + u * (1 / 21)
+    s = 1 / 17 + u * s
+    s = 1 / 15 + u * s
+    s = 1 / 13 + u * s
+    s = 1 / 11 + u * s
+    s = 1 / 9 + u * s
+    s = 1 / 7 + u * s
+    s = 1 / 5 + u * s
+    s = 1 / 3 + u * s
+    s = 1 + u * s
+    return 2 * t * s + (0.34657359027997264 if large else 0.0)

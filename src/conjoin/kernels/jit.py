@@ -36,14 +36,16 @@ popcount: Any = _popcount
 
 @intrinsic
 def _power_of_two(typingctx: Any, k: Any) -> Any:  # noqa: ARG001
-    """Return 2^k of a whole float32 k from -126 to 127, by writing its exponent."""
+    """Return 2^k of a whole number k that is a float, by writing its exponent."""
+    size, shift, bias = (32, 23, 127) if k == types.float32 else (64, 52, 1023)
+    number = ir.FloatType() if k == types.float32 else ir.DoubleType()
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        word = ir.IntType(32)
-        exponent = builder.add(builder.fptosi(args[0], word), ir.Constant(word, 127))
-        return builder.bitcast(builder.shl(exponent, ir.Constant(word, 23)), ir.FloatType())
+        word = ir.IntType(size)
+        exponent = builder.add(builder.fptosi(args[0], word), ir.Constant(word, bias))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(word, shift)), number)
 
-    return types.float32(types.float32), codegen
+    return k(k), codegen
 
 
 power_of_two: Any = _power_of_two

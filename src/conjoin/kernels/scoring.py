@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import add_lanes, compiled, popcount
+from conjoin.kernels.functions import LOWEST_64, exp64, log1p64
+from conjoin.kernels.jit import add_lanes, compiled, compiled_fused, sum_lanes
 
 WORDS = 8
 """Words of 64 rows that are scored together: a fixed number, so that loops over them unroll."""
@@ -28,18 +29,6 @@ def truth_bits(codes, var, mask, bits):
                 held = mask[t, state >> np.uint64(6)] >> (state & np.uint64(63)) & np.uint64(1)
                 word |= held << np.uint64(r & 63)
             line[k] = word
-
-
-@compiled
-def add_where(word, weight, line):
-    """Add a weight to those of 64 numbers whose bit is set: one by one if they are few."""
-    if popcount(word) > np.uint64(2):
-        add_lanes(line, word, weight)
-        return
-    while word != np.uint64(0):
-        lowest = word & (~word + np.uint64(1))
-        word ^= lowest
-        line[np.int64(popcount(lowest - np.uint64(1)))] += weight
 
 
 @compiled
@@ -70,7 +59,7 @@ def add_conjunctions(bits, indptr, indices, weights, only, out):
             for k in range(WORDS):
                 word = ~two[k] & (~one[k] | ~holds[k])
                 if word != np.uint64(0):
-                    add_where(word, weight, line[k * 64 : k * 64 + 64])
+                    add_lanes(line[k * 64 : k * 64 + 64], word, weight)
 
 
 @compiled
@@ -109,32 +98,137 @@ def add_products(truth, indptr, indices, off, weights, only, out):
 
 
 @compiled
-def log_conditionals(codes, cards, test_first, members, gains, out):
-    """Set log P(x_i | the rest of the row), rows by variables; 0 where x_i is missing.
+def sum_conjunctions(bits, indptr, indices, only, errors, out):
+    """Add to each conjunction the errors of its tests, where all other tests hold.
 
-    `gains` is D; the tests of variable i are test_first[i] to test_first[i + 1], and `members` says
-    which states hold in each.
+    The transpose of `add_conjunctions`.
     """
-    missing = np.iinfo(codes.dtype).max
-    score = np.empty(members.shape[1])
-    for i in range(codes.shape[1]):
-        card = cards[i]
-        for r in range(codes.shape[0]):
-            x = codes[r, i]
-            if x == missing:
-                out[r, i] = 0.0
-                continue
-            for s in range(card):
-                score[s] = 0.0
-            for t in range(test_first[i], test_first[i + 1]):
-                gain = gains[t, r]
+    one = np.empty(WORDS, np.uint64)
+    two = np.empty(WORDS, np.uint64)
+    for f in range(len(out)):
+        low, high = indptr[f], indptr[f + 1]
+        for k in range(WORDS):
+            one[k] = two[k] = np.uint64(0)
+        for e in range(low, high):
+            holds = bits[indices[e]]
+            for k in range(WORDS):
+                two[k] |= one[k] & ~holds[k]
+                one[k] |= ~holds[k]
+        first, last = low, high
+        if only[f] >= 0:
+            first = low + only[f]
+            last = first + 1
+        total = 0.0
+        for e in range(first, last):
+            holds, line = bits[indices[e]], errors[indices[e]]
+            for k in range(WORDS):
+                word = ~two[k] & (~one[k] | ~holds[k])
+                if word != np.uint64(0):
+                    total += sum_lanes(line[k * 64 : k * 64 + 64], word)
+        out[f] += total
+
+
+@compiled
+def sum_products(truth, indptr, indices, off, only, errors, out):
+    """Do the same where tests hold in part, or have off values; the transpose of `add_products`."""
+    rows = truth.shape[1]
+    longest = 1
+    for f in range(len(out)):
+        longest = max(longest, indptr[f + 1] - indptr[f])
+    value = np.empty((longest, rows))
+    before = np.empty((longest + 1, rows))
+    after = np.empty(rows)
+    for f in range(len(out)):
+        low, high = indptr[f], indptr[f + 1]
+        before[0] = 1.0
+        for j in range(high - low):
+            line, rest = truth[indices[low + j]], off[low + j]
+            for r in range(rows):
+                value[j, r] = line[r] + (1 - line[r]) * rest
+                before[j + 1, r] = before[j, r] * value[j, r]
+        after[:] = 1.0
+        total = 0.0
+        for j in range(high - low - 1, -1, -1):
+            if only[f] < 0 or only[f] == j:
+                share = 1 - off[low + j]
+                line = errors[indices[low + j]]
+                for r in range(rows):
+                    total += line[r] * before[j, r] * after[r] * share
+            for r in range(rows):
+                after[r] *= value[j, r]
+        out[f] += total
+
+
+@compiled_fused
+def binary_conditionals(column, odds, out, probability):
+    """Set log P(x) and P(1) of a variable of two states from its log-odds."""
+    for r in range(len(odds)):
+        z = odds[r]
+        e = exp64(max(-abs(z), LOWEST_64))
+        q = 1 / (1 + e)
+        against = -z if column[r] == 1 else z  # how much speaks for the other state
+        out[r] = -log1p64(e) - max(against, 0.0)
+        probability[r] = q if z >= 0 else e * q
+
+
+@compiled
+def conditionals(columns, cards, test_first, members, weights, gains, out):
+    """Set log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing.
+
+    `columns` are the codes, variables by rows; `gains` is D; the tests of variable i are test_first[i]
+    to test_first[i + 1], and `members` says which states hold in each. If there are weights of rows,
+    `gains` gets the errors: the weight times (whether test t holds, less its probability).
+    """
+    rows = columns.shape[1]
+    missing = np.iinfo(columns.dtype).max
+    score = np.empty((members.shape[1], rows))
+    chance = np.empty(rows)
+    for i in range(len(cards)):
+        column, low, high, card = columns[i], test_first[i], test_first[i + 1], cards[i]
+        line = out[i]
+        score[:card] = 0.0
+        if card == 2:
+            odds = score[0]
+            for t in range(low, high):
+                sign = 1.0 if members[t, 1] else -1.0
+                for r in range(rows):
+                    odds[r] += sign * gains[t, r]
+            binary_conditionals(column, odds, line, chance)
+        else:
+            for t in range(low, high):
                 for s in range(card):
                     if members[t, s]:
-                        score[s] += gain
-            top = -np.inf
-            for s in range(card):
-                top = max(top, score[s])
-            total = 0.0
-            for s in range(card):
-                total += np.exp(score[s] - top)
-            out[r, i] = score[x] - top - np.log(total)
+                        for r in range(rows):
+                            score[s, r] += gains[t, r]
+            for r in range(rows):
+                top = -np.inf
+                for s in range(card):
+                    top = max(top, score[s, r])
+                total = 0.0
+                for s in range(card):
+                    score[s, r] = np.exp(score[s, r] - top)
+                    total += score[s, r]
+                for s in range(card):
+                    score[s, r] /= total
+                x = column[r]
+                line[r] = np.log(score[x, r]) if x < card else 0.0
+        for r in range(rows):
+            if column[r] == missing:
+                line[r] = 0.0
+        if not len(weights):
+            continue
+        for t in range(low, high):
+            error = gains[t]
+            for r in range(rows):
+                p = 0.0
+                if card == 2:
+                    p = chance[r] if members[t, 1] else 1 - chance[r]
+                else:
+                    for s in range(card):
+                        if members[t, s]:
+                            p += score[s, r]
+                x = column[r]
+                if x == missing:
+                    error[r] = 0.0
+                else:
+                    error[r] = weights[r] * ((1.0 if members[t, x] else 0.0) - p)

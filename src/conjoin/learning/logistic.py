@@ -10,7 +10,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Table
-from conjoin.jobs import run
+from conjoin.jobs import one_thread, run
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
@@ -163,8 +163,6 @@ def _solve(
     design: Design, valid: Design | None, batch: Batch, penalties: list[float]
 ) -> tuple[Batch, list[Solution]]:
     """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
-    from threadpoolctl import threadpool_limits
-
     batch.design, batch.valid = design, valid
-    with threadpool_limits(1):
+    with one_thread():
         return batch, batch.solve(penalties)

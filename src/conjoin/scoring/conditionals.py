@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
@@ -23,147 +24,195 @@ MOST_TESTS = 2048
 """Up to so many tests, features of two tests are a matrix."""
 
 
+class Block:
+    """Some rows, at most `BLOCK`, in the forms that the sums need.
+
+    Parameters
+    ----------
+    features : Features
+        Whose tests are looked at.
+    codes : array, shape (rows, variables)
+        The rows.
+    marginals : list of array, optional
+        The distribution of each variable, where its value is missing.
+    """
+
+    def __init__(
+        self, features: Features, codes: Codes, marginals: list[FloatArray] | None = None
+    ) -> None:
+        from conjoin.kernels.scoring import truth_bits
+
+        self.tests, self.size, self.marginals = features.tests, len(codes), marginals
+        missing = np.iinfo(codes.dtype).max
+        self.columns = np.full((codes.shape[1], BLOCK), missing, codes.dtype)
+        self.columns[:, : len(codes)] = codes.T
+        self.bits: UIntArray = np.empty((len(self.tests), WORDS), np.uint64)
+        truth_bits(codes, self.tests.var, self.tests.mask, self.bits)
+
+    def truth(self) -> FloatArray:
+        """Return how far each test holds on each row, tests by rows."""
+        held = np.unpackbits(self.bits.view(np.uint8), axis=1, bitorder="little")
+        partly = held.astype(np.float64)
+        if self.marginals is not None:
+            missing = self.columns[self.tests.var] == np.iinfo(self.columns.dtype).max
+            partly = np.where(missing, self.tests.probability(self.marginals)[:, None], partly)
+        return partly
+
+
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some features, with the place of the one test that counts in each, or -1 if all do."""
-
-    features: Features
-    only: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Conditionals:
+class Layout:
     """The features of a network, sorted by how they are summed.
 
     Attributes
     ----------
-    cards : array of int
-        The number of states of each variable.
     features : Features
-        All of them; the parts below share their tests.
-    test_first : array of int
-        The first test of each variable.
-    single : array of float, shape (tests,)
-        The weights of the features of one test.
-    pairs : array of float, shape (tests, tests), or none
-        Those of two tests: a matrix product is their sum on many rows.
-    hard : Part
-        Longer conjunctions, or impossible ones.
-    soft : Part
-        Features with off values.
+        All of them.
+    only : array of int
+        The place of the one test that counts in each, or -1 if all do.
     """
 
-    cards: IntArray
     features: Features
-    test_first: IntArray
-    single: FloatArray
-    pairs: FloatArray | None
-    hard: Part
-    soft: Part
+    only: IntArray
 
     @classmethod
-    def of(cls, model: Network) -> Conditionals:
+    def of(cls, model: Network) -> Layout:
         """Read a network's features."""
         features, owner = features_of(model)
-        owned = np.full(len(features), -1, np.int64)
+        only = np.full(len(features), -1, np.int64)
         if owner is not None:
-            mine = features.entry_var == owner[features.entry_feature]
-            owned[features.entry_feature[mine]] = (
-                np.flatnonzero(mine) - features.indptr[features.entry_feature[mine]]
-            )
-            features, owned = features.select(np.flatnonzero(owned >= 0)), owned[owned >= 0]
-        return cls.sorted(features, owned)
+            row = features.entry_feature
+            mine = features.entry_var == owner[row]
+            only[row[mine]] = np.flatnonzero(mine) - features.indptr[row[mine]]
+            features, only = features.select(np.flatnonzero(only >= 0)), only[only >= 0]
+        return cls(features, only)
 
-    @classmethod
-    def sorted(cls, features: Features, only: IntArray) -> Conditionals:
-        """Sort features into parts."""
-        tests, lengths = features.tests, features.lengths
-        soft, finite = features.soft_rows(), np.isfinite(features.weights)
-        is_single = (lengths == 1) & finite
-        is_pair = (lengths == 2) & finite & ~soft & (len(tests) <= MOST_TESTS)
-        single = np.zeros(len(tests))
-        # A single test with an off value adds the same to all states, and its rest where it holds.
-        one = features.indptr[:-1][is_single]
-        share = 1 - features.off_values()[one]
-        np.add.at(single, features.indices[one], features.weights[is_single] * share)
-        pairs = None
-        if is_pair.any():
-            pairs = np.zeros((len(tests), len(tests)))
-            a = features.indices[features.indptr[:-1][is_pair]]
-            b = features.indices[features.indptr[:-1][is_pair] + 1]
-            weight, place = features.weights[is_pair], only[is_pair]
-            np.add.at(pairs, (a, b), np.where(place != 1, weight, 0.0))
-            np.add.at(pairs, (b, a), np.where(place != 0, weight, 0.0))
-        rest = ~is_single & ~is_pair & (lengths > 0)
-        hard_rows, soft_rows = np.flatnonzero(rest & ~soft), np.flatnonzero(rest & soft)
-        first = np.searchsorted(tests.var, np.arange(len(tests.cards) + 1))
-        return cls(
-            tests.cards,
-            features,
-            first,
-            single,
-            pairs,
-            Part(features.select(hard_rows), only[hard_rows]),
-            Part(features.select(soft_rows), only[soft_rows]),
+    @cached_property
+    def parts(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """The features of one test, of two, the longer or impossible ones, and those with off values."""
+        lengths, soft = self.features.lengths, self.features.soft_rows()
+        finite = np.isfinite(self.features.weights)
+        single = (lengths == 1) & finite
+        pair = (lengths == 2) & finite & ~soft & (len(self.features.tests) <= MOST_TESTS)
+        rest = ~single & ~pair & (lengths > 0)
+        return (
+            np.flatnonzero(single),
+            np.flatnonzero(pair),
+            np.flatnonzero(rest & ~soft),
+            np.flatnonzero(rest & soft),
         )
 
+    @cached_property
+    def long(self) -> tuple[Features, Features]:
+        """The third and the fourth of these parts, as features."""
+        return self.features.select(self.parts[2]), self.features.select(self.parts[3])
+
+    @cached_property
+    def test_first(self) -> IntArray:
+        """The first test of each variable."""
+        tests = self.features.tests
+        return np.searchsorted(tests.var, np.arange(len(tests.cards) + 1))
+
+    @cached_property
     def members(self) -> BoolArray:
-        """Return which states hold in each test."""
+        """Which states hold in each test."""
         return self.features.tests.members()
 
-    def gains(self, codes: Codes, marginals: list[FloatArray] | None = None) -> FloatArray:
+    @cached_property
+    def _single(self) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        # A test with an off value adds the same to all states, and its rest where it holds.
+        entry = self.features.indptr[:-1][self.parts[0]]
+        return self.features.indices[entry], 1 - self.features.off_values()[entry]
+
+    @cached_property
+    def _pair(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], FloatArray, FloatArray]:
+        entry = self.features.indptr[:-1][self.parts[1]]
+        only = self.only[self.parts[1]]
+        first, second = (only != 1).astype(np.float64), (only != 0).astype(np.float64)
+        return self.features.indices[entry], self.features.indices[entry + 1], first, second
+
+    def gains(self, block: Block, weights: FloatArray) -> FloatArray:
         """Return what each row would gain if each test held, tests by rows.
 
-        A test on a missing value holds to the part that `marginals` give.
+        A test on a missing value holds to the part that the block's marginals give.
         """
-        from conjoin.kernels.scoring import add_conjunctions, add_products, truth_bits
+        from conjoin.kernels.scoring import add_conjunctions, add_products
 
-        tests = self.features.tests
-        bits = np.empty((len(tests), WORDS), np.uint64)
-        out = np.zeros((len(tests), BLOCK))
-        truth_bits(codes, tests.var, tests.mask, bits)
-        partly = self._truth(codes, bits, marginals)
-        if self.pairs is not None:
-            np.matmul(self.pairs, partly, out=out[:, : len(codes)])
-        out += self.single[:, None]
-        hard, soft = self.hard.features, self.soft.features
-        if len(hard):
-            if marginals is None:
-                add_conjunctions(bits, hard.indptr, hard.indices, hard.weights, self.hard.only, out)
-            else:
-                off = hard.off_values()
+        singles, pairs, hard_rows, soft_rows = self.parts
+        size = len(self.features.tests)
+        hard, soft = self.long
+        truth = block.truth() if self._needs_truth(block) else np.zeros((0, 0))
+        out = np.zeros((size, BLOCK))
+        if len(pairs):
+            a, b, first, second = self._pair
+            matrix = np.zeros((size, size))
+            np.add.at(matrix, (a, b), first * weights[pairs])
+            np.add.at(matrix, (b, a), second * weights[pairs])
+            np.matmul(matrix, truth, out=out)
+        test, share = self._single
+        out += np.bincount(test, weights[singles] * share, size)[:, None]
+        if len(hard) and block.marginals is None:
+            add_conjunctions(
+                block.bits, hard.indptr, hard.indices, weights[hard_rows], self.only[hard_rows], out
+            )
+        for part, rows in ((hard, hard_rows), (soft, soft_rows)):
+            if len(part) and (part is soft or block.marginals is not None):
                 add_products(
-                    partly, hard.indptr, hard.indices, off, hard.weights, self.hard.only, out
-                )
-        if len(soft):
-            off = soft.off_values()
-            add_products(partly, soft.indptr, soft.indices, off, soft.weights, self.soft.only, out)
+                    truth, part.indptr, part.indices, part.off_values(), weights[rows],
+                    self.only[rows], out,
+                )  # fmt: skip
         return out
 
-    def _truth(
-        self, codes: Codes, bits: npt.NDArray[np.uint64], marginals: list[FloatArray] | None
-    ) -> FloatArray:
-        """Return how far each test holds on each row."""
-        if self.pairs is None and not len(self.soft.features) and marginals is None:
-            return np.zeros((0, 0))
-        truth = np.unpackbits(bits.view(np.uint8), axis=1, count=len(codes), bitorder="little")
-        partly = truth.astype(np.float64)
-        if marginals is not None:
-            tests = self.features.tests
-            missing = codes.T[tests.var] == np.iinfo(codes.dtype).max
-            partly = np.where(missing, tests.probability(marginals)[:, None], partly)
-        return partly
+    def slopes(self, block: Block, errors: FloatArray) -> FloatArray:
+        """Return the derivatives of the summed log conditionals by the weights."""
+        from conjoin.kernels.scoring import sum_conjunctions, sum_products
+
+        singles, pairs, hard_rows, soft_rows = self.parts
+        hard, soft = self.long
+        truth = block.truth() if self._needs_truth(block) else np.zeros((0, 0))
+        out = np.zeros(len(self.features))
+        test, share = self._single
+        out[singles] = errors.sum(axis=1)[test] * share
+        if len(pairs):
+            a, b, first, second = self._pair
+            matrix = errors @ truth.T
+            out[pairs] = first * matrix[a, b] + second * matrix[b, a]
+        for part, rows in ((hard, hard_rows), (soft, soft_rows)):
+            sums = np.zeros(len(rows))
+            if len(part) and part is hard and block.marginals is None:
+                sum_conjunctions(
+                    block.bits, part.indptr, part.indices, self.only[rows], errors, sums
+                )
+            elif len(part):
+                off = part.off_values()
+                sum_products(truth, part.indptr, part.indices, off, self.only[rows], errors, sums)
+            out[rows] = sums
+        return out
+
+    def _needs_truth(self, block: Block) -> bool:
+        return bool(len(self.parts[1]) or len(self.parts[3]) or block.marginals is not None)
 
     def log_probabilities(
-        self, codes: Codes, marginals: list[FloatArray] | None = None
-    ) -> FloatArray:
-        """Return log P(x_i | the rest of the row), rows by variables; 0 where x_i is missing."""
-        from conjoin.kernels.scoring import log_conditionals
+        self,
+        block: Block,
+        weights: FloatArray,
+        row_weights: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing.
 
-        out = np.empty(codes.shape)
-        gains = self.gains(codes, marginals)
-        log_conditionals(codes, self.cards, self.test_first, self.members(), gains, out)
-        return out
+        With weights of rows, also the errors: the weight of a row times whether each test holds on it,
+        less its probability; else what `gains` returns.
+        """
+        from conjoin.kernels.scoring import conditionals
+
+        gains = self.gains(block, weights)
+        out = np.zeros((len(self.features.tests.cards), BLOCK))
+        padded = np.zeros(0)
+        if row_weights is not None:
+            padded = np.zeros(BLOCK)
+            padded[: block.size] = row_weights
+        cards = self.features.tests.cards
+        conditionals(block.columns, cards, self.test_first, self.members, padded, gains, out)
+        return out[:, : block.size], gains
 
 
 def features_of(model: Network) -> tuple[Features, IntArray | None]:

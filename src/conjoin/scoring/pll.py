@@ -11,9 +11,9 @@ from conjoin.data.frames import as_table
 from conjoin.data.packing import distinct_rows
 from conjoin.data.table import Codes
 from conjoin.errors import DataError, ModelError
-from conjoin.jobs import run
+from conjoin.jobs import one_thread, run
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import BLOCK, Conditionals
+from conjoin.scoring.conditionals import BLOCK, Block, Layout
 from conjoin.scoring.result import Score
 
 BLOCKS_A_JOB = 8
@@ -68,7 +68,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     given = None
     if lacking.any():
         given = (rows if marginals is None else as_table(marginals, model.domain)).marginals()
-    conditionals = Conditionals.of(model)
+    layout = Layout.of(model)
     by_cell = np.empty((len(codes), len(model.domain)))
     tasks, places = [], []
     for incomplete in (False, True):
@@ -76,7 +76,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
         size = BLOCK * BLOCKS_A_JOB
         for low in range(0, len(chosen), size):
             part = chosen[low : low + size]
-            tasks.append((conditionals, codes[part], given if incomplete else None))
+            tasks.append((layout, codes[part], given if incomplete else None))
             places.append(part)
     for part, cells in zip(places, run(_score_blocks, tasks, n_jobs), strict=True):
         by_cell[part] = cells
@@ -103,15 +103,12 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     )
 
 
-def _score_blocks(
-    conditionals: Conditionals, codes: Codes, marginals: list[FloatArray] | None
-) -> FloatArray:
+def _score_blocks(layout: Layout, codes: Codes, marginals: list[FloatArray] | None) -> FloatArray:
     """Score some rows, a block at a time."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        parts = [
-            conditionals.log_probabilities(codes[low : low + BLOCK], marginals)
-            for low in range(0, len(codes), BLOCK)
-        ]
+    features = layout.features
+    parts = []
+    with one_thread():
+        for low in range(0, len(codes), BLOCK):
+            block = Block(features, codes[low : low + BLOCK], marginals)
+            parts.append(layout.log_probabilities(block, features.weights)[0].T)
     return np.concatenate(parts)

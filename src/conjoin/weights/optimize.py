@@ -1,0 +1,112 @@
+"""Limited-memory quasi-Newton descent: L-BFGS, and OWL-QN where absolute values are penalised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+
+MEMORY = 10
+"""How many past steps the curvature is read from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Where the descent stands after an iteration."""
+
+    point: FloatArray
+    value: float
+    change: float
+
+
+def descend(
+    function: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    *,
+    scale: FloatArray,
+    l1: float = 0.0,
+) -> Iterator[Step]:
+    """Minimise a smooth function plus l1 * sum |x|, one iteration at a time, until no step helps.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the smooth part's value and gradient at a point.
+    start : array of float
+        Where to begin.
+    scale : array of float
+        The curvature of the function along each coordinate, roughly.
+    l1 : float
+        The penalty on absolute values; the descent stays in one orthant a step (Andrew and Gao, 2007).
+
+    Examples
+    --------
+    >>> def bowl(x):
+    ...     return float(((x - 3) ** 2).sum()) / 2, x - 3
+    >>> *_, last = descend(bowl, np.zeros(2), scale=np.ones(2), l1=1.0)
+    >>> last.point.round(6).tolist()
+    [2.0, 2.0]
+    """
+    x = start.copy()
+    smooth, gradient = function(x)
+    value = smooth + l1 * np.abs(x).sum()
+    steps: list[FloatArray] = []
+    turns: list[FloatArray] = []
+    while True:
+        slope = _steepest(x, gradient, l1)
+        direction = -_two_loops(slope, steps, turns, 1 / scale)
+        if l1:
+            direction[direction * slope >= 0] = 0.0
+        along = float(direction @ slope)
+        if along >= 0:
+            return
+        orthant = np.where(x != 0, np.sign(x), -np.sign(slope))
+        size = 1.0
+        while True:
+            new = x + size * direction
+            if l1:
+                new[new * orthant < 0] = 0.0
+            new_smooth, new_gradient = function(new)
+            new_value = new_smooth + l1 * np.abs(new).sum()
+            if new_value <= value + 1e-4 * float(slope @ (new - x)):
+                break
+            size *= 0.5
+            if size < 1e-10:
+                return
+        step, turn = new - x, new_gradient - gradient
+        if step @ turn > 1e-12 * (turn @ turn):
+            steps, turns = [*steps[-MEMORY + 1 :], step], [*turns[-MEMORY + 1 :], turn]
+        change = value - new_value
+        x, value, gradient = new, new_value, new_gradient
+        yield Step(x, value, change)
+
+
+def _steepest(x: FloatArray, gradient: FloatArray, l1: float) -> FloatArray:
+    """Return the subgradient of least length."""
+    if not l1:
+        return gradient
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0)
+    return np.where(x != 0, gradient + l1 * np.sign(x), at_zero)
+
+
+def _two_loops(
+    slope: FloatArray, steps: list[FloatArray], turns: list[FloatArray], inverse: FloatArray
+) -> FloatArray:
+    """Multiply the slope with the inverse of the curvature that past steps show."""
+    result = slope.copy()
+    parts = []
+    for step, turn in zip(reversed(steps), reversed(turns), strict=True):
+        rate = 1 / (step @ turn)
+        part = rate * (step @ result)
+        result -= part * turn
+        parts.append((step, turn, rate, part))
+    if steps:
+        result *= inverse * ((steps[-1] @ turns[-1]) / (turns[-1] @ (inverse * turns[-1])))
+    else:
+        result *= inverse
+    for step, turn, rate, part in reversed(parts):
+        result += (part - rate * (turn @ result)) * step
+    return result
