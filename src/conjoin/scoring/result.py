@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,22 @@ class Score:
     def normalized(self) -> float:
         """The mean divided by the number of variables (NPLL)."""
         return self.mean / max(1, len(self.by_variable))
+
+    def report(self) -> dict[str, Any]:
+        """Return the figures as plain values, for JSON."""
+        return {
+            "metric": self.metric,
+            "mean": self.mean,
+            "stderr": None if np.isnan(self.stderr) else self.stderr,
+            "normalized": self.normalized,
+            "rows": self.rows,
+            "cells": self.cells,
+            "by_variable": self.by_variable,
+        }
+
+    def notes(self) -> list[str]:
+        """Return what else a reader of the score should know, a sentence a line."""
+        return []
 
     def __repr__(self) -> str:
         return f"<Score: {self.metric} {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows>"
