@@ -1,0 +1,1 @@
+"""The paper's Section 6, run again from end to end, beside its published figures."""

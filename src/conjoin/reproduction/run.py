@@ -1,0 +1,117 @@
+"""Runs the experiments on several data sets: resumable, with a word on what is left."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conjoin import __version__
+from conjoin.formats.storage import write_bytes
+from conjoin.reproduction.data import Files
+from conjoin.reproduction.published import DATA_SETS
+from conjoin.reproduction.steps import Experiment, Step
+
+
+def reproduce(
+    folder: Path,
+    out: Path,
+    names: Sequence[str],
+    *,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    command: str = "",
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, dict[str, Any]]:
+    """Run the paper's evaluation on some data sets.
+
+    Parameters
+    ----------
+    folder : Path
+        The collection.
+    out : Path
+        Where results and models are kept. Steps whose results are there are not done again.
+    names : sequence of str
+        The data sets, by the names of their files.
+    seed : int
+        Of what is random: the sets and the chains of CMLL.
+    n_jobs : int, optional
+        How many cores to use; results other than times do not depend on it.
+    command : str
+        The command line, kept beside the results.
+    tell : callable
+        Is told what is running, and how long is left.
+
+    Returns
+    -------
+    dict
+        {data set: {step: result}}.
+    """
+    experiments = {name: Experiment(Files(name, folder), out, seed, n_jobs) for name in names}
+    plan: list[tuple[str, Step]] = []
+    results: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name, experiment in experiments.items():
+        for part in ("train", "valid", "test"):
+            experiment.files.path(part)  # a missing file is told before hours of work
+        for step in experiment.steps():
+            done = experiment.result(step.name)
+            if done is None:
+                plan.append((name, step))
+            else:
+                results[name][step.name] = done
+    total = sum(_size(name) * step.cost for name, step in plan)
+    started, finished = time.perf_counter(), 0.0
+    _write_machine(out, seed, command)
+    for number, (name, step) in enumerate(plan, 1):
+        spent = time.perf_counter() - started
+        left = ""
+        if finished > 0.02 * total:
+            left = f", about {_time(spent * (total - finished) / finished)} left"
+        tell(f"[{number}/{len(plan)}] {name}: {step.what}{left}")
+        results[name][step.name] = experiments[name].do(step)
+        finished += _size(name) * step.cost
+    return results
+
+
+def read_results(out: Path) -> dict[str, dict[str, Any]]:
+    """Return all results that a folder holds."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((out / "results").glob("*/*.json")):
+        found.setdefault(path.parent.name, {})[path.stem] = json.loads(
+            path.read_text(encoding="utf-8")
+        )
+    return found
+
+
+def _size(name: str) -> float:
+    """Return a rough measure of how long a data set takes."""
+    listed = DATA_SETS.get(name)
+    return 1e5 if listed is None else float(listed.train + listed.test) * listed.variables
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _write_machine(out: Path, seed: int, command: str) -> None:
+    """Keep what ran where beside the results."""
+    import os
+
+    import numba
+
+    about = {
+        "command": command,
+        "conjoin": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "seed": seed,
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    write_bytes(out / "about.json", (json.dumps(about, indent=1) + "\n").encode())
