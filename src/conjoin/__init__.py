@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from conjoin.formats.files import read_table as read_table
     from conjoin.formats.files import save as save
     from conjoin.formats.files import write_table as write_table
+    from conjoin.inference.engines import forecast as forecast
+    from conjoin.inference.engines import joint as joint
+    from conjoin.inference.engines import log_partition as log_partition
+    from conjoin.inference.engines import marginals as marginals
+    from conjoin.inference.engines import most_probable as most_probable
+    from conjoin.inference.engines import probability as probability
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
     from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
@@ -58,11 +64,17 @@ _HOME = {
     "compare": "scoring.result",
     "convert": "conversion.dn2mn",
     "discretize": "data.discretize",
+    "forecast": "inference.engines",
     "inconsistency": "conversion.inconsistencies",
+    "joint": "inference.engines",
     "learn": "learning.learn",
     "learn_weights": "weights.learn",
     "load": "formats.files",
+    "log_partition": "inference.engines",
+    "marginals": "inference.engines",
+    "most_probable": "inference.engines",
     "pll": "scoring.pll",
+    "probability": "inference.engines",
     "read_table": "formats.files",
     "save": "formats.files",
     "signed_ranks": "scoring.result",

@@ -1,0 +1,549 @@
+"""Exact answers by messages over a junction tree.
+
+A model is compiled once, a plan made once for each set of variables that is given; what is left for a
+question is one run of a kernel. Long conjunctions are never written out as tables of their own: they
+are added to the clique that an order of elimination brings about anyhow or, where that makes the
+cliques smaller, taken apart with helper variables.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.table import Table, code_dtype, codes_of, joint_codes
+from conjoin.errors import ModelError
+from conjoin.inference.operands import (
+    Operands,
+    as_markov_network,
+    chained,
+    gathered,
+    long_rows,
+    sorted_out,
+)
+from conjoin.inference.plan import (
+    MAX_MEMORY,
+    Forecast,
+    Order,
+    Plan,
+    TooLarge,
+    find_order,
+    size_text,
+)
+from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Run
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import TableFactor
+from conjoin.models.network import Network
+
+EXACT = Run("exact", exact=True)
+
+PLANS = 256
+"""How many plans of a model are kept."""
+
+WORTH_CHAINING = 1e5
+"""Below this many cells no chains are tried."""
+
+MAX_CHAINED = 5000
+"""If the long conjunctions have more tests than this in all, no chains are tried."""
+
+
+class Compiled:
+    """A model made ready for exact inference.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    """
+
+    def __init__(self, model: Network) -> None:
+        mn = as_markov_network(model)
+        self.domain = mn.domain
+        self.parts: tuple[list[TableFactor], Features] = sorted_out(mn)
+        self.parents: list[tuple[int, ...]] | None = None
+        if isinstance(model, BayesianNetwork) and len(self.parts[0]) == len(self.domain):
+            self.parents = [cpd.blanket for cpd in model.cpds]
+        self.single = np.flatnonzero(self.domain.cards == 1)
+        self.plans: OrderedDict[tuple[bytes, bytes], Plan] = OrderedDict()
+
+    @cached_property
+    def scopes(self) -> tuple[IntArray, IntArray]:
+        """The scopes of all parts, before any is laid out."""
+        tables, features = self.parts
+        lengths = np.array([len(t.variables) for t in tables], np.int64)
+        var = np.array([v for t in tables for v in t.variables], np.int64)
+        indptr = np.concatenate([[0], np.cumsum(lengths), len(var) + features.indptr[1:]])
+        return indptr.astype(np.int64), np.concatenate([var, features.entry_var]).astype(np.int64)
+
+    @cached_property
+    def operands(self) -> Operands:
+        """The parts laid out, with features that fill tables gathered into them."""
+        return Operands.of(self.domain.cards, *gathered(*self.parts))
+
+    @cached_property
+    def with_helpers(self) -> list[Operands]:
+        """The parts with long conjunctions taken apart, in two ways, if there are any.
+
+        The tests of a chain come as the variables are eliminated, or the most frequent ones first, so
+        that many conjunctions (the paths of a tree) begin alike.
+        """
+        tables, features = gathered(*self.parts)
+        long = long_rows(features)
+        if not 0 < features.lengths[long].sum() <= MAX_CHAINED:
+            return []
+        rest = Operands.of(self.domain.cards, tables, features.select(np.flatnonzero(~long)))
+        order = find_order(rest.cards, rest.indptr, rest.var, self.single, np.inf)
+        rank = np.full(len(rest.cards), -1, np.int64)
+        rank[np.flatnonzero(order.place >= 0)[order.order]] = np.arange(len(order.order))
+        used = features.select(np.flatnonzero(long)).entry_var
+        frequency = np.bincount(used, minlength=len(rank))
+        by_frequency = np.empty(len(rank), np.int64)
+        by_frequency[np.lexsort((rank, -frequency))] = np.arange(len(rank))
+        return [chained(tables, features, r) for r in (rank, by_frequency)]
+
+    def plan(
+        self,
+        given: tuple[int, ...],
+        max_memory: float,
+        targets: Sequence[int] | None = None,
+        keep_tables: bool = True,
+    ) -> Plan:
+        """Return the plan for a set of variables that are given; refuse one that does not fit."""
+        used, dropped = self._used(given, targets)
+        key = (np.array(given, np.int64).tobytes(), b"" if used is None else used.tobytes())
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self._make(given, dropped, used, max_memory)
+            self.plans[key] = plan
+            if len(self.plans) > PLANS:
+                self.plans.popitem(last=False)
+        else:
+            self.plans.move_to_end(key)
+        if plan.cells * 8 > max_memory:
+            forecast = plan.forecast(keep_tables)
+            if forecast.bytes > max_memory:
+                raise _refusal(forecast.bytes, forecast.variables, max_memory)
+        return plan
+
+    def _used(
+        self, given: tuple[int, ...], targets: Sequence[int] | None
+    ) -> tuple[BoolArray | None, list[int]]:
+        """Leave out what a Bayesian network's answer does not depend on: barren variables."""
+        if targets is None or self.parents is None:
+            return None, []
+        used = np.zeros(len(self.parents), np.bool_)
+        stack = [*targets, *given]
+        while stack:
+            v = stack.pop()
+            if not used[v]:
+                used[v] = True
+                stack.extend(self.parents[v])
+        return used, np.flatnonzero(~used).tolist()
+
+    def _make(
+        self,
+        given: tuple[int, ...],
+        dropped: list[int],
+        used: BoolArray | None,
+        max_memory: float,
+    ) -> Plan:
+        fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
+        cards = self.domain.cards
+        order = find_order(cards, *self.scopes, fixed, max_memory)
+        operands = None
+        for finer in self.with_helpers if order.total > WORTH_CHAINING else ():
+            other = find_order(finer.cards, finer.indptr, finer.var, fixed, max_memory)
+            if other.total < order.total:
+                order, operands = other, finer
+        if order.total == np.inf:
+            raise _refusal(8 * 2.0**order.largest, _widest(order), max_memory)
+        operands = self.operands if operands is None else operands
+        everything = np.ones(len(operands.indptr) - 1, np.bool_)
+        return Plan(operands, order, everything if used is None else used)
+
+
+def _widest(order: Order) -> int | None:
+    """Return the number of variables of the largest table, if all have two states."""
+    return int(order.largest) if len(order.size) and (order.size == 2).all() else None
+
+
+def _refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:
+    over = "" if variables is None else f", a table over {variables} variables,"
+    return TooLarge(
+        f"exact inference would need at least {size_text(size)}{over} and may use "
+        f"{size_text(max_memory)}. Give more with max_memory, give more evidence, or ask for an "
+        "approximation: method='bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
+        "'annealing' for the most probable instance"
+    )
+
+
+_compiled: WeakKeyDictionary[Network, Compiled] = WeakKeyDictionary()
+
+
+def compiled(model: Network) -> Compiled:
+    """Return a model made ready; models are taken not to change."""
+    found = _compiled.get(model)
+    if found is None:
+        found = _compiled[model] = Compiled(model)
+    return found
+
+
+def impossible(given: Mapping[str, Any]) -> ModelError:
+    """Return the error for evidence of probability 0."""
+    if not given:
+        return ModelError("every instance of the model has probability 0")
+    shown = ", ".join(f"{name}={state}" for name, state in list(given.items())[:8])
+    more = ", ..." if len(given) > 8 else ""
+    return ModelError(f"the evidence is impossible, its probability is 0: {shown}{more}")
+
+
+def _slots(plan: Plan, codes: dict[int, int]) -> IntArray:
+    """Return the states of all fixed variables: those given, then those with nothing to choose."""
+    slots = np.zeros((1, len(plan.place) - len(plan.size)), np.int64)
+    slots[0, : len(codes)] = list(codes.values())
+    return slots
+
+
+def forecast(
+    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+) -> Forecast:
+    """Return what the marginals of all variables would take, before anything is run.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    given : mapping, optional
+        The evidence, by names; only which variables are given matters.
+    max_memory : float
+        In bytes. A model that needs more is refused.
+    """
+    ready = compiled(model)
+    codes = ready.domain.encode_partial(given or {})
+    return ready.plan(tuple(codes), max_memory).forecast()
+
+
+def marginals(
+    model: Network,
+    given: Mapping[str, Any] | None = None,
+    *,
+    targets: Sequence[str] | None = None,
+    max_memory: float = MAX_MEMORY,
+) -> Marginals:
+    """Return the exact distribution of each variable given the evidence.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    given : mapping, optional
+        The evidence: {variable: state}.
+    targets : sequence of str, optional
+        The variables that are asked for; by default all.
+    max_memory : float
+        In bytes.
+
+    Examples
+    --------
+    >>> from conjoin import Domain, Features, MarkovNetwork
+    >>> domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
+    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(2.0, {"a": "yes", "b": "yes"})]))
+    >>> marginals(mn, {"b": "yes"}, targets=["a"])  # e^2 / (1 + e^2)
+    a  no 0.1192, yes 0.8808
+    (exact)
+    """
+    ready = compiled(model)
+    domain = ready.domain
+    codes = domain.encode_partial(given) if given else {}
+    wanted = None if targets is None else [domain.index(name) for name in targets]
+    plan = ready.plan(tuple(codes), max_memory, wanted)
+    log_z, flat, _ = plan.run(_slots(plan, codes), 1)
+    if log_z[0] == -np.inf:
+        raise impossible(given or {})
+    names = None if targets is None else tuple(targets)
+    return Marginals(domain, _arrays(ready, plan, codes, flat[0], wanted), EXACT, names)
+
+
+def _arrays(
+    ready: Compiled,
+    plan: Plan,
+    codes: dict[int, int],
+    flat: FloatArray,
+    wanted: list[int] | None,
+) -> list[FloatArray]:
+    """Cut the marginals of the free variables out of a row; those given are certain."""
+    first = plan.marginal_first.tolist()
+    place = plan.place.tolist()
+    arrays = []
+    for v, card in enumerate(ready.domain.cards.tolist()):
+        p = place[v]
+        if p >= 0:
+            arrays.append(flat[first[p] : first[p + 1]])
+        elif v in codes or card == 1:
+            certain = np.zeros(card)
+            certain[codes.get(v, 0)] = 1.0
+            arrays.append(certain)
+        else:  # left out because nothing that was asked depends on it
+            assert wanted is not None
+            arrays.append(np.full(card, np.nan))
+    return arrays
+
+
+def log_partition(
+    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+) -> LogValue:
+    """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
+
+    Parameters are those of `marginals`. The difference of log Z with evidence and without is the
+    log-probability of the evidence.
+    """
+    ready = compiled(model)
+    codes = ready.domain.encode_partial(given or {})
+    plan = ready.plan(tuple(codes), max_memory, keep_tables=False)
+    log_z, _, _ = plan.run(_slots(plan, codes), 0)
+    return LogValue(float(log_z[0]), EXACT)
+
+
+def log_probability(
+    model: Network,
+    query: Mapping[str, Any],
+    given: Mapping[str, Any] | None = None,
+    *,
+    max_memory: float = MAX_MEMORY,
+) -> LogValue:
+    """Return log P(query | evidence), exactly.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    query : mapping
+        {variable: state} of any number of variables.
+    given : mapping, optional
+        The evidence.
+    max_memory : float
+        In bytes.
+    """
+    domain = compiled(model).domain
+    asked, known = domain.encode_partial(query), domain.encode_partial(given or {})
+    if any(known.get(v, s) != s for v, s in asked.items()):
+        _evidence_log_z(model, known, given or {}, max_memory)
+        return LogValue(-np.inf, EXACT)
+    below = _evidence_log_z(model, known, given or {}, max_memory)
+    above = _forward(model, {**known, **asked}, max_memory)
+    return LogValue(above - below, EXACT)
+
+
+def _forward(model: Network, codes: dict[int, int], max_memory: float) -> float:
+    ready = compiled(model)
+    plan = ready.plan(tuple(codes), max_memory, targets=(), keep_tables=False)
+    return float(plan.run(_slots(plan, codes), 0)[0][0])
+
+
+def _evidence_log_z(
+    model: Network, codes: dict[int, int], given: Mapping[str, Any], max_memory: float
+) -> float:
+    log_z = _forward(model, codes, max_memory)
+    if log_z == -np.inf:
+        raise impossible(given)
+    return log_z
+
+
+def joint(
+    model: Network,
+    targets: Sequence[str],
+    given: Mapping[str, Any] | None = None,
+    *,
+    max_memory: float = MAX_MEMORY,
+) -> Joint:
+    """Return the joint distribution of a few variables given the evidence, exactly.
+
+    Each joint state of the targets is asked as evidence of its own, all in one batch.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    targets : sequence of str
+        The variables, in the order of the axes.
+    given : mapping, optional
+        The evidence.
+    max_memory : float
+        In bytes.
+    """
+    ready = compiled(model)
+    domain = ready.domain
+    known = domain.encode_partial(given or {})
+    scope = [domain.index(name) for name in targets]
+    if len(set(scope)) != len(scope):
+        raise ModelError("a target is named twice")
+    asked = [v for v in scope if v not in known]
+    shape = [int(domain.cards[v]) for v in asked]
+    if np.prod(shape, dtype=float) * 8 > max_memory:
+        raise _refusal(np.prod(shape, dtype=float) * 8, None, max_memory)
+    plan = ready.plan((*known, *asked), max_memory, targets=(), keep_tables=False)
+    rows = joint_codes(domain.cards, asked)[:, asked]
+    slots = np.zeros((len(rows), len(plan.place) - len(plan.size)), np.int64)
+    slots[:, : len(known)] = list(known.values())
+    slots[:, len(known) : len(known) + len(asked)] = rows
+    log_p, _, _ = plan.run(slots, 0)
+    top = log_p.max()
+    if top == -np.inf:
+        raise impossible(given or {})
+    p = np.exp(log_p - top)
+    table = np.zeros([int(domain.cards[v]) for v in scope])
+    index = tuple(known.get(v, slice(None)) for v in scope)
+    order = [asked.index(v) for v in scope if v not in known]
+    table[index] = (p / p.sum()).reshape(shape).transpose(order) if shape else 1.0
+    return Joint(domain.subset(scope), table, EXACT)
+
+
+def most_probable(
+    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+) -> Assignment:
+    """Return the most probable instance that agrees with the evidence.
+
+    Parameters are those of `marginals`.
+    """
+    ready = compiled(model)
+    domain = ready.domain
+    codes = domain.encode_partial(given or {})
+    plan = ready.plan(tuple(codes), max_memory)
+    score, _, states = plan.run(_slots(plan, codes), 2)
+    if score[0] == -np.inf:
+        raise impossible(given or {})
+    row = _whole(ready, plan, states, codes)[0]
+    return Assignment(domain.decode(row), float(score[0]), EXACT, bound=float(score[0]))
+
+
+def _whole(ready: Compiled, plan: Plan, states: IntArray, codes: dict[int, int]) -> Any:
+    """Put the states of free variables and of the evidence into complete rows."""
+    n = len(ready.domain)
+    rows = np.zeros((len(states), n), code_dtype(ready.domain.cards))
+    free = np.flatnonzero(plan.place[:n] >= 0)
+    rows[:, free] = states[:, plan.place[free]]
+    for v, state in codes.items():
+        rows[:, v] = state
+    return rows
+
+
+def sample(
+    model: Network,
+    size: int,
+    given: Mapping[str, Any] | None = None,
+    *,
+    seed: int | np.random.Generator = 0,
+    max_memory: float = MAX_MEMORY,
+) -> Table:
+    """Draw independent instances from the exact distribution given the evidence.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    size : int
+        How many.
+    given : mapping, optional
+        The evidence.
+    seed : int or Generator
+        The random numbers.
+    max_memory : float
+        In bytes.
+    """
+    ready = compiled(model)
+    codes = ready.domain.encode_partial(given or {})
+    plan = ready.plan(tuple(codes), max_memory)
+    uniform = np.random.default_rng(seed).random((size, plan.n_cliques))
+    if not plan.n_cliques:
+        uniform = np.zeros((size, 1))
+    log_z, states = plan.draw(_slots(plan, codes)[0], uniform)
+    if log_z == -np.inf:
+        raise impossible(given or {})
+    return Table(ready.domain, _whole(ready, plan, states, codes))
+
+
+def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> FloatArray:
+    """Return log P of each row, exactly; missing values are summed over.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    rows : Table, array of codes, mapping or iterable of mappings
+        Rows, complete or not.
+    max_memory : float
+        In bytes.
+    """
+    log_z = log_partition(model, max_memory=max_memory).value
+    codes = codes_of(model.domain, rows, complete=False)
+    result = np.empty(len(codes))
+    for pattern, which in _patterns(model.domain, codes):
+        result[which] = _run_rows(model, pattern, codes[which], 0, max_memory)[1][0]
+    return result - log_z
+
+
+def marginal_rows(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> list[FloatArray]:
+    """Return, for each variable, its distribution in each row given the row's other values.
+
+    Rows that lack the same values share one plan.
+
+    Parameters
+    ----------
+    model : MarkovNetwork or BayesianNetwork
+        The model.
+    rows : Table, array of codes, mapping or iterable of mappings
+        Rows with missing values, which are what is asked for; known values are certain.
+    max_memory : float
+        In bytes.
+
+    Returns
+    -------
+    probabilities : list of array
+        One array a variable, rows by states; NaN in rows that are impossible.
+    """
+    domain = model.domain
+    codes = codes_of(domain, rows, complete=False)
+    result = [np.zeros((len(codes), card)) for card in domain.cards.tolist()]
+    for pattern, which in _patterns(domain, codes):
+        plan, (log_z, flat, _) = _run_rows(model, pattern, codes[which], 1, max_memory)
+        flat[log_z == -np.inf] = np.nan
+        for v in range(len(domain)):
+            p = plan.place[v]
+            if p >= 0:
+                result[v][which] = flat[:, plan.marginal_first[p] : plan.marginal_first[p + 1]]
+            else:
+                state = codes[which, v] if v in pattern else np.zeros(len(which), np.int64)
+                result[v][which, state] = 1.0
+    return result
+
+
+def _patterns(domain: Domain, codes: Any) -> list[tuple[tuple[int, ...], IntArray]]:
+    """Group rows by which values they have."""
+    known = codes < domain.cards
+    packed = np.packbits(known, axis=1)
+    distinct, group = np.unique(packed, axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    bounds = np.searchsorted(group.ravel()[order], np.arange(len(distinct) + 1))
+    parts = np.split(order, bounds[1:-1])
+    return [(tuple(np.flatnonzero(known[p[0]]).tolist()), p) for p in parts]
+
+
+def _run_rows(
+    model: Network, pattern: tuple[int, ...], codes: Any, mode: int, max_memory: float
+) -> tuple[Plan, tuple[Any, Any, Any]]:
+    ready = compiled(model)
+    plan = ready.plan(pattern, max_memory, keep_tables=mode != 0)
+    distinct, which = np.unique(codes[:, list(pattern)], axis=0, return_inverse=True)
+    slots = np.zeros((len(distinct), len(plan.place) - len(plan.size)), np.int64)
+    slots[:, : len(pattern)] = distinct
+    log_z, flat, states = plan.run(slots, mode)
+    which = which.ravel()
+    return plan, (log_z[which], flat[which], states[which])

@@ -1,0 +1,207 @@
+"""What every engine answers with: names and states, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import Domain
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an answer was found.
+
+    Attributes
+    ----------
+    method : str
+        The engine.
+    exact : bool
+        Whether the answer is exact up to rounding.
+    converged : bool
+        Whether an iteration came to rest, or a search was finished.
+    note : str
+        How sure the answer is, in words.
+    """
+
+    method: str
+    exact: bool = False
+    converged: bool = True
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.note}" if self.note else self.method
+
+
+class Marginals(Mapping[str, dict[Any, float]]):
+    """The distribution of each variable: a mapping of names to {state: probability}.
+
+    Attributes
+    ----------
+    domain : Domain
+        The variables.
+    run : Run
+        How they were found.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"]})
+    >>> answer = Marginals(domain, [np.array([0.8, 0.2])], Run("exact", exact=True))
+    >>> answer["rain"]["yes"]
+    0.2
+    >>> answer
+    rain  no 0.8, yes 0.2
+    (exact)
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        arrays: list[FloatArray],
+        run: Run,
+        names: tuple[str, ...] | None = None,
+    ) -> None:
+        self.domain, self.run = domain, run
+        self._arrays = arrays
+        self._names = domain.names if names is None else names
+
+    def array(self, name: str) -> FloatArray:
+        """Return the probabilities of one variable, in the order of its states."""
+        return self._arrays[self.domain.index(name)]
+
+    def arrays(self) -> list[FloatArray]:
+        """Return the probabilities of all variables of the domain."""
+        return list(self._arrays)
+
+    def __getitem__(self, name: str) -> dict[Any, float]:
+        states = self.domain[name].states
+        return dict(zip(states, self.array(name).tolist(), strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        shown = list(self)[:20]
+        width = max((len(name) for name in shown), default=0)
+        lines = [
+            f"{name:<{width}}  " + ", ".join(f"{s} {p:.4g}" for s, p in self[name].items())
+            for name in shown
+        ]
+        if len(self) > len(shown):
+            lines.append(f"... and {len(self) - len(shown)} more")
+        return "\n".join([*lines, f"({self.run})"])
+
+
+@dataclass(frozen=True)
+class LogValue:
+    """A logarithm: of a partition function, or of a probability.
+
+    Attributes
+    ----------
+    value : float
+        The natural logarithm.
+    error : float
+        Its standard error; 0 if it is exact.
+    run : Run
+        How it was found.
+    """
+
+    value: float
+    run: Run
+    error: float = 0.0
+
+    @property
+    def probability(self) -> float:
+        """The number that this is the logarithm of."""
+        return float(np.exp(self.value))
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        error = f" ± {self.error:.2g}" if self.error else ""
+        return f"{self.value:.6g}{error} ({self.run})"
+
+
+@dataclass(frozen=True)
+class Assignment(Mapping[str, Any]):
+    """A state for each variable: a mapping of names to states.
+
+    Attributes
+    ----------
+    states : dict
+        The states, those of the evidence included.
+    score : float
+        The log-potential of this instance (for a dependency network, the sum of the logarithms of its
+        conditionals).
+    bound : float
+        No instance that agrees with the evidence scores higher than this; infinite if unknown.
+    run : Run
+        How it was found.
+    """
+
+    states: dict[str, Any]
+    score: float
+    run: Run
+    bound: float = field(default=np.inf)
+
+    @property
+    def gap(self) -> float:
+        """How much better another instance could be, in nats."""
+        return self.bound - self.score
+
+    def __getitem__(self, name: str) -> Any:
+        return self.states[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.states)
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{n}={s}" for n, s in list(self.states.items())[:20])
+        more = f" and {len(self) - 20} more" if len(self) > 20 else ""
+        return f"{shown}{more}\nscore {self.score:.6g} ({self.run})"
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The joint distribution of a few variables.
+
+    Attributes
+    ----------
+    domain : Domain
+        These variables, in the order of the axes.
+    table : array of float
+        Probabilities.
+    run : Run
+        How they were found.
+    """
+
+    domain: Domain
+    table: FloatArray
+    run: Run
+
+    def __getitem__(self, states: Any) -> float:
+        if not isinstance(states, tuple):
+            states = (states,)
+        index = tuple(v.index(s) for v, s in zip(self.domain, states, strict=True))
+        return float(self.table[index])
+
+    def __repr__(self) -> str:
+        lines = []
+        for cell in np.argsort(-self.table, axis=None, kind="stable")[:20]:
+            codes = np.unravel_index(cell, self.table.shape)
+            words = ", ".join(f"{n}={s}" for n, s in self.domain.decode(codes).items())
+            lines.append(f"{self.table[codes]:.4g}  {words}")
+        if self.table.size > 20:
+            lines.append(f"... and {self.table.size - 20} more")
+        return "\n".join([*lines, f"({self.run})"])
