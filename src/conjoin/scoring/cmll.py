@@ -1,0 +1,270 @@
+"""Conditional marginal log-likelihood (the paper's Section 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray, UIntArray
+from conjoin.data.domain import Domain
+from conjoin.data.packing import group_rows
+from conjoin.data.table import Codes, Table, codes_of
+from conjoin.errors import DataError, ModelError
+from conjoin.jobs import run
+from conjoin.models.network import Network
+from conjoin.progress import progress
+from conjoin.sampling.chain import variable_order
+from conjoin.sampling.rows import BLOCK, Engine, Settings, engine_for
+from conjoin.sampling.rules import Rules
+
+Sets = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CMLL:
+    """The score of a network on a table.
+
+    Attributes
+    ----------
+    mean : float
+        The mean over rows of the sum over variables of log P(x_i | the variables of other sets).
+    stderr : float
+        The standard error of the mean, from the spread over rows.
+    mc_stderr : float
+        The part of its error that comes from sampling; 0 if everything was exact.
+    rows : int
+        How many rows were scored.
+    by_row : array of float, shape (rows,)
+        The score of each row.
+    by_variable : dict
+        The mean log marginal of each variable; their sum is `mean` if no value is missing.
+    exact : float
+        The fraction of the log marginals that are exact.
+    sets : tuple of tuple of str
+        The sets of variables that were used.
+    """
+
+    mean: float
+    stderr: float
+    mc_stderr: float
+    rows: int
+    by_row: FloatArray
+    by_variable: dict[str, float]
+    exact: float
+    sets: Sets
+
+    def __repr__(self) -> str:
+        return (
+            f"<CMLL: {self.mean:.4f} ± {self.stderr:.4f} over {self.rows:,} rows, "
+            f"{len(self.sets)} sets, Monte Carlo error {self.mc_stderr:.4f}, "
+            f"{self.exact:.0%} exact>"
+        )
+
+
+def random_sets(domain: Domain, count: int = 4, random_state: int = 0) -> Sets:
+    """Return a random partition of the variables into sets of about the same size.
+
+    Examples
+    --------
+    >>> random_sets(Domain.numbered([2] * 6), 2)
+    (('v0', 'v1', 'v4'), ('v2', 'v3', 'v5'))
+    """
+    if count < 1:
+        raise ModelError(f"the number of sets must be 1 or more, not {count}")
+    mixed = np.random.default_rng(random_state).permutation(len(domain))
+    parts = [sorted(mixed[k::count].tolist()) for k in range(count)]
+    return tuple(tuple(domain.names[v] for v in part) for part in parts if part)
+
+
+def as_sets(
+    domain: Domain, sets: int | Mapping[str, Any] | Iterable[Iterable[str]], random_state: int
+) -> Sets:
+    """Return sets of variables given as a number, as {name: set}, or as lists of names."""
+    if isinstance(sets, int):
+        return random_sets(domain, sets, random_state)
+    if isinstance(sets, Mapping):
+        labels = list(dict.fromkeys(sets.values()))
+        listed = [tuple(n for n, at in sets.items() if at == label) for label in labels]
+    else:
+        listed = [tuple(part) for part in sets]
+    names = [name for part in listed for name in part]
+    for name in names:
+        domain.index(name)
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise DataError(f"{twice[0]!r} is in two sets; each variable must be in one")
+    absent = sorted(set(domain.names) - set(names))
+    if absent:
+        raise DataError(f"{absent[0]!r} is in no set; each variable must be in one")
+    return tuple(part for part in listed if part)
+
+
+def cmll(
+    model: Network,
+    data: Table,
+    *,
+    sets: int | Mapping[str, Any] | Iterable[Iterable[str]] = 4,
+    burn_in: int = 100,
+    samples: int = 1000,
+    order: Sequence[str] | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> CMLL:
+    """Score a network by its marginals given three quarters of each row.
+
+    The variables are divided into sets. The score of a row is the sum over its variables of the log
+    of the variable's marginal probability given the values of all variables in other sets. Marginals
+    are averages of conditional distributions over Gibbs sweeps; components of few states, after the
+    evidence is put in, are enumerated instead, if the network has a joint distribution.
+
+    Parameters
+    ----------
+    model : Network
+        A dependency, Markov or Bayesian network.
+    data : Table
+        The rows. Values that are missing are not scored; they are drawn along with the set, whatever
+        their own set is.
+    sets : int, mapping or lists of names
+        How many sets to divide the variables into at random, the set of each variable, or the sets.
+    burn_in, samples : int
+        Gibbs sweeps that do not count, and that do, for each row and set.
+    order : sequence of str, optional
+        The order of a sweep, by default that of the variables.
+    random_state : int
+        The seed of the partition and of the chains.
+    n_jobs : int, optional
+        Blocks of rows that are worked on at once; results do not depend on it.
+
+    Returns
+    -------
+    CMLL
+
+    Examples
+    --------
+    >>> from conjoin import Features, MarkovNetwork
+    >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
+    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"a": 1, "b": 1})]))
+    >>> result = cmll(mn, Table.from_rows(domain, [(1, 1)]), sets=[["a"], ["b"]])
+    >>> round(result.mean, 4), result.exact  # 2 log sigmoid(1)
+    (-0.6265, 1.0)
+    """
+    domain = model.domain
+    chosen = as_sets(domain, sets, random_state)
+    codes = codes_of(domain, data, complete=False)
+    settings = Settings.of(burn_in, samples)
+    rules = Rules.of(model)
+    sweep = variable_order(domain, order)
+    weights = np.ones(len(codes)) if data.weights is None else data.weights
+    if not weights.sum() > 0:
+        raise DataError("the table has no rows of positive weight to score")
+    tasks = []
+    for number, part in enumerate(chosen):
+        at = np.array([domain.index(name) for name in part], np.int64)
+        tasks += _tasks(rules, codes, weights, data.missing, at, sweep, settings, (random_state, number))
+    by_row = np.zeros(len(codes))
+    by_variable = np.zeros(len(domain))
+    variance, exact, scored = 0.0, 0, 0
+    step = 64
+    for low in progress(range(0, len(tasks), step), "scoring"):
+        chunk = tasks[low : low + step]
+        for rows, scores, variables, sums, noise, sure, count in run(_block, chunk, n_jobs):
+            np.add.at(by_row, rows, scores)
+            by_variable[variables] += sums
+            variance += noise
+            exact += sure
+            scored += count
+    total = float(weights.sum())
+    mean = float(by_row @ weights) / total
+    spread = float(weights @ (by_row - mean) ** 2) if np.isfinite(mean) else np.nan
+    return CMLL(
+        mean,
+        float(np.sqrt(spread / max(total - 1, 1) / total)) if total > 1 else np.nan,
+        float(np.sqrt(variance)) / total,
+        len(codes),
+        by_row,
+        dict(zip(domain.names, (by_variable / total).tolist(), strict=True)),
+        exact / scored if scored else 1.0,
+        chosen,
+    )
+
+
+def _tasks(
+    rules: Rules,
+    codes: Codes,
+    weights: FloatArray,
+    missing: int,
+    at: IntArray,
+    sweep: IntArray,
+    settings: Settings,
+    seed: tuple[int, ...],
+) -> list[tuple[Any, ...]]:
+    """Return blocks of rows with one set of free variables, equal evidence side by side."""
+    cards = rules.domain.cards
+    lacking = codes == missing
+    tasks: list[tuple[Any, ...]] = []
+    order, starts, _ = group_rows(lacking.astype(np.uint8))
+    for pattern in np.split(order, starts[1:]):
+        pattern = np.sort(pattern)
+        free = np.unique(np.concatenate([at, np.flatnonzero(lacking[pattern[0]])]))
+        free = free[cards[free] > 1]
+        targets = at[~lacking[pattern[0]][at]]
+        targets = targets[cards[targets] > 1]
+        if not len(targets):
+            continue
+        evidence = codes[pattern]
+        evidence[:, free] = 0
+        members, begins, first = group_rows(evidence)
+        by_first = np.argsort(first)
+        groups = [np.sort(g) for g in np.split(members, begins[1:])]
+        groups = [groups[k] for k in by_first.tolist()]
+        engine = engine_for(rules, free.tolist(), sweep, settings)
+        counters = np.random.default_rng([*seed, len(tasks)]).integers(
+            0, 2**64, len(groups), dtype=np.uint64
+        )
+        for low in range(0, len(groups), BLOCK):
+            block = groups[low : low + BLOCK]
+            rows = pattern[np.concatenate(block)]
+            owner = np.repeat(np.arange(len(block)), [len(g) for g in block])
+            tasks.append(
+                (engine, codes[rows], weights[rows], rows, owner, free, targets, cards,
+                 counters[low : low + BLOCK])
+            )  # fmt: skip
+    return tasks
+
+
+def _block(
+    engine: Engine,
+    codes: Codes,
+    weights: FloatArray,
+    rows: IntArray,
+    owner: IntArray,
+    free: IntArray,
+    targets: IntArray,
+    cards: IntArray,
+    counters: UIntArray,
+) -> tuple[Any, ...]:
+    """Score a block of rows: `owner` says which evidence each has."""
+    first = np.searchsorted(owner, np.arange(len(counters)))
+    mean, batch, sure = engine.marginals(codes[first], counters)
+    place = np.searchsorted(free, targets)
+    start = (np.cumsum(cards[free]) - cards[free])[place]
+    state = start + codes[:, targets]
+    p = mean[owner[:, None], state]
+    with np.errstate(divide="ignore"):
+        logs = np.log(p)
+    # The error of a sum of logs of means, to first order, from the batch means; rows with the same
+    # evidence share it.
+    noise = 0.0
+    if not sure.all():
+        parts = batch[owner[:, None], :, state]  # rows, targets, batches
+        scale = np.where(p > 0, weights[:, None] / np.where(p > 0, p, 1.0), 0.0)
+        pulls = np.einsum("rtb,rt->rb", parts, scale)
+        together = np.add.reduceat(pulls, first, axis=0)
+        noise = float((together.var(axis=1, ddof=1) / together.shape[1]).sum())
+    return (
+        rows, logs.sum(axis=1), targets, weights @ logs, noise,
+        int(sure[owner][:, place].sum()), logs.size,
+    )  # fmt: skip
