@@ -375,3 +375,14 @@ def marginals(
             samples, counters[r], p, batch_sums[r],
         )  # fmt: skip
     return unsure
+
+
+@compiled
+def batch_pulls(batch, state, owner, scale, out):
+    """Add, for each batch and lane, the scaled sums of the states that the lane's rows have."""
+    for b in range(batch.shape[0]):
+        for r in range(len(owner)):
+            total = 0.0
+            for k in range(state.shape[1]):
+                total += scale[r, k] * batch[b, state[r, k], owner[r]]
+            out[b, owner[r]] += total

@@ -30,7 +30,7 @@ MAX_LANES_VARIABLES = 32
 BLOCK = 128
 """How many rows an engine is asked for at a time; the lanes of `kernels.lanes`."""
 
-Marginals = tuple[FloatArray, FloatArray, BoolArray]
+Marginals = tuple[FloatArray, Float32Array, BoolArray]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Engine(Protocol):
         -------
         mean : array of float, shape (rows, states of all free variables)
             The marginals, side by side.
-        batch : array of float, shape (rows, batches, states)
-            Means of the conditionals by batch; the marginal itself where that is exact.
+        batch : array of float32, shape (batches, states, rows or more)
+            Sums of the conditionals by batch, where they are not exact.
         exact : array of bool, shape (rows, free variables)
             Which marginals are exact.
         """
@@ -116,13 +116,14 @@ def engine_for(rules: Rules, free: Sequence[int], order: IntArray, settings: Set
 
 
 def _filled(
-    mean: FloatArray, batch: FloatArray, exact: BoolArray, cards: IntArray
+    mean: FloatArray, batch: Float32Array, exact: BoolArray, cards: IntArray, settings: Settings
 ) -> Marginals:
-    """Join what was worked out exactly with what was sampled."""
-    known = np.repeat(exact, cards, axis=1)
-    if not known.all():
-        mean = np.where(known, mean, batch.mean(axis=1))
-    return mean, np.where(known[:, None, :], mean[:, None, :], batch), exact
+    """Put means of what was sampled beside what was worked out exactly."""
+    if not exact.all():
+        sampled = batch[:, :, : len(mean)].sum(axis=0, dtype=np.float64).T / settings.samples
+        known = np.repeat(exact, cards, axis=1)
+        mean = np.where(known, mean, sampled) if known.any() else np.ascontiguousarray(sampled)
+    return mean, batch, exact
 
 
 def _lanes(
@@ -132,18 +133,15 @@ def _lanes(
     order: IntArray,
     counters: UIntArray,
     settings: Settings,
-) -> FloatArray:
-    """Run binary chains side by side; return batch means, rows by batches by 2 variables."""
+) -> Float32Array:
+    """Run binary chains side by side; return sums, batches by states by lanes."""
     from conjoin.kernels.lanes import LANES, sweep_lanes
 
-    rows, n = len(counters), len(bias)
-    sums = np.zeros((settings.batches, n, 2 * LANES), np.float32)
+    sums = np.zeros((settings.batches, len(bias), 2 * LANES), np.float32)
     starts = np.zeros(LANES, np.uint64)
-    starts[:rows] = counters
+    starts[: len(counters)] = counters
     sweep_lanes(order, *shape, pairs, bias, settings.burn_in, settings.samples, starts, sums)
-    both = sums.reshape(settings.batches, n, 2, LANES)[..., :rows].astype(np.float64)
-    batch = np.ascontiguousarray(both.transpose(3, 0, 1, 2)).reshape(rows, settings.batches, 2 * n)
-    return batch * (settings.batches / settings.samples)
+    return sums.reshape(settings.batches, 2 * len(bias), LANES)
 
 
 NO_SLOTS = (
@@ -218,7 +216,7 @@ class PairEngine:
         truth = _truth(tests.mask[self.used], tests.var[self.used], codes)
         bias = self.bias + truth @ self.shift
         mean = np.zeros((len(codes), 2 * n))
-        batch = np.zeros((len(codes), self.settings.batches, 2 * n))
+        batch = np.zeros((self.settings.batches, 2 * n, BLOCK), np.float32)
         exact = np.zeros((len(codes), n), bool)
         for members in self.components:
             states = (2 * members[:, None] + np.arange(2)).ravel()
@@ -235,10 +233,12 @@ class PairEngine:
             four = -(-len(members) // 4) * 4
             pairs = np.zeros((len(members), four), np.float32)
             pairs[:, : len(members)] = self.pairs[np.ix_(members, members)]
-            batch[:, :, states] = _lanes(
-                NO_SLOTS, pairs, wide, order[order >= 0], counters, self.settings
-            )
-        return _filled(mean, batch, exact, np.full(n, 2))
+            sums = _lanes(NO_SLOTS, pairs, wide, order[order >= 0], counters, self.settings)
+            if len(members) == n:
+                batch = sums
+            else:
+                batch[:, states] = sums
+        return _filled(mean, batch, exact, np.full(n, 2), self.settings)
 
     def _enumerated(self, members: IntArray, bias: FloatArray) -> FloatArray:
         size = len(members)
@@ -301,20 +301,19 @@ class ResidualEngine:
         rows, n, width = len(codes), len(residual.cards), int(residual.cards.sum())
         mean = np.zeros((rows, width))
         exact = np.zeros((rows, n), bool)
-        batch = np.zeros((rows, settings.batches, width))
+        sums = np.zeros((rows, 0 if self.narrow else settings.batches, width))
         weight = np.zeros((max(1, len(self.place)) if self.narrow else 0, BLOCK), np.float32)
         bias = np.zeros((n, BLOCK), np.float32)
         unsure = marginals(
             np.ascontiguousarray(codes, np.uint16), counters, *residual.arrays, self.order,
             residual.cards, residual.bit, residual.first_line, self.joint, settings.limit(n),
-            settings.burn_in, settings.samples, mean, batch, exact, self.place, weight, bias,
+            settings.burn_in, settings.samples, mean, sums, exact, self.place, weight, bias,
         )  # fmt: skip
+        batch = np.ascontiguousarray(sums.transpose(1, 2, 0), np.float32)
         if unsure and self.narrow:
             shape = self._shape(weight)
             batch = _lanes(shape, NO_PAIRS, bias, self.order, counters, settings)
-        else:
-            batch *= settings.batches / settings.samples
-        return _filled(mean, batch, exact, residual.cards)
+        return _filled(mean, batch, exact, residual.cards, settings)
 
     def _shape(self, weight: Float32Array) -> tuple[Any, ...]:
         from conjoin.kernels.lanes import compacted
@@ -353,16 +352,15 @@ class ChainEngine:
         known = np.setdiff1d(np.arange(len(cards)), self.free)
         first = np.cumsum(cards) - cards
         states = np.concatenate([first[v] + np.arange(cards[v]) for v in self.free])
-        batch = np.zeros((len(codes), settings.batches, len(states)))
+        batch = np.zeros((settings.batches, len(states), len(codes)), np.float32)
+        mean = np.zeros((len(codes), len(states)))
         for r, row in enumerate(codes):
             given = dict(zip(known.tolist(), row[known].tolist(), strict=True))
             chain = Sampler(self.rules, given, self.order).chain(
                 np.random.SeedSequence(int(counters[r]))
             )
             chain.burn_in(settings.burn_in)
-            sums = chain.run(settings.samples, batches=settings.batches)[1]
-            batch[r] = sums[:, states] * (settings.batches / settings.samples)
-        exact = np.zeros((len(codes), len(self.free)), bool)
-        return _filled(np.zeros(batch.shape[::2]), batch, exact, cards[self.free])
-
-
+            sums = chain.run(settings.samples, batches=settings.batches)[1][:, states]
+            batch[:, :, r] = sums
+            mean[r] = sums.sum(axis=0) / settings.samples
+        return mean, batch, np.zeros((len(codes), len(self.free)), bool)

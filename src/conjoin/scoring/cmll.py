@@ -230,7 +230,7 @@ def _tasks(
             owner = np.repeat(np.arange(len(block)), [len(g) for g in block])
             tasks.append(
                 (engine, codes[rows], weights[rows], rows, owner, free, targets, cards,
-                 counters[low : low + BLOCK])
+                 counters[low : low + BLOCK], settings)
             )  # fmt: skip
     return tasks
 
@@ -245,6 +245,7 @@ def _block(
     targets: IntArray,
     cards: IntArray,
     counters: UIntArray,
+    settings: Settings,
 ) -> tuple[Any, ...]:
     """Score a block of rows: `owner` says which evidence each has."""
     first = np.searchsorted(owner, np.arange(len(counters)))
@@ -259,11 +260,14 @@ def _block(
     # evidence share it.
     noise = 0.0
     if not sure.all():
-        parts = batch[owner[:, None], :, state]  # rows, targets, batches
-        scale = np.where(p > 0, weights[:, None] / np.where(p > 0, p, 1.0), 0.0)
-        pulls = np.einsum("rtb,rt->rb", parts, scale)
-        together = np.add.reduceat(pulls, first, axis=0)
-        noise = float((together.var(axis=1, ddof=1) / together.shape[1]).sum())
+        from conjoin.kernels.residual import batch_pulls
+
+        scale = np.where((p > 0) & ~sure[owner][:, place], weights[:, None], 0.0)
+        scale /= np.where(p > 0, p, 1.0)
+        pulls = np.zeros((len(batch), len(counters)))
+        batch_pulls(batch, state, owner, scale, pulls)
+        length = settings.samples // settings.batches
+        noise = float((pulls.var(axis=0, ddof=1) / len(batch)).sum()) / length**2
     return (
         rows, logs.sum(axis=1), targets, weights @ logs, noise,
         int(sure[owner][:, place].sum()), logs.size,
