@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conjoin.data.frames import as_table as as_table
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
+    from conjoin.errors import ConvergenceWarning as ConvergenceWarning
     from conjoin.formats.files import load as load
     from conjoin.formats.files import read_table as read_table
     from conjoin.formats.files import save as save
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
     from conjoin.models.features import Features as Features
     from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+    from conjoin.sampling.gibbs import gibbs as gibbs
+    from conjoin.sampling.gibbs import sample as sample
+    from conjoin.sampling.gibbs import samples as samples
+    from conjoin.sampling.rare import gibbs_probability as gibbs_probability
+    from conjoin.scoring.cmll import cmll as cmll
     from conjoin.scoring.pll import pll as pll
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
@@ -42,6 +48,7 @@ _HOME = {
     "BayesianNetwork": "models.bayes",
     "BoostedTreesCPD": "models.cpd",
     "ConjoinError": "errors",
+    "ConvergenceWarning": "errors",
     "DependencyNetwork": "models.dependency",
     "Discretizer": "data.discretize",
     "Domain": "data.domain",
@@ -55,15 +62,20 @@ _HOME = {
     "TreeCPD": "models.cpd",
     "Variable": "data.domain",
     "as_table": "data.frames",
+    "cmll": "scoring.cmll",
     "compare": "scoring.result",
     "convert": "conversion.dn2mn",
     "discretize": "data.discretize",
+    "gibbs": "sampling.gibbs",
+    "gibbs_probability": "sampling.rare",
     "inconsistency": "conversion.inconsistencies",
     "learn": "learning.learn",
     "learn_weights": "weights.learn",
     "load": "formats.files",
     "pll": "scoring.pll",
     "read_table": "formats.files",
+    "sample": "sampling.gibbs",
+    "samples": "sampling.gibbs",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
     "write_table": "formats.files",

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 
 from conjoin import __version__
-from conjoin.cli import convert, demo, info, learn, reproduce, score, weights
+from conjoin.cli import convert, demo, info, learn, reproduce, sample, score, weights
 from conjoin.errors import ConjoinError
 
-COMMANDS = (demo, learn, convert, weights, score, info, reproduce)
+COMMANDS = (demo, learn, convert, weights, score, sample, info, reproduce)
 
 
 def build_parser() -> argparse.ArgumentParser:

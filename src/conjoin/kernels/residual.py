@@ -6,7 +6,6 @@ The log-odds of a variable are then a sum of weights over masks, which is done f
 """
 
 # Loops over indices, plain branches and long argument lists are what the compiler wants.
-# ruff: noqa: SIM108
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def variable_order(domain: Domain, order: Sequence[str] | None) -> IntArray:
     return np.array(listed, np.int64)
 
 
-def chain_seeds(random_state: int, count: int) -> list[np.random.SeedSequence]:
+def chain_seeds(random_state: int | list[int], count: int) -> list[np.random.SeedSequence]:
     """Return independent seeds, one a chain, that do not depend on who runs which."""
-    if random_state < 0:
+    if np.min(random_state) < 0:
         raise ModelError(f"random_state must not be negative, not {random_state}")
     return np.random.SeedSequence(random_state).spawn(count)
 
@@ -48,16 +48,15 @@ class Sampler:
     given : dict
         Codes of the known variables, by position.
     order : array of int
-        The order of a sweep, over all variables.
+        The order of a sweep. A variable that is neither in it nor given stays in its random state, so
+        no other in it may depend on it.
     """
 
     def __init__(self, rules: Rules, given: dict[int, int], order: IntArray) -> None:
         self.domain, self.given, self.breaking = rules.domain, given, rules.breaking
-        if given and rules.impossible(given):
-            shown = {rules.domain.names[v]: rules.domain.variables[v].states[s] for v, s in given.items()}
-            raise ModelError(f"the evidence {shown} has probability 0 in this network")
+        rules.check(given)
         rules = rules.condition(given)
-        cards = self.domain.cards
+        cards: IntArray = np.array(self.domain.cards)
         self.cards = cards
         self.order = order[~np.isin(order, list(given))]
         self.first: IntArray = np.cumsum(cards) - cards
@@ -67,10 +66,12 @@ class Sampler:
         plain = rules.features.select(np.flatnonzero(~soft))
         off = rules.features.select(np.flatnonzero(soft))
         owner = rules.owner
-        self._arrays = (
+        arrays = (
             self.order, cards, self.first, *_tests(plain), *_columns(plain, _at(owner, ~soft)),
             *_soft(off, _at(owner, soft)),
         )  # fmt: skip
+        # All alike in memory, so that the kernel is compiled once.
+        self._arrays = tuple(np.require(a, requirements=["C", "W"]) for a in arrays)
         self._plain = plain
 
     def chain(self, seed: np.random.SeedSequence) -> Chain:
@@ -169,7 +170,8 @@ class Chain:
         drawn = np.zeros((rows, len(sampler.cards)), np.uint16)
         sums = np.zeros((batches, sampler.n_states))
         squares = np.zeros((batches, sampler.n_states))
-        sweeps(
+        kernel: Any = sweeps
+        kernel(
             *sampler._arrays, self.state, self._counter, *self._held, n_sweeps, thin, drawn, sums,
             squares,
         )  # fmt: skip
@@ -200,5 +202,11 @@ class Chain:
         plain = self.sampler._arrays
         features = self.sampler._plain
         return not broken(
-            self.state, plain[4], plain[5], features.weights, plain[8], plain[9], self.sampler.breaking
+            self.state,
+            plain[4],
+            plain[5],
+            features.weights,
+            plain[8],
+            plain[9],
+            self.sampler.breaking,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ConvergenceWarning, ModelError
@@ -130,22 +130,22 @@ def gibbs(
     >>> result.probability("rain", "yes") == 1 / (1 + np.exp(-2.0))
     True
     """
-    sampler = _sampler(model, given, order)
     if n_samples < 2 or chains < 1 or burn_in < 0:
         raise ModelError("n_samples must be 2 or more, chains 1 or more, burn_in not negative")
-    batches = min(BATCHES, n_samples // 2 * 2)
-    length = -(-n_samples // batches)
-    seeds = chain_seeds(random_state, chains)
-    tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
-    done = run(_chain_sums, tasks, n_jobs)
-    sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
+    evidence = model.domain.encode_partial(given or {})
+    sums, squares, length = chain_batches(
+        Rules.of(model), evidence, variable_order(model.domain, order),
+        chain_seeds(random_state, chains), burn_in, n_samples, BATCHES, n_jobs,
+    )  # fmt: skip
+    batches, cards = sums.shape[1], model.domain.cards
+    first = np.cumsum(cards) - cards
     mean = sums.sum((0, 1)) / (chains * batches * length)
     error = standard_error(sums, length)
     r_hat = split_r_hat(sums, squares, length)
     ess = effective_size(sums, squares, length)
     names = model.domain.names
-    unknown = [v for v in range(len(names)) if v not in sampler.given]
-    at = {v: slice(sampler.first[v], sampler.first[v] + sampler.cards[v]) for v in unknown}
+    unknown = [v for v in range(len(names)) if v not in evidence]
+    at = {v: slice(first[v], first[v] + cards[v]) for v in unknown}
     result = GibbsResult(
         model.domain,
         dict(given or {}),
@@ -183,6 +183,30 @@ def _sampler(
 ) -> Sampler:
     evidence = model.domain.encode_partial(given or {})
     return Sampler(Rules.of(model), evidence, variable_order(model.domain, order))
+
+
+def chain_batches(
+    rules: Rules,
+    given: dict[int, int],
+    order: IntArray,
+    seeds: list[np.random.SeedSequence],
+    burn_in: int,
+    n_samples: int,
+    batches: int,
+    n_jobs: int | None,
+) -> tuple[FloatArray, FloatArray, int]:
+    """Run chains; return sums of conditionals and of their squares, and the sweeps of a batch.
+
+    The sums are chains by batches by states; the sweeps are rounded up to an even number of batches
+    of one length.
+    """
+    batches = min(batches, n_samples // 2 * 2)
+    length = -(-n_samples // batches)
+    sampler = Sampler(rules, given, order)
+    tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
+    done = run(_chain_sums, tasks, n_jobs)
+    sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
+    return sums, squares, length
 
 
 def _chain_sums(
@@ -315,7 +339,9 @@ def _stream(
             yield Table(sampler.domain, np.concatenate(parts))
         return
     steps = [
-        (i, at, min(block, rows - at)) for i, rows in enumerate(wanted) for at in range(0, rows, block)
+        (i, at, min(block, rows - at))
+        for i, rows in enumerate(wanted)
+        for at in range(0, rows, block)
     ]
     chain: Chain | None = None
     for i, at, rows in progress(steps, "drawing"):
@@ -332,3 +358,35 @@ def _chain_rows(
     chain = sampler.chain(seed)
     chain.burn_in(burn_in)
     return chain.run(rows * thin, thin=thin, draw=True)[0]
+
+
+def table_diagnostics(table: Table, chains: int) -> tuple[float | None, float | None]:
+    """Return the largest R-hat and the smallest effective size of all states of a drawn table.
+
+    Parameters
+    ----------
+    table : Table
+        What `sample` returned.
+    chains : int
+        How many chains it came from; with one chain too, its halves are compared.
+
+    Returns
+    -------
+    r_hat, ess : float or None
+        None if the chains have too few rows to tell.
+    """
+    share = len(table) // chains
+    batches = min(BATCHES, share // 2 * 2)
+    if batches < 2 or share // batches < 2:
+        return None, None
+    length = share // batches
+    extra = len(table) % chains
+    starts = [share * i + min(i, extra) for i in range(chains)]
+    r_hat, ess = 1.0, float(chains * batches * length)
+    for i, card in enumerate(table.domain.cards.tolist()):
+        parts = np.stack([table.codes[a : a + batches * length, i] for a in starts])
+        seen = parts.reshape(chains, batches, length)
+        sums = np.stack([(seen == s).sum(axis=2) for s in range(card)], axis=2).astype(np.float64)
+        r_hat = max(r_hat, float(split_r_hat(sums, sums, length).max()))
+        ess = min(ess, float(effective_size(sums, sums, length).min()))
+    return r_hat, ess

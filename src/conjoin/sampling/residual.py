@@ -16,7 +16,6 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.keys import code_numbers, group_equal, row_keys
 from conjoin.data.packing import pack_bits
-from conjoin.data.table import Codes
 from conjoin.models.features import Features, segment_index
 from conjoin.sampling.rules import Rules
 
@@ -100,7 +99,9 @@ def project(rules: Rules, free: Sequence[int]) -> Residual:
         soft_test, soft_off, test_var, features.tests.mask,
     )  # fmt: skip
     slot_mask, slot_ptr, first_line = lines[3], lines[5], lines[7]
-    return Residual(cards_in, bit, first_line, slot_mask, slot_ptr, (*head, *lines[:7]))
+    # All alike in memory, so that the kernel is compiled once.
+    arrays = tuple(np.require(a, requirements=["C", "W"]) for a in (*head, *lines[:7]))
+    return Residual(cards_in, bit, first_line, slot_mask, slot_ptr, arrays)
 
 
 def _relevant(rules: Rules, local: IntArray) -> tuple[Features, IntArray | None]:
@@ -236,9 +237,7 @@ def _lines(
     record = np.repeat(np.arange(len(own)), count)
     state_at = np.argsort(~member, axis=1, kind="stable")  # members first
     step = segment_index(np.zeros(len(own), np.int64), count)
-    line = first_line[var[own[record]]] + np.where(
-        binary[record], 0, state_at[own[record], step]
-    )
+    line = first_line[var[own[record]]] + np.where(binary[record], 0, state_at[own[record], step])
     sign = np.where(binary & negative[own], -1.0, 1.0)
     coef, masks, scopes = (coef * sign)[record], masks[record], scopes[record]
     order = np.lexsort((masks, line))

@@ -140,7 +140,8 @@ def _lanes(
     sums = np.zeros((settings.batches, len(bias), 2 * LANES), np.float32)
     starts = np.zeros(LANES, np.uint64)
     starts[: len(counters)] = counters
-    sweep_lanes(order, *shape, pairs, bias, settings.burn_in, settings.samples, starts, sums)
+    kernel: Any = sweep_lanes
+    kernel(order, *shape, pairs, bias, settings.burn_in, settings.samples, starts, sums)
     return sums.reshape(settings.batches, 2 * len(bias), LANES)
 
 
@@ -251,9 +252,7 @@ class PairEngine:
         return both.reshape(len(bias), 2 * size)
 
 
-def _truth(
-    mask: UIntArray, var: npt.NDArray[np.int32], codes: Codes
-) -> FloatArray:
+def _truth(mask: UIntArray, var: npt.NDArray[np.int32], codes: Codes) -> FloatArray:
     """Return which tests hold, rows by tests, as numbers."""
     column = codes[:, var]
     word = mask[np.arange(len(var)), column >> 6] if mask.shape[1] > 1 else mask[:, 0]
@@ -304,7 +303,8 @@ class ResidualEngine:
         sums = np.zeros((rows, 0 if self.narrow else settings.batches, width))
         weight = np.zeros((max(1, len(self.place)) if self.narrow else 0, BLOCK), np.float32)
         bias = np.zeros((n, BLOCK), np.float32)
-        unsure = marginals(
+        kernel: Any = marginals
+        unsure = kernel(
             np.ascontiguousarray(codes, np.uint16), counters, *residual.arrays, self.order,
             residual.cards, residual.bit, residual.first_line, self.joint, settings.limit(n),
             settings.burn_in, settings.samples, mean, sums, exact, self.place, weight, bias,
@@ -322,9 +322,7 @@ class ResidualEngine:
         ptr = np.zeros(len(self.residual.slot_ptr), np.int64)
         mask, value = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
         packed = np.zeros((room, BLOCK), np.float32)
-        compacted(
-            self.residual.slot_ptr, self.mask, self.value, weight, ptr, mask, value, packed
-        )
+        compacted(self.residual.slot_ptr, self.mask, self.value, weight, ptr, mask, value, packed)
         return ptr, mask, value, packed
 
 

@@ -96,10 +96,17 @@ class Rules:
             owner = owner[keep]
         return replace(self, features=features, owner=owner)
 
-    def impossible(self, given: dict[int, int]) -> bool:
-        """Tell whether what is given breaks a rule by itself."""
+    def check(self, given: dict[int, int]) -> None:
+        """Raise an error if what is given breaks a rule by itself."""
+        if not self.joint or not (self.features.weights < self.breaking).any():
+            return
         features, _ = self.features.conditioned(given)
-        return self.joint and bool((features.weights[features.lengths == 0] < self.breaking).any())
+        if (features.weights[features.lengths == 0] < self.breaking).any():
+            variables = self.domain.variables
+            shown = ", ".join(
+                f"{variables[v].name}={variables[v].states[s]}" for v, s in given.items()
+            )
+            raise ModelError(f"the evidence {shown} has probability 0 in this network")
 
 
 def _own(features: Features, owner: IntArray) -> tuple[Features, IntArray]:
@@ -116,6 +123,4 @@ def _own(features: Features, owner: IntArray) -> tuple[Features, IntArray]:
 def _without_entries(features: Features, dropped: BoolArray) -> Features:
     indptr = np.concatenate([[0], np.cumsum(~dropped)])[features.indptr]
     off = None if features.off is None else features.off[~dropped]
-    return Features(
-        features.tests, indptr, features.indices[~dropped], features.weights, off
-    )
+    return Features(features.tests, indptr, features.indices[~dropped], features.weights, off)

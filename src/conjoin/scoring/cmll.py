@@ -163,7 +163,9 @@ def cmll(
     tasks = []
     for number, part in enumerate(chosen):
         at = np.array([domain.index(name) for name in part], np.int64)
-        tasks += _tasks(rules, codes, weights, data.missing, at, sweep, settings, (random_state, number))
+        tasks += _tasks(
+            rules, codes, weights, data.missing, at, sweep, settings, (random_state, number)
+        )
     by_row = np.zeros(len(codes))
     by_variable = np.zeros(len(domain))
     variance, exact, scored = 0.0, 0, 0
@@ -204,6 +206,7 @@ def _tasks(
     """Return blocks of rows with one set of free variables, equal evidence side by side."""
     cards = rules.domain.cards
     lacking = codes == missing
+    codes = np.where(cards == 1, codes.dtype.type(0), codes)  # there is no doubt about these
     tasks: list[tuple[Any, ...]] = []
     order, starts, _ = group_rows(lacking.astype(np.uint8))
     for pattern in np.split(order, starts[1:]):
