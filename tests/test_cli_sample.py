@@ -13,6 +13,7 @@ from conjoin import (
     Features,
     MarkovNetwork,
     Table,
+    cmll,
     read_table,
     sample,
     save,
@@ -107,3 +108,24 @@ def test_parquet_keeps_types_and_missing_values(tmp_path):
     twins = Domain({"a": [1, "1"]})
     with pytest.raises(ConjoinError, match="written alike"):
         write_table(Table(twins, np.array([[0]])), tmp_path / "a.parquet")
+
+
+def test_scored_by_cmll(model, capsys):
+    folder, mn = model
+    table = sample(mn, 30)
+    write_table(table, folder / "rows.csv")
+    arguments = [
+        "score",
+        str(folder / "model.conjoin"),
+        str(folder / "rows.csv"),
+        "--metric",
+        "cmll",
+    ]
+    assert main([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    expected = cmll(mn, table)
+    assert report["metric"] == "cmll"
+    assert report["mean"] == pytest.approx(expected.mean)
+    assert report["sets"] == [list(part) for part in expected.sets]
+    assert main(arguments) == 0
+    assert "set 1: " in capsys.readouterr().out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, compiled_fused, float_of_bits
+from conjoin.kernels.jit import compiled, compiled_fused, power_of_two
 from conjoin.kernels.random import STEP, scatter
 
 LANES = 128
@@ -45,7 +45,7 @@ def draw(bit, odds, random, word, ones, sums):
         e = e * r + F(2.402265e-1)
         e = e * r + F(6.931472e-1)
         e = e * r + F(1.0)
-        e *= float_of_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+        e *= power_of_two(whole)
         more = F(1.0) / (F(1.0) + e)
         less = e * more
         p = more if x >= F(0.0) else less

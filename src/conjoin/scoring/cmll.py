@@ -10,7 +10,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
-from conjoin.data.packing import group_rows
+from conjoin.data.packing import distinct_rows
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import run
@@ -19,46 +19,44 @@ from conjoin.progress import progress
 from conjoin.sampling.chain import variable_order
 from conjoin.sampling.rows import BLOCK, Engine, Settings, engine_for
 from conjoin.sampling.rules import Rules
+from conjoin.scoring.result import Score
 
 Sets = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class CMLL:
-    """The score of a network on a table.
+class CMLL(Score):
+    """The conditional marginal log-likelihood of a network on a table.
+
+    The score of a row is the sum over its variables of log P(x_i | the variables of other sets).
 
     Attributes
     ----------
-    mean : float
-        The mean over rows of the sum over variables of log P(x_i | the variables of other sets).
-    stderr : float
-        The standard error of the mean, from the spread over rows.
     mc_stderr : float
-        The part of its error that comes from sampling; 0 if everything was exact.
-    rows : int
-        How many rows were scored.
-    by_row : array of float, shape (rows,)
-        The score of each row.
-    by_variable : dict
-        The mean log marginal of each variable; their sum is `mean` if no value is missing.
+        The part of the error of the mean that comes from sampling; 0 if everything was exact.
     exact : float
         The fraction of the log marginals that are exact.
     sets : tuple of tuple of str
         The sets of variables that were used.
     """
 
-    mean: float
-    stderr: float
     mc_stderr: float
-    rows: int
-    by_row: FloatArray
-    by_variable: dict[str, float]
     exact: float
     sets: Sets
 
+    def report(self) -> dict[str, Any]:
+        """Return the figures as plain values, for JSON."""
+        more = {"mc_stderr": self.mc_stderr, "exact": self.exact, "sets": self.sets}
+        return {**super().report(), **more}
+
+    def notes(self) -> list[str]:
+        """Return the error of sampling and the sets, a sentence a line."""
+        lines = [f"{self.exact:.0%} exact; sampling adds an error of {self.mc_stderr:.6f}"]
+        return lines + [f"set {k}: {', '.join(part)}" for k, part in enumerate(self.sets, 1)]
+
     def __repr__(self) -> str:
         return (
-            f"<CMLL: {self.mean:.4f} ± {self.stderr:.4f} over {self.rows:,} rows, "
+            f"<CMLL: {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows, "
             f"{len(self.sets)} sets, Monte Carlo error {self.mc_stderr:.4f}, "
             f"{self.exact:.0%} exact>"
         )
@@ -69,8 +67,9 @@ def random_sets(domain: Domain, count: int = 4, random_state: int = 0) -> Sets:
 
     Examples
     --------
-    >>> random_sets(Domain.numbered([2] * 6), 2)
-    (('v0', 'v1', 'v4'), ('v2', 'v3', 'v5'))
+    >>> sets = random_sets(Domain.numbered([2] * 7), 3)
+    >>> [len(part) for part in sets], len(set().union(*sets))
+    ([3, 2, 2], 7)
     """
     if count < 1:
         raise ModelError(f"the number of sets must be 1 or more, not {count}")
@@ -178,16 +177,14 @@ def cmll(
             variance += noise
             exact += sure
             scored += count
-    total = float(weights.sum())
-    mean = float(by_row @ weights) / total
-    spread = float(weights @ (by_row - mean) ** 2) if np.isfinite(mean) else np.nan
+    have = weights @ (codes != data.missing)
     return CMLL(
-        mean,
-        float(np.sqrt(spread / max(total - 1, 1) / total)) if total > 1 else np.nan,
-        float(np.sqrt(variance)) / total,
-        len(codes),
+        "cmll",
         by_row,
-        dict(zip(domain.names, (by_variable / total).tolist(), strict=True)),
+        weights,
+        dict(zip(domain.names, (by_variable / np.maximum(have, 1e-300)).tolist(), strict=True)),
+        int((codes != data.missing).sum()),
+        float(np.sqrt(variance) / weights.sum()),
         exact / scored if scored else 1.0,
         chosen,
     )
@@ -208,9 +205,9 @@ def _tasks(
     lacking = codes == missing
     codes = np.where(cards == 1, codes.dtype.type(0), codes)  # there is no doubt about these
     tasks: list[tuple[Any, ...]] = []
-    order, starts, _ = group_rows(lacking.astype(np.uint8))
-    for pattern in np.split(order, starts[1:]):
-        pattern = np.sort(pattern)
+    kinds, kind_of = distinct_rows(lacking.astype(np.uint8))
+    for kind in range(len(kinds)):
+        pattern = np.flatnonzero(kind_of == kind)
         free = np.unique(np.concatenate([at, np.flatnonzero(lacking[pattern[0]])]))
         free = free[cards[free] > 1]
         targets = at[~lacking[pattern[0]][at]]
@@ -219,18 +216,16 @@ def _tasks(
             continue
         evidence = codes[pattern]
         evidence[:, free] = 0
-        members, begins, first = group_rows(evidence)
-        by_first = np.argsort(first)
-        groups = [np.sort(g) for g in np.split(members, begins[1:])]
-        groups = [groups[k] for k in by_first.tolist()]
+        first, owner_of = distinct_rows(evidence)
+        members = np.argsort(owner_of, kind="stable")
+        bounds = np.searchsorted(owner_of[members], np.arange(len(first) + 1))
         engine = engine_for(rules, free.tolist(), sweep, settings)
         counters = np.random.default_rng([*seed, len(tasks)]).integers(
-            0, 2**64, len(groups), dtype=np.uint64
+            0, 2**64, len(first), dtype=np.uint64
         )
-        for low in range(0, len(groups), BLOCK):
-            block = groups[low : low + BLOCK]
-            rows = pattern[np.concatenate(block)]
-            owner = np.repeat(np.arange(len(block)), [len(g) for g in block])
+        for low in range(0, len(first), BLOCK):
+            some = members[bounds[low] : bounds[min(low + BLOCK, len(first))]]
+            rows, owner = pattern[some], owner_of[some] - low
             tasks.append(
                 (engine, codes[rows], weights[rows], rows, owner, free, targets, cards,
                  counters[low : low + BLOCK], settings)
