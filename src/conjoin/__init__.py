@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conjoin.data.frames import as_table as as_table
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
+    from conjoin.errors import ConvergenceWarning as ConvergenceWarning
     from conjoin.formats.files import load as load
     from conjoin.formats.files import read_table as read_table
     from conjoin.formats.files import save as save
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
     from conjoin.models.features import Features as Features
     from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+    from conjoin.sampling.gibbs import gibbs as gibbs
+    from conjoin.sampling.gibbs import sample as sample
+    from conjoin.sampling.gibbs import samples as samples
+    from conjoin.sampling.rare import gibbs_probability as gibbs_probability
+    from conjoin.scoring.cmll import cmll as cmll
     from conjoin.scoring.pll import pll as pll
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
@@ -48,6 +54,7 @@ _HOME = {
     "BayesianNetwork": "models.bayes",
     "BoostedTreesCPD": "models.cpd",
     "ConjoinError": "errors",
+    "ConvergenceWarning": "errors",
     "DependencyNetwork": "models.dependency",
     "Discretizer": "data.discretize",
     "Domain": "data.domain",
@@ -61,10 +68,13 @@ _HOME = {
     "TreeCPD": "models.cpd",
     "Variable": "data.domain",
     "as_table": "data.frames",
+    "cmll": "scoring.cmll",
     "compare": "scoring.result",
     "convert": "conversion.dn2mn",
     "discretize": "data.discretize",
     "forecast": "inference.engines",
+    "gibbs": "sampling.gibbs",
+    "gibbs_probability": "sampling.rare",
     "inconsistency": "conversion.inconsistencies",
     "joint": "inference.engines",
     "learn": "learning.learn",
@@ -76,6 +86,8 @@ _HOME = {
     "pll": "scoring.pll",
     "probability": "inference.engines",
     "read_table": "formats.files",
+    "sample": "sampling.gibbs",
+    "samples": "sampling.gibbs",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
     "write_table": "formats.files",

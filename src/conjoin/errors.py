@@ -37,6 +37,10 @@ class FormatError(ConjoinError):
         super().__init__(place + message)
 
 
+class ConvergenceWarning(UserWarning):
+    """A sampled or iterated result may be far from what more work would give."""
+
+
 def did_you_mean(wrong: object, known: Iterable[object]) -> str:
     """Return a closing sentence that lists what was allowed, the likeliest first.
 

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 
 from conjoin import __version__
-from conjoin.cli import convert, demo, info, learn, query, reproduce, score, weights
+from conjoin.cli import convert, demo, info, learn, query, reproduce, sample, score, weights
 from conjoin.errors import ConjoinError
 
-COMMANDS = (demo, learn, convert, weights, score, query, info, reproduce)
+COMMANDS = (demo, learn, convert, query, sample, score, weights, info, reproduce)
 
 
 def build_parser() -> argparse.ArgumentParser:

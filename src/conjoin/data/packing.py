@@ -105,19 +105,19 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
         members = np.zeros((len(place), _padded(len(set_var))), np.uint8)
     for i, (var, state) in enumerate(zip(set_var.tolist(), set_state.tolist(), strict=True)):
         inside = columns[var] == state if state >= 0 else columns[var] != table.missing
-        sets[i] = _bits(inside)
+        sets[i] = pack_bits(inside)
         if like is None:
             members[:, i] = inside
     known = np.zeros((len(cards), 0), np.uint64)
     if lacking.any():
-        known = np.stack([_bits(column != table.missing) for column in columns])
+        known = np.stack([pack_bits(column != table.missing) for column in columns])
     return PackedTable(
         cards,
         sets,
         set_var,
         set_state,
         members,
-        _bits(place >= 0),
+        pack_bits(place >= 0),
         known,
         np.array(segments, np.int64),
         np.array(powers, np.float64),
@@ -143,7 +143,8 @@ def _padded(width: int) -> int:
     return -(-width // unit) * unit
 
 
-def _bits(truth: BoolArray) -> UIntArray:
+def pack_bits(truth: BoolArray) -> UIntArray:
+    """Pack truth values, a whole number of words of them, into words of 64 bits."""
     return np.packbits(truth, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 

@@ -146,13 +146,25 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
     )
 
 
+def check_can_write(path: str | Path) -> None:
+    """Raise an error now if a table could not be written to a file of that name later."""
+    path = Path(path)
+    if ending(path) not in TABLE_ENDINGS:
+        raise FormatError(
+            f"{_named(ending(path))} no table format; known are {', '.join(TABLE_ENDINGS)}, each "
+            "also with .gz",
+            str(path),
+        )
+    if not path.absolute().parent.is_dir():
+        raise FormatError(f"there is no folder {str(path.parent)!r}; make it first", str(path))
+
+
 def write_table(table: Table, path: str | Path) -> None:
-    """Write a table as .csv or .data."""
+    """Write a table, whole or not at all, as .csv, .parquet or .data."""
     path = Path(path)
     from conjoin.formats.data import write_data
-    from conjoin.formats.tabular import write_csv
+    from conjoin.formats.tabular import write_csv, write_parquet
 
-    writers = {".data": write_data, ".csv": write_csv}
-    if ending(path) not in writers:
-        raise FormatError(f"a table is written as {' or '.join(writers)}", str(path))
+    check_can_write(path)
+    writers = {".data": write_data, ".csv": write_csv, ".parquet": write_parquet}
     writers[ending(path)](table, path)

@@ -137,3 +137,31 @@ def write_csv(table: Table, path: Path) -> None:
         columns.append(labels[codes])
     writer.writerows(zip(*columns, strict=True))
     write_bytes(path, out.getvalue().encode())
+
+
+def write_parquet(table: Table, path: Path) -> None:
+    """Write a Parquet file; states of one type keep it, others are written as text."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if table.weights is not None:
+        raise FormatError("a Parquet file cannot hold weights; use .data", str(path))
+    columns = {}
+    for i, variable in enumerate(table.domain):
+        kinds = {type(state) for state in variable.states}
+        plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
+        states = list(variable.states) if plain else [str(state) for state in variable.states]
+        if len(set(states)) < len(states):
+            raise FormatError(
+                f"two states of {variable.name!r} are written alike in a Parquet file; use .data",
+                str(path),
+            )
+        codes = table.codes[:, i]
+        lacking = codes == table.missing
+        index = pa.array(np.where(lacking, 0, codes).astype(np.int32), mask=lacking)
+        columns[variable.name] = pa.DictionaryArray.from_arrays(
+            index, pa.array(states)
+        ).dictionary_decode()
+    out = io.BytesIO()
+    parquet.write_table(pa.table(columns), out)
+    write_bytes(path, out.getvalue())

@@ -262,6 +262,10 @@ class Features:
 
         A test that holds is left out; one that fails multiplies the weight by its off value.
         """
+        return self.conditioned(evidence)[0]
+
+    def conditioned(self, evidence: Mapping[int, int]) -> tuple[Features, npt.NDArray[np.intp]]:
+        """Do as `condition` does, and say which features are left."""
         given = np.array([evidence.get(i, -1) for i in range(len(self.tests.cards))], np.int64)
         state = given[self.tests.var]
         fixed = state >= 0
@@ -274,7 +278,8 @@ class Features:
         weights = np.where(scale == 0, 0.0, self.weights) * scale
         off = None if self.off is None else self.off[kept]
         smaller = Features(self.tests, indptr, self.indices[kept], weights, off)
-        return smaller.select(np.flatnonzero(scale != 0))
+        left = np.flatnonzero(scale != 0)
+        return smaller.select(left), left
 
     def without_variables(self, dropped: Sequence[int]) -> Features:
         """Renumber the variables after some, on which no test is left, are taken away."""

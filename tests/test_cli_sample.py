@@ -1,0 +1,131 @@
+"""`conjoin sample`, and tables written as Parquet."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from conjoin import (
+    ConjoinError,
+    Domain,
+    Features,
+    MarkovNetwork,
+    Table,
+    cmll,
+    read_table,
+    sample,
+    save,
+    write_table,
+)
+from conjoin.cli.given import parse_given
+from conjoin.cli.main import main
+
+DOMAIN = Domain({"rain": ["no", "yes"], "a,b=c": [0, 1, 2], 'say "hi"': ["x=1", "y"]})
+
+
+@pytest.fixture
+def model(tmp_path):
+    features = Features.from_terms(
+        DOMAIN, [(1.0, {"rain": "yes", "a,b=c": 1}), (-np.inf, {"rain": "no", "a,b=c": 2})]
+    )
+    mn = MarkovNetwork(DOMAIN, features)
+    save(mn, tmp_path / "model.conjoin")
+    return tmp_path, mn
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.data", "out.csv.gz"])
+def test_rows_are_those_of_the_library(name, model, capsys):
+    folder, mn = model
+    out = folder / name
+    arguments = ["sample", str(folder / "model.conjoin"), "-n", "50", "-o", str(out)]
+    assert main([*arguments, "--given", "rain=yes", "--burn-in", "7", "--seed", "3"]) == 0
+    assert "50 rows from 4 chains" in capsys.readouterr().out
+    expected = sample(mn, 50, {"rain": "yes"}, burn_in=7, random_state=3)
+    assert read_table(out, DOMAIN).codes.tolist() == expected.codes.tolist()
+
+
+def test_the_summary(model, capsys):
+    folder, _ = model
+    arguments = ["sample", str(folder / "model.conjoin"), "-n", "4000", "-o", str(folder / "o.csv")]
+    assert main([*arguments, "--json", "--chains", "2", "--thin", "2"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == 4000
+    assert report["given"] == {}
+    assert 1 <= report["r_hat"] < 1.05
+    assert 100 < report["ess"] <= 4000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--given", "rian=yes"], "there is no variable 'rian'. Did you mean 'rain'?"),
+        (["--given", "rain=maybe"], "variable 'rain' has no state 'maybe'. Known: 'no', 'yes'"),
+        (["--given", "rain"], "'rain' is not a condition"),
+        (["--given", "rain=no,rain=yes"], "'rain' is given twice"),
+        (["--given", 'rain=no,"a,b=c=2"'], "has probability 0"),
+        (["-n", "0"], "-n must be 1 or more"),
+        (["--seed", "-1"], "--seed"),
+        (["--jobs", "0"], "--jobs"),
+        (["--thin", "0"], "thin"),
+        (["-o", "x.txt"], "no table format"),
+        (["-o", "no/such/folder.csv"], "there is no folder"),
+    ],
+)
+def test_errors(arguments, words, model, capsys):
+    folder, _ = model
+    out = folder / "out.csv"
+    assert (
+        main(["sample", str(folder / "model.conjoin"), "-n", "5", "-o", str(out), *arguments]) == 1
+    )
+    assert words in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_conditions():
+    text = ' rain = yes , "a,b=c=2","say ""hi""=x=1"'
+    assert parse_given(text, DOMAIN) == {"rain": "yes", "a,b=c": 2, 'say "hi"': "x=1"}
+    assert parse_given("  ", DOMAIN) == {}
+    both = Domain({"a": ["b=1", "2"], "a=b": ["1"]})
+    assert parse_given("a=b=1", both) == {"a": "b=1"}
+    assert parse_given("a=2", both) == {"a": "2"}
+    alike = Domain({"a": [1, "1"]})
+    with pytest.raises(ConjoinError, match="cannot be told apart"):
+        parse_given("a=1", alike)
+
+
+def test_parquet_keeps_types_and_missing_values(tmp_path):
+    domain = Domain({"n": [1, 2], "f": [0.5, 1.5], "t": ["x", "y"], "b": [False, True]})
+    table = Table(domain, np.array([[0, 1, 0, 1], [1, -1, 1, 0], [-1, 0, -1, -1]]))
+    write_table(table, tmp_path / "t.parquet")
+    back = read_table(tmp_path / "t.parquet")
+    assert back.domain == domain
+    assert back.codes.tolist() == table.codes.tolist()
+    weighted = Table(domain, table.codes, [1, 2, 3])
+    with pytest.raises(ConjoinError, match="cannot hold weights"):
+        write_table(weighted, tmp_path / "w.parquet")
+    twins = Domain({"a": [1, "1"]})
+    with pytest.raises(ConjoinError, match="written alike"):
+        write_table(Table(twins, np.array([[0]])), tmp_path / "a.parquet")
+
+
+def test_scored_by_cmll(model, capsys):
+    folder, mn = model
+    table = sample(mn, 30)
+    write_table(table, folder / "rows.csv")
+    arguments = [
+        "score",
+        str(folder / "model.conjoin"),
+        str(folder / "rows.csv"),
+        "--metric",
+        "cmll",
+    ]
+    assert main([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    expected = cmll(mn, table)
+    assert report["metric"] == "cmll"
+    assert report["mean"] == pytest.approx(expected.mean)
+    assert report["sets"] == [list(part) for part in expected.sets]
+    assert main(arguments) == 0
+    assert "set 1: " in capsys.readouterr().out
