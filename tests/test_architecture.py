@@ -16,7 +16,7 @@ ROOT = Path(conjoin.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
     "progress": set(),
-    "jobs": set(),
+    "jobs": {"progress"},
     "data": {"errors"},
     "models": {"errors", "data"},
     "conversion": {"errors", "data", "models"},

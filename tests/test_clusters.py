@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import conjoin.jobs as jobs
 import conjoin.learning.design as design_module
 from conjoin import Domain, Table, learn
 from conjoin.data.packing import PackedTable
@@ -248,34 +249,61 @@ def test_a_cluster_learns_the_same_bytes(cluster, cpd, tmp_path, monkeypatch):
     assert shared == alone
 
 
+def watch(monkeypatch):
+    """Note, of each call, the size of what its tasks share and of what they do not, and their number."""
+    sizes, owns, tasks = [], [], []
+    original = jobs._elsewhere
+
+    def watched(function, given, *rest):
+        same = [i for i, a in enumerate(given[0]) if all(task[i] is a for task in given)]
+        with pytest.MonkeyPatch.context() as plain:
+            for kind in (PackedTable, Design):
+                plain.delattr(kind, "__reduce__")
+            sizes.append(len(pickle.dumps([given[0][i] for i in same], 5)))
+            own = [[a for i, a in enumerate(task) if i not in same] for task in given]
+            owns.append(len(pickle.dumps(own, 5)))
+        tasks.append(len(given))
+        return original(function, given, *rest)
+
+    monkeypatch.setattr(jobs, "_elsewhere", watched)
+    return sizes, owns, tasks
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic"])
+def test_data_are_sent_once_a_worker_for_the_whole_path(cluster, cpd, monkeypatch, arrivals):
+    monkeypatch.setattr("conjoin.learning.learn.KAPPAS", (1e-4, 1e-3, 1e-2))
+    monkeypatch.setattr("conjoin.learning.learn.LAMBDAS", (1000.0, 500.0, 200.0))
+    monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)
+    both = some_table(3, n=32, rows=34_000)
+    table, valid = Table(both.domain, both.codes[2000:]), Table(both.domain, both.codes[:2000])
+    sizes, owns, tasks = watch(monkeypatch)
+    with on(cluster):
+        before = cluster.received()
+        dn = learn(table, cpd, valid=valid)
+        sent = cluster.received() - before
+    name = "kappa_path" if cpd == "tree" else "penalty_path"
+    assert len(tasks) == len(dn.provenance["learned"][name]) >= 2
+    seen = arrivals()
+    tables = 1 if cpd == "tree" else 2  # that of the validation rows is of the same kind
+    if cluster.name != "ray":  # whose workers are new ones for each call, but find the data there
+        assert set(seen.values()) == {tables}, f"of {tasks} tasks, by process: {dict(seen)}"
+    if cluster.name != "loky":  # which maps a file of this machine for each call
+        assert sent - 1.2 * sum(owns) < (WORKERS + 0.5) * sizes[0]
+
+
 @pytest.mark.parametrize("cpd", ["tree", "logistic"])
 def test_data_are_sent_once_a_worker(cluster, cpd, tmp_path, monkeypatch, arrivals):
     monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)  # 4 columns a batch
     both = some_table(2, n=32, rows=34_000)
     table, valid = Table(both.domain, both.codes[2000:]), Table(both.domain, both.codes[:2000])
-    sizes, tasks = [], []
-    module = f"conjoin.learning.{'trees' if cpd == 'tree' else 'logistic'}"
-    original = __import__(module, fromlist=["run"]).run
-
-    def watched(function, given, n_jobs):
-        given = list(given)
-        same = [a for i, a in enumerate(given[0]) if all(task[i] is a for task in given)]
-        with pytest.MonkeyPatch.context() as plain:
-            for kind in (PackedTable, Design):
-                plain.delattr(kind, "__reduce__")
-            sizes.append(len(pickle.dumps(same, 5)))
-        tasks.append(len(given))
-        return original(function, given, n_jobs)
-
+    sizes, _, tasks = watch(monkeypatch)
     options = {"valid": valid, "kappa": 0.01, "penalty": 100.0}  # one call of joblib
-    alone = saved(tmp_path / "alone.conjoin", table, cpd, n_jobs=1, **options)
-    monkeypatch.setattr(f"{module}.run", watched)
     with on(cluster):
         before = cluster.received()
         shared = saved(tmp_path / "shared.conjoin", table, cpd, **options)
         sent = cluster.received() - before
-    assert shared == alone
     assert len(tasks) == 1
+    assert shared == saved(tmp_path / "alone.conjoin", table, cpd, n_jobs=1, **options)
     assert tasks[0] >= 16
     assert sizes[0] > 1_000_000
     seen = arrivals()

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import conjoin
 from conjoin import Domain, Table, as_table
+from conjoin.cli.main import main
 from conjoin.data.discretize import Discretizer, discretize
 from conjoin.errors import DataError
 
@@ -436,7 +438,7 @@ def test_apply_errors():
         ({"x": {"cuts": [1, 2]}}, "is written as"),
         ({"x": {"cuts": ["a", 2], "labels": ["b"]}}, "is written as"),
         ({"x": {"cuts": [1, 2, 3], "labels": ["a"]}}, "3 cut points make 2 bins.*not 1"),
-        ({"x": {"cuts": [1], "labels": []}}, "column 'x'"),
+        ({"x": {"cuts": [1], "labels": []}}, "'x' has 0 states"),
         ({"x": {"cuts": [1, 3, 2, 4], "labels": ["a", "b", "c"]}}, "'x': sort the cut points"),
         ({"x": {"cuts": [1, 2, 2, 4], "labels": ["a", "b", "c"]}}, "without repeats"),
         ({"x": {"cuts": [1, math.inf], "labels": ["a"]}}, "must be finite"),
@@ -452,3 +454,86 @@ def test_malformed_discretizers(data, message):
 def test_cuts_and_labels_are_of_the_same_columns():
     with pytest.raises(DataError, match="column 'y' needs both"):
         Discretizer({"x": [1, 2]}, {"x": ["a"], "y": ["b"]})
+
+
+# ---- one call -------------------------------------------------------------------------------------
+
+
+def adult_like(rows=400, seed=0):
+    """Numbers, labels and missing values."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(17, 91, rows)
+    hours = np.where(rng.random(rows) < 0.1, np.nan, rng.integers(1, 99, rows))
+    gain = np.round(rng.gamma(2.0, 1.5, rows), 2)
+    rich = np.where((age > 45) ^ (rng.random(rows) < 0.1), ">50K", "<=50K")
+    sex = rng.choice(["Female", "Male"], rows)
+    return {"age": age, "hours": hours, "gain": gain, "sex": sex, "class": rich}
+
+
+@pytest.mark.parametrize(
+    ("how", "cut"),
+    [
+        ("quantile:4", {"age", "hours", "gain"}),
+        ("mdl:class", {"age", "hours", "gain"}),
+        ({"age": [30, 45, 60]}, {"age"}),
+        ({"age": [30, 45, 60], None: "width:3"}, {"age", "hours", "gain"}),
+    ],
+    ids=str,
+)
+def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
+    frame = pd.DataFrame(adult_like())
+    few = {None: how} if isinstance(how, str) else dict(how)
+    if None not in few:
+        frame = frame.drop(columns=["hours", "gain"])
+    later = pd.DataFrame(adult_like(50, seed=1))[frame.columns]
+    later.loc[0, "age"] = 120  # beyond all that was seen
+    dn = conjoin.learn(frame, discretize=how, valid=later)
+    cuts = Discretizer.of(dn.domain)
+    assert set(cuts.cuts) == cut
+    if isinstance(how, dict):
+        assert dn.domain["age"].states == ("17-29", "30-44", "45-59", "60-90")
+    if how == "mdl:class":
+        assert len(dn.domain["sex"]) == 2
+        assert "age" in dn.blanket("class")
+    coded = conjoin.as_table(later, dn.domain)
+    for name in cut:
+        i = dn.domain.index(name)
+        inner = cuts.cuts[name][1:-1]
+        for value, code in zip(later[name], coded.codes[:, i], strict=True):
+            expected = coded.missing if np.isnan(value) else sum(value >= c for c in inner)
+            assert code == expected
+    later.to_csv(tmp_path / "later.csv", index=False)
+    for model, name in ((dn, "m.dn"), (dn, "m.conjoin"), (conjoin.convert(dn), "m.mn")):
+        model.save(tmp_path / name)
+        back = conjoin.load(tmp_path / name)
+        assert Discretizer.of(back.domain) == cuts
+        again = conjoin.read_table(tmp_path / "later.csv", back.domain)
+        np.testing.assert_array_equal(again.codes, coded.codes)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["deciles"], "no such method. Use quantile:N"),
+        (["quantile:many"], "takes a number of bins"),
+        (["quantile:1"], "2 or more"),
+        (["mdl"], "needs the variable to predict"),
+        (["mdl:wage"], "no variable 'wage'"),
+        (["wage=30"], "no column 'wage'"),
+        (["age=old"], "'old' is not known. Use quantile:N"),
+        (["age=40,30"], "must ascend"),
+        (["age=30", "age=40"], "said twice"),
+        (["sex=quantile:3"], "state 'Female' is not a number"),
+    ],
+)
+def test_wrong_discretizations_on_the_command_line(texts, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(adult_like(50)).to_csv("a.csv", index=False)
+    options = [part for text in texts for part in ("--discretize", text)]
+    assert main(["learn", "a.csv", "-o", "m.dn", *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+    with pytest.raises(DataError, match="discretize takes"):
+        conjoin.learn(np.zeros((3, 2)), discretize=5)

@@ -18,6 +18,8 @@ from conjoin.learning.learn import KAPPAS
 from conjoin.learning.logistic import LogisticPath
 from conjoin.learning.options import LAMBDAS, Options, parent_rules
 from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
+from conjoin.learning.tuning import choose
+from conjoin.learning.work import Work
 from reference import all_states
 from strategies import generators
 
@@ -329,7 +331,7 @@ def slow_objective(table, target, penalty, extra=None, steps=40_000):
         new_t = (1 + np.sqrt(1 + 4 * t * t)) / 2
         vw = new_w + (t - 1) / new_t * (new_w - w)
         vb = new_b + (t - 1) / new_t * (new_b - b)
-        value = loss_and_gradient(new_w, new_b)[0] + penalty * np.abs(new_w).sum()
+        value = loss_and_gradient(new_w, new_b)[0] + (penalty * np.abs(new_w)).sum()
         if abs(best - value) < 1e-13 * abs(value):
             break
         w, b, t, best = new_w, new_b, new_t, min(best, value)
@@ -546,6 +548,43 @@ def test_tuning_finds_the_best_of_the_path(cpd):
         for i, v in enumerate(table.domain.names)
     )
     assert scores[record[name]] == pytest.approx(by_hand, abs=1e-5)
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+def test_nothing_depends_on_a_constant_with_missing_values(cpd):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 400)
+    c = np.where(a == 1, -1, 0)  # missing exactly where a is 1
+    table = Table(Domain({"a": [0, 1], "b": [0, 1], "c": ["only"]}), np.stack([a, a, c], axis=1))
+    dn = learn(table, cpd)
+    assert [dn.blanket(name) for name in "abc"] == [("b",), ("a",), ()]
+
+
+@pytest.mark.parametrize(
+    ("falls", "scores", "tried", "best"),
+    [
+        (1, [-5, -4, -4.5, -3, -2], 3, 1),
+        (2, [-5, -4, -4.5, -3, -2], 5, 4),
+        (2, [-5, -4, -4.5, -4.2, -2], 4, 1),
+        (2, [-5, -5, -5, -5, -4], 5, 4),  # what stays the same does not fall
+        (1, [-5, -5, -5, -6, -4], 4, 0),
+    ],
+)
+def test_tuning_ends_after_falls_in_a_row(falls, scores, tried, best):
+    table = random_table(np.random.default_rng(0), n=2, rows=10)
+    values = [5.0, 4.0, 3.0, 2.0, 1.0]
+
+    class Path:
+        def advance(self, value):
+            return np.array([scores[values.index(value)] * float(len(table))])
+
+    record = {}
+    chosen = choose(
+        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, Work(), record
+    )
+    assert chosen == record["penalty"] == values[best]
+    path = list(zip(values, scores, strict=True))[:tried]
+    np.testing.assert_allclose(record["penalty_path"], path)
 
 
 def test_given_settings_are_used_as_they_are():

@@ -10,8 +10,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from conjoin.conversion.dn2mn import convert as convert
     from conjoin.conversion.inconsistencies import inconsistency as inconsistency
-    from conjoin.data.discretize import Discretizer as Discretizer
     from conjoin.data.discretize import discretize as discretize
+    from conjoin.data.discretizer import Discretizer as Discretizer
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
     from conjoin.data.frames import as_table as as_table
@@ -56,7 +56,7 @@ _HOME = {
     "ConjoinError": "errors",
     "ConvergenceWarning": "errors",
     "DependencyNetwork": "models.dependency",
-    "Discretizer": "data.discretize",
+    "Discretizer": "data.discretizer",
     "Domain": "data.domain",
     "Features": "models.features",
     "LogLinearCPD": "models.cpd",

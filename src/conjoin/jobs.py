@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
 import pickle
+import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from conjoin.progress import progress
+
+PIECES = 64
+"""How many pieces work is dealt out in: short ones, and few enough to send."""
+THREAD = "conjoin"
+"""The name of the threads that work."""
+
 
 def run(
-    function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None
+    function: Callable[..., Any],
+    tasks: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    what: str = "",
+    sizes: Sequence[int] | None = None,
 ) -> list[Any]:
     """Call a function with each tuple of arguments; return the results in order.
 
@@ -26,31 +41,194 @@ def run(
         The arguments of each call.
     n_jobs : int, optional
         As joblib understands it: -1 is all cores; None is what `joblib.parallel_config` says, else 1.
-        The backend is threads unless that configuration names another, such as Dask's or Ray's.
+        The work is done by threads unless that configuration names a backend such as Dask's or Ray's.
+    what : str
+        What is being done, said with the progress on a terminal; by default nothing is said.
+    sizes : sequence of int, optional
+        How many steps of the progress each task is; by default one.
     """
     listed = list(tasks)
-    unset = n_jobs is None and "joblib" not in sys.modules
-    if unset or n_jobs == 1 or len(listed) < 2:
-        return [function(*task) for task in listed]
+    results = [None] * len(listed)
+    done = finished(function, listed, n_jobs)
+    with closing(count_steps(done, what, sizes or [1] * len(listed))) as pieces:
+        for i, result in pieces:
+            results[i] = result
+    return results
+
+
+def count_steps(
+    done: Generator[tuple[int, Any], None, None], what: str, sizes: Sequence[int]
+) -> Generator[tuple[int, Any], None, None]:
+    """Pass on what is done, and show the progress if it has a name."""
+    with closing(done):  # also when nobody asks for more
+        if not what:
+            yield from done
+            return
+        with closing(progress(range(sum(sizes)), what)) as steps:
+            for i, result in done:
+                yield i, result
+                for _ in range(sizes[i]):
+                    next(steps)
+
+
+def finished(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    n_jobs: int | None,
+    sent: Sent | None = None,
+) -> Generator[tuple[int, Any], None, None]:
+    """Call a function with each tuple of arguments; yield (number, result) as they come.
+
+    Parameters
+    ----------
+    function, tasks, n_jobs
+        See `run`.
+    sent : Sent, optional
+        What is on the cluster already, from earlier calls.
+    """
+    threads, backend = 1, None
+    if n_jobs != 1 and (n_jobs is not None or "joblib" in sys.modules):
+        from joblib import effective_n_jobs
+        from joblib.parallel import get_active_backend
+
+        backend, _ = get_active_backend(prefer="threads")
+        if getattr(backend, "supports_sharedmem", False) or len(tasks) < 2:
+            threads, backend = effective_n_jobs(n_jobs), None
+    if backend is None:
+        yield from _on_threads(function, tasks, threads)
+    else:
+        yield from _elsewhere(function, tasks, n_jobs, backend, sent or Sent())
+
+
+# ---- threads --------------------------------------------------------------------------------------
+
+
+class _StoppedError(Exception):
+    """Nobody waits for this thread's work any more."""
+
+
+_local = threading.local()
+
+
+def stop_point() -> None:
+    """End this thread's work if nobody waits for it any more; call it now and then in long work."""
+    stop = getattr(_local, "stop", None)
+    if stop is not None and stop.is_set():
+        raise _StoppedError
+
+
+def _on_threads(
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], threads: int
+) -> Generator[tuple[int, Any], None, None]:
+    """Share tasks among threads that need not be waited for.
+
+    Even one thread is not the main one: that is left to wait, so that an interrupt is heard at once
+    and not at the end of a long kernel.
+    """
+    if threads == 1 and threading.current_thread() is not threading.main_thread():
+        for i, task in enumerate(tasks):
+            yield i, function(*task)
+        return
+    todo = deque(enumerate(tasks))
+    done: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def work() -> None:
+        _local.stop = stop
+        while todo and not stop.is_set():
+            try:
+                i, task = todo.popleft()
+            except IndexError:
+                return
+            try:
+                done.put((i, function(*task), None))
+            except BaseException as error:
+                done.put((i, None, error))
+
+    workers = [
+        threading.Thread(
+            target=contextvars.copy_context().run, args=(work,), name=THREAD, daemon=True
+        )
+        for _ in range(min(threads, len(tasks)))
+    ]
+    try:
+        # A library's own threads would be too many, and change the last digits of products.
+        with one_thread():
+            for worker in workers:
+                worker.start()
+            for _ in tasks:
+                i, result, error = done.get()
+                if error is not None:
+                    raise error
+                yield i, result
+                del result
+    except Exception:
+        stop.set()
+        for worker in workers:
+            worker.join()
+        raise
+    finally:
+        stop.set()
+
+
+# ---- processes and clusters -----------------------------------------------------------------------
+
+
+class Sent:
+    """What is held by the workers of a cluster for several calls, as long as this lives."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[list[Any], str, Any]] = []
+
+    def put(self, shared: list[Any], backend: Any) -> tuple[str, Any]:
+        """Send objects, unless they are there; return their key and what stands for them."""
+        for objects, key, there in self._known:
+            if len(objects) == len(shared) and all(map(lambda a, b: a is b, objects, shared)):
+                return key, there
+        # One array, because that is what every backend sends once a worker and not once a task.
+        packed = pickle.dumps(shared, 5)
+        key = hashlib.blake2b(packed, digest_size=16).hexdigest()
+        array = np.array(np.frombuffer(packed, np.uint8))
+        place = type(backend).__module__
+        if place.startswith("ray."):
+            import ray
+
+            there = ray.put(array)
+        elif place == "joblib._dask":
+            there = backend.client.scatter(array, broadcast=True, hash=False)
+        else:  # processes on this machine map a file, which joblib keeps for one call
+            return key, array
+        self._known.append((shared, key, there))
+        return key, there
+
+    def forget(self) -> None:
+        """Let the workers drop what they hold."""
+        self._known.clear()
+
+
+def _elsewhere(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    n_jobs: int | None,
+    backend: Any,
+    sent: Sent,
+) -> Generator[tuple[int, Any], None, None]:
+    """Send tasks to other processes; what they share goes once."""
     from joblib import Parallel, delayed
-    from joblib.parallel import get_active_backend
 
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    backend, _ = get_active_backend(prefer="threads")
-    if getattr(backend, "supports_sharedmem", False):
-        return list(parallel(delayed(function)(*task) for task in listed))
-    shared = [i for i, a in enumerate(listed[0]) if all(task[i] is a for task in listed)]
-    # One array, because that is what every backend sends once a worker and not once a task.
-    packed = pickle.dumps([listed[0][i] for i in shared], 5)
-    key = hashlib.blake2b(packed, digest_size=16).hexdigest()
-    sent: Any = np.array(np.frombuffer(packed, np.uint8))
-    if type(backend).__module__.startswith("ray."):  # but Ray only what is in its store
-        import ray
-
-        sent = ray.put(sent)
-    owned = (pickle.dumps([a for i, a in enumerate(task) if i not in shared], 5) for task in listed)
-    done = parallel(delayed(_call)(function, key, sent, shared, own) for own in owned)
-    return [pickle.loads(result) for result in done]
+    small = int, float, str, type(None)
+    shared = [
+        i
+        for i, a in enumerate(tasks[0])
+        if not isinstance(a, small) and all(task[i] is a for task in tasks)
+    ]
+    key, there = sent.put([tasks[0][i] for i in shared], backend)
+    owned = (pickle.dumps([a for i, a in enumerate(task) if i not in shared], 5) for task in tasks)
+    streams = getattr(backend, "supports_return_generator", False)
+    parallel = Parallel(n_jobs, prefer="threads", return_as="generator" if streams else "list")
+    done = parallel(delayed(_call)(function, key, there, shared, own) for own in owned)
+    for i, result in enumerate(done):
+        yield i, pickle.loads(result)
 
 
 _held: dict[str, list[Any]] = {}
@@ -98,7 +276,7 @@ def one_thread() -> Any:
 _controllers: list[Any] = []
 
 
-def spread(items: list[Any], parts: int) -> list[list[Any]]:
+def spread(items: list[Any], parts: int = PIECES) -> list[list[Any]]:
     """Deal items out into a number of lists of about the same length, in order.
 
     Examples

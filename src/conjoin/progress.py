@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def progress(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
+def progress(
+    items: Iterable[Item], what: str, total: int | None = None
+) -> Generator[Item, None, None]:
     """Yield items, with a bar on standard error after two seconds if that is a terminal.
 
     Parameters

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def add_parser(commands: Any) -> None:
         default=10.0,
         help="least rows in a leaf (default 10)",
     )
+    parser.add_argument(
+        "--discretize",
+        metavar="HOW",
+        action="append",
+        help="cut numeric columns into bins: quantile:N, width:N (N bins) or mdl:TARGET (the cuts that "
+        "tell most about a column) for all that have only numbers, and more than N of them (than 5 "
+        "for mdl); COLUMN=HOW for one column, where HOW may also be its cut points: age=30,40,65; may "
+        "be given several times",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep finished work in this file, and go on from it if it is there; it is removed when "
+        "the model is written",
+    )
     parser.add_argument("--seed", type=int, default=0, help="draws the rows held out (default 0)")
     parser.add_argument(
         "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
@@ -58,9 +74,11 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.conversion.dn2mn import convert
+    from conjoin.data.discretize import discretize_by
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
+    from conjoin.learning.checkpoint import Checkpoint
     from conjoin.learning.learn import learn
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
@@ -73,24 +91,37 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError(f"--seed must not be negative, not {options.seed}")
     if options.jobs == 0:
         raise ModelError("--jobs must not be 0; -1 is all cores")
+    kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
+    if kept is not None and kept.path.absolute() == Path(options.output).absolute():
+        raise ModelError("the checkpoint and the model cannot be the same file")
     table = read_table(options.table)
+    if options.discretize:
+        table, _ = discretize_by(table, bins_wanted(options.discretize, table.domain.names))
     valid = None if options.valid is None else read_table(options.valid, table.domain)
     if sys.stderr.isatty():
         print("learning (the first run also compiles, once)", file=sys.stderr)
-    dn = learn(
-        table,
-        options.cpd,
-        valid=valid,
-        folds=options.folds,
-        kappa=options.kappa,
-        penalty=options.penalty,
-        min_leaf=options.min_leaf,
-        random_state=options.seed,
-        n_jobs=options.jobs,
-    )
+    try:
+        dn = learn(
+            table,
+            options.cpd,
+            valid=valid,
+            folds=options.folds,
+            kappa=options.kappa,
+            penalty=options.penalty,
+            min_leaf=options.min_leaf,
+            random_state=options.seed,
+            n_jobs=options.jobs,
+            checkpoint=kept,
+        )
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        raise KeyboardInterrupt(f"the same command goes on from {options.checkpoint}") from None
     dn.provenance["table"] = Path(options.table).name
     model: Network = dn if to_dn else convert(dn, table)
     save(model, options.output)
+    if kept is not None:
+        kept.remove()
     seconds = time.perf_counter() - started
     learned = dn.provenance["learned"]
     if options.json:
@@ -103,3 +134,41 @@ def run(options: argparse.Namespace) -> None:
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
     )
+
+
+def bins_wanted(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:
+    """Read what --discretize says: {column: how}, with None for all others.
+
+    Examples
+    --------
+    >>> bins_wanted(["quantile:4", "age=30,40", "pay=width:3"], ["age", "pay"])
+    {None: 'quantile:4', 'age': [30.0, 40.0], 'pay': 'width:3'}
+    """
+    from conjoin.data.discretize import METHODS
+    from conjoin.errors import DataError, did_you_mean
+
+    wanted: dict[str | None, Any] = {}
+    for text in given:
+        name: str | None = None
+        how = text
+        if text.partition(":")[0] not in METHODS:
+            ends = [i for i, letter in enumerate(text) if letter == "="]
+            found = [i for i in ends if text[:i] in names]  # names may have such signs too
+            if not ends:
+                raise DataError(f"--discretize {text}: there is no such method. {_KNOWN}")
+            if not found:
+                name = text[: ends[0]]
+                raise DataError(f"there is no column {name!r}. " + did_you_mean(name, names))
+            name, how = text[: found[0]], text[found[0] + 1 :]
+        if name in wanted:
+            raise DataError(f"--discretize {text}: this was said twice")
+        wanted[name] = how
+        if how.partition(":")[0] not in METHODS:
+            try:
+                wanted[name] = [float(cut) for cut in how.split(",")]
+            except ValueError:
+                raise DataError(f"--discretize {text}: {how!r} is not known. {_KNOWN}") from None
+    return wanted
+
+
+_KNOWN = "Use quantile:N, width:N or mdl:TARGET, or COLUMN=HOW, such as age=30,40,65"

@@ -9,6 +9,7 @@ import argparse
 import io
 import os
 import sys
+import threading
 from collections.abc import Sequence
 
 from conjoin import __version__
@@ -45,8 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except ConjoinError as error:
         return _fail(str(error), 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    except KeyboardInterrupt as error:
+        status = _fail("; ".join(["interrupted", *map(str, error.args)]), 130)
+        if any(thread.daemon and thread.name == "conjoin" for thread in threading.enumerate()):
+            os._exit(status)  # while they are still inside kernels
+        return status
     except BrokenPipeError:  # the reader of a pipe, such as head, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +40,19 @@ def is_missing(label: Any) -> bool:
         return type(label).__name__ in ("NAType", "NaTType")
 
 
+def is_number(label: Any) -> bool:
+    """Tell whether a label is a number; truth values are not."""
+    return isinstance(label, int | float) and not isinstance(label, bool)
+
+
+def as_float(number: float) -> float:
+    """Return a number as a float, an integer beyond all floats as an infinity."""
+    try:
+        return float(number) + 0.0  # -0.0 becomes 0.0
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 class Variable:
     """A discrete variable: a name and its states, in order.
 
@@ -46,9 +62,17 @@ class Variable:
         The variable's name.
     states : sequence of hashable
         Its state labels, all different. Types count: 1 is not "1".
+    cuts : sequence of float, optional
+        If the states are bins of numbers: ascending numbers, one more than there are states. Bin k
+        holds the values from `cuts[k]` to `cuts[k + 1]`, the latter not included; values beyond
+        the first and the last belong to the outermost bins. They are not part of what makes two
+        variables equal.
 
     Examples
     --------
+    >>> age = Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90])
+    >>> age.index("30-39"), age.index(34), age.index(99)
+    (1, 1, 2)
     >>> light = Variable("light", ["red", "amber", "green"])
     >>> light.index("amber")
     1
@@ -56,9 +80,11 @@ class Variable:
     3
     """
 
-    __slots__ = ("_index", "name", "states")
+    __slots__ = ("_index", "cuts", "name", "states")
 
-    def __init__(self, name: str, states: Iterable[Hashable]) -> None:
+    def __init__(
+        self, name: str, states: Iterable[Hashable], cuts: Iterable[float] | None = None
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
         self.name = name
@@ -81,18 +107,23 @@ class Variable:
                 raise DataError(f"variable {name!r}: state {state!r} is not hashable") from None
             if known != code:
                 raise DataError(f"variable {name!r} has the state {state!r} twice")
+        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
         twin = object.__new__(Variable)
         twin.name, twin.states, twin._index = name, self.states, self._index
+        twin.cuts = self.cuts
         return twin
 
     def index(self, state: Any) -> int:
-        """Return the code of a state label."""
+        """Return the code of a state label, or of the bin that a number belongs to."""
+        state = plain(state)
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
+            if self.cuts is not None and is_number(state) and not is_missing(state):
+                return bisect_right(self.cuts[1:-1], as_float(state))
             twin = [s for s in self.states if str(s) == str(state)]
             kind = f" (a {type(state).__name__})" if twin else ""
             raise DataError(
@@ -123,6 +154,25 @@ class Variable:
 
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {list(self.states)!r})"
+
+
+def _checked_cuts(
+    name: str, given: tuple[float, ...], states: tuple[Any, ...]
+) -> tuple[float, ...]:
+    cuts = tuple(float(cut) for cut in given)
+    if not all(map(math.isfinite, cuts)):
+        raise DataError(f"column {name!r}: cut points must be finite, not {cuts}")
+    steps = [b - a for a, b in pairwise(cuts)]
+    if any(step < 0 for step in steps) or any(step == 0 for step in steps[1:-1]):
+        raise DataError(f"column {name!r}: sort the cut points {cuts}, without repeats")
+    if len(cuts) != len(states) + 1:
+        raise DataError(
+            f"column {name!r}: {len(cuts)} cut points make {len(cuts) - 1} bins; "
+            f"give as many labels, not {len(states)}"
+        )
+    if not all(isinstance(label, str) for label in states):
+        raise DataError(f"column {name!r}: bin labels must be text, not {states}")
+    return cuts
 
 
 class Domain:

@@ -52,17 +52,26 @@ def label_from_json(value: Any) -> Any:
 
 
 def domain_to_json(domain: Domain) -> list[Any]:
-    """Return a domain as a list of {name, states}."""
-    return [
-        {"name": v.name, "states": [label_to_json(s) for s in v.states]} for v in domain.variables
-    ]
+    """Return a domain as a list of {name, states}, and cuts where the states are bins."""
+    listed = []
+    for variable in domain.variables:
+        entry: dict[str, Any] = {
+            "name": variable.name,
+            "states": [label_to_json(s) for s in variable.states],
+        }
+        if variable.cuts is not None:
+            entry["cuts"] = list(variable.cuts)
+        listed.append(entry)
+    return listed
 
 
 def domain_from_json(listed: Any, path: str) -> Domain:
     """Undo `domain_to_json`."""
     try:
         return Domain(
-            Variable(entry["name"], [label_from_json(s) for s in entry["states"]])
+            Variable(
+                entry["name"], [label_from_json(s) for s in entry["states"]], entry.get("cuts")
+            )
             for entry in listed
         )
     except (KeyError, TypeError, ValueError) as error:

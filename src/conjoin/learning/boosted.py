@@ -11,9 +11,10 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import run, spread
+from conjoin.jobs import spread, stop_point
 from conjoin.learning.design import indicator_states
-from conjoin.learning.options import FORBIDDEN, Options
+from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
+from conjoin.learning.work import Work
 from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree
 
@@ -26,7 +27,6 @@ RIDGE = 1.0
 """What is added to the curvature in each leaf."""
 PATIENCE = 10
 """Boosting stops after so many trees that did not improve the validation score."""
-CHUNKS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def learn_boosted(
     options: Options,
     rules: npt.NDArray[np.int8],
     rounds: IntArray | None = None,
-    n_jobs: int | None = None,
+    work: Work | None = None,
 ) -> tuple[list[BoostedTreesCPD], IntArray, FloatArray]:
     """Boost a sum of small trees for every variable.
 
@@ -69,11 +69,12 @@ def learn_boosted(
     options : Options
         The least weight of rows in a leaf, and the count added to each state at the start.
     rules : array of int8, variables by targets
-        Which variables may be split on.
+        Which variables may be split on. The first trees split on one required parent each, and on
+        nothing else; they are kept whatever the validation rows say.
     rounds : array of int, optional
         The number of trees of each variable, where there are no validation rows.
-    n_jobs : int, optional
-        How many variables to learn at a time.
+    work : Work, optional
+        How many variables to learn at a time, and where their trees are kept.
 
     Returns
     -------
@@ -87,9 +88,10 @@ def learn_boosted(
     held = None if valid is None else Rows.of(valid)
     cards = table.domain.cards
     limits = np.full(len(cards), ROUNDS) if rounds is None else rounds
-    parts = spread(list(range(len(cards))), CHUNKS)
+    parts = spread(list(range(len(cards))))
     tasks = [(rows, held, cards, part, options, rules, limits[part]) for part in parts]
-    done = [one for part in run(_boost_some, tasks, n_jobs) for one in part]
+    found = (work or Work()).run(_boost_some, tasks, "boosted trees", list(map(len, parts)))
+    done = [one for part in found for one in part]
     return [d[0] for d in done], np.array([d[1] for d in done]), np.array([d[2] for d in done])
 
 
@@ -103,7 +105,7 @@ def _boost_some(
     limits: IntArray,
 ) -> list[tuple[BoostedTreesCPD, int, float]]:
     return [
-        _boost(rows, held, cards, t, options, rules[:, t] != FORBIDDEN, int(limit))
+        _boost(rows, held, cards, t, options, rules[:, t], int(limit))
         for t, limit in zip(targets, limits, strict=True)
     ]
 
@@ -114,7 +116,7 @@ def _boost(
     cards: IntArray,
     target: int,
     options: Options,
-    allowed: BoolArray,
+    rules: npt.NDArray[np.int8],
     limit: int,
 ) -> tuple[BoostedTreesCPD, int, float]:
     """Boost one target; return its CPD, the number of trees and the validation score."""
@@ -136,7 +138,12 @@ def _boost(
         held_z = np.tile(base, (len(held.codes), 1))
         best = score = _score(held_z, held, target, held_known)
     size = 2 * LEAVES
-    for _ in range(limit if card > 1 else 0):
+    everyone = (rules != FORBIDDEN) & (cards > 1)
+    first = [np.arange(len(cards)) == parent for parent in np.flatnonzero(rules == REQUIRED)]
+    for number in range(max(limit, len(first)) if card > 1 else 0):
+        stop_point()
+        required = number < len(first)
+        allowed = first[number] if required else everyone
         p = _probabilities(z)
         weight = rows.weights[:, None]
         gradient, curvature = (p - y) * weight, np.maximum(p * (1 - p), 1e-9) * weight
@@ -146,6 +153,8 @@ def _boost(
             rows.codes, rows.set_of, rows.var, rows.state, allowed, gradient, curvature,
             rows.weights, known.copy(), LEAVES, options.min_leaf, RIDGE, split, yes, no, value, leaf,
         )  # fmt: skip
+        if nodes == 1 and required:
+            continue
         if nodes == 1:
             break  # no split is left
         value *= RATE
@@ -158,7 +167,7 @@ def _boost(
         walk_small(held.codes, split, yes, no, rows.var, rows.state, ends)
         held_z += value[ends]
         score = _score(held_z, held, target, held_known)
-        if score > best:
+        if score > best or required:
             best, kept = score, len(trees)
         elif len(trees) - kept >= PATIENCE:
             break

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
-from conjoin.jobs import run
 from conjoin.learning.design import indicator_states
-from conjoin.learning.options import FORBIDDEN
+from conjoin.learning.options import FORBIDDEN, REQUIRED
 from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
+from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, TableCPD
 
 # ---- encoding -----------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def learn_classifiers(
     classifier: Any,
     *,
     rules: npt.NDArray[np.int8],
-    n_jobs: int | None = None,
+    work: Work | None = None,
 ) -> list[CPD]:
     """Learn one CPD a variable with copies of a classifier.
 
@@ -80,10 +80,10 @@ def learn_classifiers(
     classifier : classifier of scikit-learn's interface, not fitted
         Of a kind that `read_classifier` can read. It is copied, not changed.
     rules : array of int, variables by targets
-        Which variables may be parents, as `parent_rules` says. A required parent is an allowed one:
-        a classifier cannot be made to use it.
-    n_jobs : int, optional
-        How many CPDs to learn at a time, as joblib understands it.
+        Which variables may be parents, as `parent_rules` says. None may be required: a
+        classifier cannot be made to use one.
+    work : Work, optional
+        How many CPDs to learn at a time, and where they are kept.
     """
     reader_of(classifier)
     size = len(table.domain)
@@ -91,6 +91,12 @@ def learn_classifiers(
         raise ModelError(
             f"rules must be variables by targets, {(size, size)}, not {np.shape(rules)}; "
             "`parent_rules` makes them"
+        )
+    if (rules == REQUIRED).any():
+        parent, target = (table.domain.names[i] for i in np.argwhere(rules == REQUIRED)[0])
+        raise ModelError(
+            f"{parent!r} is required for {target!r}, but a {type(classifier).__name__} cannot be made "
+            "to use it; leave `required` out, or learn 'tree', 'logistic', 'hybrid' or 'boosted' CPDs"
         )
     try:
         from sklearn.base import clone
@@ -109,7 +115,8 @@ def learn_classifiers(
     tasks = [
         (clone(classifier), table, i, np.flatnonzero(rules[:, i] != FORBIDDEN)) for i in range(size)
     ]
-    return run(_learn_one, tasks, n_jobs)
+    what = f"copies of {type(classifier).__name__}"
+    return (work or Work()).run(_learn_one, tasks, what, [1] * size)
 
 
 def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) -> CPD:

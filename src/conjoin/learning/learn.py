@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.discretize import discretize_by
+from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
-from conjoin.learning.options import KAPPAS, LAMBDAS, Options, parent_rules
+from conjoin.learning.checkpoint import Checkpoint, fingerprint
+from conjoin.learning.options import KAPPAS, LAMBDAS, REQUIRED, Options, parent_rules
+from conjoin.learning.tuning import Path, choose, held_weight, split_rows
+from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 
 KINDS = ("tree", "logistic", "hybrid", "boosted")
-
-
-class Path(Protocol):
-    """Models of all targets along a path of one setting."""
-
-    def advance(self, value: float) -> FloatArray:
-        """Go on to a value; return the validation score of each target."""
-
-    def cpds(self, value: float) -> Sequence[CPD]:
-        """Return the CPDs at a value that was reached."""
 
 
 def learn(
@@ -44,6 +39,8 @@ def learn(
     required: Mapping[str, Iterable[str]] | None = None,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
+    discretize: Any = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
 ) -> DependencyNetwork:
     """Learn one conditional distribution a variable from a table.
 
@@ -79,12 +76,23 @@ def learn(
     pseudo : float
         The count added to each state in a leaf (add-one smoothing).
     forbidden, required : mapping, optional
-        {variable: [parents]} that its CPD must not depend on, or that its tree splits on first.
+        {variable: [parents]} that its CPD must not depend on, or must: a tree splits on them before
+        all others, as long as both branches have enough rows; in logistic regression their terms
+        bear a thousandth of the penalty; the first trees of boosting split on one of them each.
+        A classifier cannot be made to use a parent: it is an error to require one.
     random_state : int or numpy Generator
         Draws the rows that are held out, or the folds.
     n_jobs : int, optional
         How many CPDs to learn at a time, as joblib understands it; -1 is all cores. The result is
         the same for any number.
+    discretize : str, mapping or Discretizer, optional
+        How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", or {column: one
+        of these, or a list of cut points}, where the key None stands for all other numeric columns.
+        The network's domain keeps the cut points, so that numbers are understood wherever its
+        states are: in later tables, for example.
+    checkpoint : path, optional
+        A file in which finished work is kept, for runs of hours. Learning the same once more goes on
+        from there, with the same result; in the end the file is removed.
 
     Returns
     -------
@@ -111,144 +119,132 @@ def learn(
     table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")
+    if discretize is not None:
+        table, _ = discretize_by(table, discretize)
     if valid is not None:
         valid = as_table(valid, table.domain)
+        if discretize is not None and valid.domain != table.domain:
+            valid = Discretizer.of(table.domain).apply(valid)
         codes_of(table.domain, valid, complete=False)
     options = Options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)
-    if not isinstance(cpd, str):
-        from conjoin.learning.classifiers import learn_classifiers
-
-        cpds = learn_classifiers(table, cpd, rules=rules, n_jobs=n_jobs)
-        told = {"cpd": type(cpd).__name__, "rows": len(table)}
-        return DependencyNetwork(table.domain, cpds, {"learned": told})
-    splits = _splits(table, valid, holdout, folds, np.random.default_rng(random_state))
-    record: dict[str, Any] = {"cpd": cpd, "rows": len(table)}
-    if cpd == "boosted":
-        return _boosted(table, valid, splits, options, rules, n_jobs, record)
-    maker = _Maker(options, rules, n_jobs)
-    build = maker.tree
-    value = 1.0
-    if cpd != "logistic":
-        value = _choose(build, splits, KAPPAS, kappa, "kappa", record)
-    if cpd != "tree":
-        maker.kappa, maker.last = (value if cpd == "hybrid" else None), None
-        build = maker.logistic
-        value = _choose(build, splits, LAMBDAS, penalty, "penalty", record)
-    path = maker.last
-    if path is None or valid is None:  # nothing was chosen, or not on all rows
-        path = build(table, None)
-        path.advance(value)
-    return DependencyNetwork(table.domain, path.cpds(value), {"learned": record})
+    _check_required(table, rules)
+    rng = np.random.default_rng(random_state)
+    kept = Checkpoint(checkpoint) if isinstance(checkpoint, str | PathLike) else checkpoint
+    if kept is not None:
+        settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
+        kept.open(fingerprint(table, valid, cpd, settings, rules))
+    learner = _Learner(table, valid, options, rules, Work(n_jobs, kept))
+    try:
+        if not isinstance(cpd, str):
+            dn = learner.classifiers(cpd)
+        else:
+            splits = split_rows(table, valid, holdout, folds, rng)
+            if cpd == "boosted":
+                dn = learner.boosted(splits)
+            else:
+                dn = learner.path(cpd, splits, kappa, penalty)
+    finally:
+        if kept is not None:
+            kept.close()
+    if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
+        kept.remove()
+    return dn
 
 
-def _boosted(
-    table: Table,
-    valid: Table | None,
-    splits: list[tuple[Table, Table]],
-    options: Options,
-    rules: npt.NDArray[np.int8],
-    n_jobs: int | None,
-    record: dict[str, Any],
-) -> DependencyNetwork:
-    """Boost with the number of trees that the validation rows ask for, on average over the splits."""
-    from conjoin.learning.boosted import learn_boosted
-
-    found = [learn_boosted(train, held, options, rules, None, n_jobs) for train, held in splits]
-    cpds, rounds, _ = found[0]
-    if valid is None:
-        rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
-        cpds, _, _ = learn_boosted(table, None, options, rules, rounds, n_jobs)
-    record["trees"] = rounds.tolist()
-    record["score"] = float(sum(s.sum() for _, _, s in found)) / _held_weight(splits)
-    return DependencyNetwork(table.domain, cpds, {"learned": record})
+def _check_required(table: Table, rules: npt.NDArray[np.int8]) -> None:
+    """Refuse required parents that no CPD can depend on."""
+    for parent, target in np.argwhere(rules == REQUIRED):
+        if np.count_nonzero(table.counts(int(parent))) < 2:
+            names = table.domain.names
+            raise ModelError(
+                f"{names[parent]!r} is required for {names[target]!r}, but has only one state in the "
+                "table: nothing can depend on it; leave it out of `required`"
+            )
 
 
-class _Maker:
-    """Builds paths with the same settings, and remembers the last one."""
+class _Learner:
+    """Learns one network, with the settings that all kinds share."""
 
-    def __init__(self, options: Options, rules: npt.NDArray[np.int8], n_jobs: int | None) -> None:
-        self.options, self.rules, self.n_jobs = options, rules, n_jobs
+    def __init__(
+        self,
+        table: Table,
+        valid: Table | None,
+        options: Options,
+        rules: npt.NDArray[np.int8],
+        work: Work,
+    ) -> None:
+        self.table, self.valid, self.options, self.rules = table, valid, options, rules
+        self.work = work
         self.kappa: float | None = None
         self.last: Path | None = None
 
-    def tree(self, table: Table, valid: Table | None) -> Path:
+    def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
+        return DependencyNetwork(self.table.domain, cpds, {"learned": record})
+
+    def classifiers(self, classifier: Any) -> DependencyNetwork:
+        """Fit copies of a classifier."""
+        from conjoin.learning.classifiers import learn_classifiers
+
+        cpds = learn_classifiers(self.table, classifier, rules=self.rules, work=self.work)
+        return self._network(cpds, {"cpd": type(classifier).__name__, "rows": len(self.table)})
+
+    def boosted(self, splits: list[tuple[Table, Table]]) -> DependencyNetwork:
+        """Boost with the number of trees that the validation rows ask for, on average over the splits."""
+        from conjoin.learning.boosted import learn_boosted
+
+        found = []
+        for i, (train, held) in enumerate(splits):
+            work = self.work.fold(i, len(splits))
+            found.append(learn_boosted(train, held, self.options, self.rules, None, work))
+        cpds, rounds, _ = found[0]
+        if self.valid is None:
+            self.work.sent.forget()
+            work = self.work.named("all rows")
+            rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
+            cpds, _, _ = learn_boosted(self.table, None, self.options, self.rules, rounds, work)
+        score = float(sum(s.sum() for _, _, s in found)) / held_weight(splits)
+        record = {"cpd": "boosted", "rows": len(self.table), "trees": rounds.tolist()}
+        return self._network(cpds, {**record, "score": score})
+
+    def path(
+        self,
+        cpd: str,
+        splits: list[tuple[Table, Table]],
+        kappa: float | None,
+        penalty: float | None,
+    ) -> DependencyNetwork:
+        """Learn trees, logistic regression or both, with the kappa and penalty given or the best."""
+        record: dict[str, Any] = {"cpd": cpd, "rows": len(self.table)}
+        build, value = self._trees, 1.0
+        if cpd != "logistic":
+            value = choose(build, splits, KAPPAS, kappa, "kappa", 1, self.work, record)
+        if cpd != "tree":
+            self.kappa, self.last = (value if cpd == "hybrid" else None), None
+            self.work.sent.forget()
+            build = self._logistic
+            value = choose(build, splits, LAMBDAS, penalty, "penalty", 2, self.work, record)
+        path = self.last
+        if path is None or self.valid is None:  # nothing was chosen, or not on all rows
+            self.last = None
+            self.work.sent.forget()
+            path = build(self.table, None, self.work.named("all rows"))
+            path.advance(value)
+        return self._network(path.cpds(value), record)
+
+    def _trees(self, table: Table, valid: Table | None, work: Work) -> Path:
         from conjoin.learning.trees import TreePath
 
-        self.last = TreePath(table, valid, self.options, self.rules, self.n_jobs)
+        self.last = TreePath(table, valid, self.options, self.rules, work)
         return self.last
 
-    def logistic(self, table: Table, valid: Table | None) -> Path:
+    def _logistic(self, table: Table, valid: Table | None, work: Work) -> Path:
         from conjoin.learning.logistic import LogisticPath
         from conjoin.learning.trees import TreePath
 
         trees = None
         if self.kappa is not None:
-            trees = TreePath(table, None, self.options, self.rules, self.n_jobs)
+            trees = TreePath(table, None, self.options, self.rules, work)
             trees.advance(self.kappa)
-        self.last = LogisticPath(table, valid, self.rules, self.n_jobs, trees, self.kappa or 1.0)
+        self.last = LogisticPath(table, valid, self.rules, work, trees, self.kappa or 1.0)
         return self.last
-
-
-def _splits(
-    table: Table, valid: Table | None, holdout: float, folds: int | None, rng: np.random.Generator
-) -> list[tuple[Table, Table]]:
-    """Return the pairs of training and validation rows that a setting is chosen on."""
-    if valid is not None:
-        return [(table, valid)]
-    if folds is None and not 0 < holdout < 1:
-        raise ModelError(f"holdout must be a share between 0 and 1, not {holdout}")
-    if folds is not None and not 2 <= folds <= len(table):
-        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
-    order = rng.permutation(len(table))
-    if folds is None:
-        parts = [order[: max(1, round(holdout * len(table)))]]
-    else:
-        parts = np.array_split(order, folds)
-    pairs = []
-    for part in parts:
-        out = np.zeros(len(table), bool)
-        out[part] = True
-        pairs.append((_rows(table, ~out), _rows(table, out)))
-    return pairs
-
-
-def _held_weight(splits: list[tuple[Table, Table]]) -> float:
-    """Return the weight of all validation rows."""
-    weights = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
-    return max(sum(weights), 1e-300)
-
-
-def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
-    weights = None if table.weights is None else table.weights[chosen]
-    return Table(table.domain, table.codes[chosen], weights)
-
-
-def _choose(
-    make: Callable[[Table, Table | None], Path],
-    splits: list[tuple[Table, Table]],
-    values: Sequence[float],
-    given: float | None,
-    name: str,
-    record: dict[str, Any],
-) -> float:
-    """Return the value with the best score, trying one after the other until the score falls."""
-    if given is not None:
-        if not given > 0 or not np.isfinite(given):
-            raise ModelError(f"{name} must be a positive number, not {given}")
-        record[name] = given
-        return given
-    paths = [make(train, valid) for train, valid in splits if len(train)]
-    if not paths:
-        record[name] = values[0]
-        return values[0]
-    weight = _held_weight(splits)
-    scores: list[float] = []
-    for value in values:
-        scores.append(float(sum(path.advance(value).sum() for path in paths)) / weight)
-        if scores[-1] < max(scores) - 1e-9:
-            break
-    best = values[int(np.argmax(scores))]
-    record[name] = best
-    record[f"{name}_path"] = [[v, s] for v, s in zip(values, scores, strict=False)]
-    return best

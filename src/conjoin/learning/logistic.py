@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,11 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Table
-from conjoin.jobs import one_thread, run
+from conjoin.jobs import one_thread
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
+from conjoin.learning.work import Work
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
@@ -30,8 +32,8 @@ class LogisticPath:
         The rows to score.
     rules : array of int8, shape (variables, variables)
         Which variables may be features of which target.
-    n_jobs : int, optional
-        How many batches of targets to solve at a time.
+    work : Work, optional
+        How many batches of targets to solve at a time, and where solutions are kept.
     trees : TreePath, optional
         Grown trees whose paths become features too ("hybrid").
     kappa : float
@@ -43,11 +45,11 @@ class LogisticPath:
         table: Table,
         valid: Table | None,
         rules: npt.NDArray[np.int8],
-        n_jobs: int | None = None,
+        work: Work | None = None,
         trees: TreePath | None = None,
         kappa: float = 1.0,
     ) -> None:
-        self.n_jobs = n_jobs
+        self.work = work or Work()
         cards = table.domain.cards
         self.design = Design.of(cards, *merge_rows(table.codes, table.weights))
         self.valid = None
@@ -84,7 +86,11 @@ class LogisticPath:
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
         """Solve for several penalties, in descending order."""
         tasks = [(self.design, self.valid, batch, list(penalties)) for batch in self.batches]
-        done = run(_solve, tasks, self.n_jobs)
+        what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
+        sizes = [len(batch.targets) for batch in self.batches]
+        done = self.work.run(
+            _solve, tasks, what, sizes, dump=lambda result: result[1], restore=_resume
+        )
         self.batches = [batch for batch, _ in done]
         scores = []
         for i, penalty in enumerate(penalties):
@@ -157,6 +163,13 @@ class LogisticPath:
         mask = state_masks(state, mask_words(cards))
         mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
         return Features.from_tests(cards, feature, var, mask, weights)
+
+
+def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Batch, list[Solution]]:
+    """Put a batch where an earlier run left it."""
+    batch: Batch = task[2]
+    batch.reached = solutions[-1]
+    return batch, solutions
 
 
 def _solve(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
+from conjoin.jobs import stop_point
 from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
 
 TOLERANCE = 1e-7
@@ -31,7 +32,10 @@ REQUIRED_SHARE = 1e-3
 
 @dataclass(eq=False)
 class Solution:
-    """Weights of one batch at one penalty: columns by features, and those of path features."""
+    """Weights of one batch at one penalty: columns by features, and those of path features.
+
+    The way to the next penalty depends on nothing else that was learned, so a run can go on from here.
+    """
 
     penalty: float
     weights: FloatArray
@@ -93,7 +97,12 @@ class Batch:
         self.group_first = np.array(first, np.int64)
         self.group_of = np.repeat(np.arange(len(self.targets)), np.diff(self.group_first))
         self.factor = np.ascontiguousarray(self.factor[:, self.column_target].T)
+        self.own_sizes = np.zeros(len(target), np.int64)
+        if self.paths is not None:
+            self.own_sizes = np.array([len(self.paths[g].parent) for g in self.group_of], np.int64)
+        self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
         self.weights: FloatArray | None = None
+        self.reached: Solution | None = None  # by an earlier run
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
@@ -140,12 +149,15 @@ class Batch:
         for low, high in zip(self.group_first[:-1], self.group_first[1:], strict=True):
             if high - low > 1:
                 self.bias[low:high] = np.log(yes[low:high]) - np.log(yes[low:high]).mean()
+        if self.reached is not None:
+            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
+            self.own = self.reached.own.copy()
 
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
         columns, design = len(self.column_target), self.design
         _, mean, deviation = design.correlations
-        sizes = np.zeros(columns, np.int64)
+        sizes = self.own_sizes
         cross: list[Float32Array] = [np.zeros(0, np.float32)]
         inner: list[Float32Array] = [np.zeros(0, np.float32)]
         self.leaf = np.zeros((0, 0), np.int32)
@@ -160,15 +172,14 @@ class Batch:
                 rho_bb = correlation(bb, own_mean, own_dev, own_mean, own_dev).ravel()
                 ready.append((rho_ab, rho_bb))
             mine = [self.paths[g] for g in self.group_of]
-            sizes = np.array([len(path.parent) for path in mine], np.int64)
             cross += [ready[g][0] for g in self.group_of]
             inner += [ready[g][1] for g in self.group_of]
             self.leaf = self._leaves([path.leaf for path in self.paths])
             self.parent = np.concatenate([path.parent for path in mine]).astype(np.int64)
             self.own_usable = np.concatenate([path.depth >= 2 for path in mine])
         n_shared = design.x.shape[1]
-        self.own_first, self.cross_first, self.inner_first = (
-            np.concatenate([[0], np.cumsum(sizes * width)]) for width in (1, n_shared, sizes)
+        self.cross_first, self.inner_first = (
+            np.concatenate([[0], np.cumsum(sizes * width)]) for width in (n_shared, sizes)
         )
         self.own_column = np.repeat(np.arange(columns), sizes)
         self.cross, self.inner = np.concatenate(cross), np.concatenate(inner)
@@ -284,6 +295,7 @@ class Batch:
         gain = np.full(len(states), np.inf)
         gain[~self.movable] = 0
         for iteration in range(MAX_STEPS * int(states.max(initial=1))):
+            stop_point()
             left = np.bincount(self.group_of, gain > TOLERANCE)[self.group_of] > 0
             left &= iteration < MAX_STEPS * states
             columns = np.flatnonzero(left & (iteration % states == state))

@@ -9,6 +9,7 @@ and cut back where a gain on the path falls short.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import run, spread
+from conjoin.jobs import spread, stop_point
 from conjoin.learning.options import Options
+from conjoin.learning.work import Work
 from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
 
@@ -50,6 +52,11 @@ class NestedTree:
 
     def __post_init__(self) -> None:
         self._allocate(64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        size = max(self.size, 1)  # room that can be multiplied
+        used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
+        return {**self.__dict__, **used}
 
     # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
 
@@ -216,7 +223,7 @@ class SetIndex:
             else:
                 known_of[var] = i, i + 1
         if data.known.shape[1]:
-            for var in np.flatnonzero(data.cards > 2):
+            for var in np.flatnonzero(data.cards != 2):
                 mine = np.flatnonzero(data.set_var == var)
                 known_of[var] = mine[0], mine[-1] + 1
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
@@ -247,8 +254,8 @@ class TreePath:
         How to grow.
     rules : array of int8, shape (variables, variables)
         Which variables may split the tree of which target.
-    n_jobs : int, optional
-        How many trees to grow at a time.
+    work : Work, optional
+        How many trees to grow at a time, and where they are kept.
     """
 
     def __init__(
@@ -257,17 +264,18 @@ class TreePath:
         valid: Table | None,
         options: Options,
         rules: npt.NDArray[np.int8],
-        n_jobs: int | None = None,
+        work: Work | None = None,
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
         self.valid = None if valid is None else pack_table(valid, self.data)
-        self.options, self.rules, self.n_jobs = options, rules, n_jobs
+        self.options, self.rules, self.work = options, rules, work or Work()
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
 
     def advance(self, kappa: float) -> FloatArray:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
+        parts = spread(self.trees)
         tasks = [
             (
                 self.data,
@@ -278,9 +286,10 @@ class TreePath:
                 self.rules,
                 gain_needed(kappa),
             )
-            for part in spread(self.trees, CHUNKS)
+            for part in parts
         ]
-        done = run(_grow_and_score, tasks, self.n_jobs)
+        what = f"trees, kappa {kappa:g}"
+        done = self.work.run(_grow_and_score, tasks, what, list(map(len, parts)))
         self.trees = [tree for part, _ in done for tree in part]
         return np.concatenate([score for _, score in done])
 
@@ -296,10 +305,6 @@ def gain_needed(kappa: float) -> float:
     return -float(np.log(kappa))
 
 
-CHUNKS = 16
-"""How many pieces the targets are dealt out in: enough for a machine's cores, few enough to send."""
-
-
 def _grow_and_score(
     data: PackedTable,
     index: SetIndex,
@@ -312,6 +317,7 @@ def _grow_and_score(
     """Grow some trees until no split exceeds the threshold, and score them."""
     scores = np.zeros(len(trees))
     for i, tree in enumerate(trees):
+        stop_point()
         tree.grow(data, index, threshold, options, np.ascontiguousarray(rules[:, tree.target]))
         if valid is not None:
             scores[i] = tree.score(valid, index, threshold, options.pseudo)

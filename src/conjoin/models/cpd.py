@@ -214,7 +214,7 @@ class TreeCPD(TreeBasedCPD):
 
         def settle(node: int, state: int) -> int:
             while var[node] == target:
-                node = below(node)[state]
+                node = child[ptr[node] + state]
             return node
 
         def visit(token: Any) -> object:

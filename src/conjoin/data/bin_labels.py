@@ -1,0 +1,86 @@
+"""Readable labels of bins, such as "30-39"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.cuts import DIGITS
+from conjoin.errors import DataError
+
+
+def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[str]:
+    """Return labels such as "30-39", both ends included."""
+    low, high = int(seen[0]), int(seen[-1])
+    starts = [math.ceil(cut) for cut in inner]
+    for a, b, cut in zip(starts, starts[1:], inner[1:], strict=False):
+        if a == b:
+            raise DataError(
+                f"the edges of column {name!r} leave no whole number just below {cut:g}; "
+                "drop that edge"
+            )
+    dash = " to " if min([low, *starts]) < 0 else "-"
+    firsts, lasts = [low, *starts], [*(start - 1 for start in starts), high]
+    labels = [
+        str(first) if first == last else f"{first}{dash}{last}"
+        for first, last in zip(firsts, lasts, strict=True)
+    ]
+    return _with_open_ends(labels, [str(start) for start in starts], inner, seen)
+
+
+def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
+    """Return labels such as "0.5 to 1.2", the lower end included, the upper not."""
+    low, high = float(seen[0]), float(seen[-1])
+    texts = [_cut_text(inner, k, seen) for k in range(len(inner))]
+    firsts = [_outer_text(low, ROUND_FLOOR), *texts]
+    lasts = [*texts, _outer_text(high, ROUND_CEILING)]
+    labels = [
+        first if first == last else f"{first} to {last}"
+        for first, last in zip(firsts, lasts, strict=True)
+    ]
+    return _with_open_ends(labels, texts, inner, seen)
+
+
+def _with_open_ends(
+    labels: list[str], texts: Sequence[str], inner: Sequence[float], seen: FloatArray
+) -> list[str]:
+    """Rename the outermost bins that lie beyond all data, which fixed edges can make."""
+    if inner and inner[0] <= seen[0]:
+        labels[0] = f"below {texts[0]}"
+    if inner and inner[-1] > seen[-1]:
+        labels[-1] = f"{texts[-1]} or more"
+    return labels
+
+
+def _cut_text(inner: Sequence[float], k: int, seen: FloatArray) -> str:
+    """Write a cut point with as few digits as keep the values and the other cuts on their side."""
+    cut = inner[k]
+    after = int(np.searchsorted(seen, cut))
+    low = float(seen[after - 1]) if after else -math.inf
+    high = float(seen[after]) if after < len(seen) else math.inf
+    others = (*inner[max(k - 1, 0) : k], *inner[k + 1 : k + 2])
+    tolerance = min((abs(cut - other) for other in others), default=math.inf) / 100
+    for precision in range(6, DIGITS):
+        text = _text(cut, precision)
+        if low < float(text) <= high and abs(float(text) - cut) <= tolerance:
+            return text
+    return _text(cut, DIGITS)
+
+
+def _outer_text(value: float, rounding: str) -> str:
+    """Write an extreme with 6 digits, rounded outwards."""
+    text = _text(value, 6)
+    inwards = float(text) > value if rounding == ROUND_FLOOR else float(text) < value
+    if inwards:
+        text = _text(float(Context(prec=6, rounding=rounding).create_decimal(value)), 6)
+    return text
+
+
+def _text(value: float, digits: int) -> str:
+    """Write a number with at most so many significant digits, thousands without an exponent."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e15 else text

@@ -1,0 +1,155 @@
+"""Cut points of numeric variables, to treat all tables alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.domain import Domain, Variable, is_number
+from conjoin.data.table import Table, code_dtype
+from conjoin.errors import DataError
+
+
+@dataclass(frozen=True)
+class Discretizer:
+    """Cut points and bin labels of some numeric variables.
+
+    Make one with `discretize`, then use it on later tables of the same columns. A table's domain keeps
+    the cut points, and so does a model that is learned from it: `Discretizer.of(model.domain)`.
+
+    Parameters
+    ----------
+    cuts : mapping of str to sequence of float
+        For each variable, ascending numbers, one more than it has bins. Bin k holds the values
+        from `cuts[k]` to `cuts[k + 1]`, the latter not included. The first and the last number
+        are the extremes of the data; values beyond them belong to the outermost bins.
+    labels : mapping of str to sequence of str
+        For each variable, the labels of its bins, all different.
+
+    Examples
+    --------
+    >>> ages = Discretizer({"age": [17, 30, 40, 90]}, {"age": ["17-29", "30-39", "40-90"]})
+    >>> table = Table(Domain({"age": [12, 30, 39, 40]}), [[0], [1], [2], [3], [-1]])
+    >>> binned = ages.apply(table)
+    >>> binned.domain
+    Domain({'age': ['17-29', '30-39', '40-90']})
+    >>> binned.codes.ravel().tolist()
+    [0, 1, 1, 2, 255]
+    """
+
+    cuts: Mapping[str, tuple[float, ...]]
+    labels: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if set(self.cuts) != set(self.labels):
+            odd = sorted(set(self.cuts) ^ set(self.labels), key=str)[0]
+            raise DataError(f"column {odd!r} needs both cut points and labels")
+        cuts = {name: tuple(float(c) for c in given) for name, given in self.cuts.items()}
+        labels = {name: tuple(self.labels[name]) for name in cuts}
+        for name in cuts:
+            Variable(name, labels[name], cuts[name])  # refuses what is wrong
+        object.__setattr__(self, "cuts", cuts)
+        object.__setattr__(self, "labels", labels)
+
+    def apply(self, table: Table) -> Table:
+        """Return a table with the bins as the states of these variables.
+
+        Parameters
+        ----------
+        table : Table
+            A table with these variables. A state is a number, or one of the bin labels already.
+            Other variables stay as they are, missing values stay missing.
+
+        Examples
+        --------
+        >>> warm = Discretizer({"t": [-5, 0, 9.5]}, {"t": ["-5 to 0", "0 to 9.5"]})
+        >>> binned = warm.apply(Table(Domain({"t": [-7.5, 0.0, 30.0]}), [[2], [0], [1]]))
+        >>> [binned.domain["t"].states[code] for code in binned.codes[:, 0]]
+        ['0 to 9.5', '-5 to 0', '0 to 9.5']
+        >>> warm.apply(binned) is binned
+        True
+        """
+        variables = list(table.domain)
+        places: dict[int, npt.NDArray[np.int64]] = {}
+        for name, labels in self.labels.items():
+            position = table.domain.index(name)
+            if variables[position].states != labels:
+                places[position] = self._places(variables[position])
+                variables[position] = Variable(name, labels, self.cuts[name])
+        if not places:
+            return table
+        domain = Domain(variables)
+        dtype = code_dtype(domain.cards)
+        missing = np.iinfo(dtype).max
+        codes = np.empty(table.codes.shape, dtype)
+        for position in range(len(domain)):
+            column = table.codes[:, position]
+            lookup = np.full(table.missing + 1, missing, dtype)
+            card = table.domain.cards[position]
+            lookup[:card] = places.get(position, np.arange(card))
+            codes[:, position] = lookup[column]
+        return Table(domain, codes, table.weights)
+
+    def _places(self, variable: Variable) -> npt.NDArray[np.int64]:
+        """Return the bin of each state of a variable."""
+        labels = self.labels[variable.name]
+        bins = Variable(variable.name, labels, self.cuts[variable.name])
+        places = []
+        for state in variable.states:
+            if is_number(state) or state in labels:
+                places.append(bins.index(state))
+            else:
+                raise DataError(
+                    f"column {variable.name!r}: state {state!r} is not a number, nor one of the "
+                    f"bins {', '.join(map(repr, labels[:12]))}; correct it or mark it as missing"
+                )
+        return np.array(places, np.int64)
+
+    @classmethod
+    def of(cls, domain: Domain) -> Discretizer:
+        """Return what cuts the variables of a domain that are bins.
+
+        Examples
+        --------
+        >>> ages = Discretizer({"age": [17, 30, 90]}, {"age": ["17-29", "30-90"]})
+        >>> Discretizer.of(ages.apply(Table(Domain({"age": [20, 40]}), [[0]])).domain) == ages
+        True
+        """
+        cut = [v for v in domain if v.cuts is not None]
+        return cls({v.name: v.cuts for v in cut if v.cuts}, {v.name: v.states for v in cut})
+
+    def to_json(self) -> dict[str, dict[str, list[Any]]]:
+        """Return plain dictionaries and lists, fit for JSON.
+
+        Examples
+        --------
+        >>> Discretizer({"age": [17, 30, 90]}, {"age": ["17-29", "30-90"]}).to_json()
+        {'age': {'cuts': [17.0, 30.0, 90.0], 'labels': ['17-29', '30-90']}}
+        """
+        return {
+            name: {"cuts": list(cuts), "labels": list(self.labels[name])}
+            for name, cuts in self.cuts.items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Mapping[str, Sequence[Any]]]) -> Discretizer:
+        """Return the discretizer that `to_json` wrote.
+
+        Examples
+        --------
+        >>> Discretizer.from_json({"age": {"cuts": [17, 30, 90], "labels": ["17-29", "30-90"]}})
+        Discretizer(cuts={'age': (17.0, 30.0, 90.0)}, labels={'age': ('17-29', '30-90')})
+        """
+        try:
+            cuts = {name: tuple(map(float, entry["cuts"])) for name, entry in data.items()}
+            labels = {name: tuple(entry["labels"]) for name, entry in data.items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                "a discretizer is written as {column: {'cuts': [numbers], 'labels': [texts]}}; "
+                f"this is not: {error!r}"
+            ) from None
+        return cls(cuts, labels)

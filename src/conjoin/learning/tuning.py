@@ -1,0 +1,115 @@
+"""Choosing kappa or the penalty by the score of rows that were not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.table import Table
+from conjoin.errors import ModelError
+from conjoin.learning.work import Work
+from conjoin.models.cpd import CPD
+
+
+class Path(Protocol):
+    """Models of all targets along a path of one setting."""
+
+    def advance(self, value: float) -> FloatArray:
+        """Go on to a value; return the validation score of each target."""
+
+    def cpds(self, value: float) -> Sequence[CPD]:
+        """Return the CPDs at a value that was reached."""
+
+
+def split_rows(
+    table: Table, valid: Table | None, holdout: float, folds: int | None, rng: np.random.Generator
+) -> list[tuple[Table, Table]]:
+    """Return the pairs of training and validation rows that a setting is chosen on."""
+    if valid is not None:
+        return [(table, valid)]
+    if folds is None and not 0 < holdout < 1:
+        raise ModelError(f"holdout must be a share between 0 and 1, not {holdout}")
+    if folds is not None and not 2 <= folds <= len(table):
+        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
+    order = rng.permutation(len(table))
+    if folds is None:
+        parts = [order[: max(1, round(holdout * len(table)))]]
+    else:
+        parts = np.array_split(order, folds)
+    pairs = []
+    for part in parts:
+        out = np.zeros(len(table), bool)
+        out[part] = True
+        pairs.append((_rows(table, ~out), _rows(table, out)))
+    return pairs
+
+
+def held_weight(splits: list[tuple[Table, Table]]) -> float:
+    """Return the weight of all validation rows."""
+    weights = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    return max(sum(weights), 1e-300)
+
+
+def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
+    weights = None if table.weights is None else table.weights[chosen]
+    return Table(table.domain, table.codes[chosen], weights)
+
+
+def choose(
+    make: Callable[[Table, Table | None, Work], Path],
+    splits: list[tuple[Table, Table]],
+    values: Sequence[float],
+    given: float | None,
+    name: str,
+    falls: int,
+    work: Work,
+    record: dict[str, Any],
+) -> float:
+    """Return the value with the best score.
+
+    Parameters
+    ----------
+    make : callable
+        Builds a path from training and validation rows.
+    splits : list of pairs of Table
+        Those rows; the scores are added.
+    values : sequence of float
+        The values to try, one after the other.
+    given : float, optional
+        The value to use instead.
+    name : str
+        What the value is called.
+    falls : int
+        Stop after so many values in a row with scores below the best so far.
+    work : Work
+        How the work is done.
+    record : dict
+        Gets the value and the scores.
+    """
+    if given is not None:
+        if not given > 0 or not np.isfinite(given):
+            raise ModelError(f"{name} must be a positive number, not {given}")
+        record[name] = given
+        return given
+    paths = [
+        make(train, valid, work.fold(i, len(splits)))
+        for i, (train, valid) in enumerate(splits)
+        if len(train)
+    ]
+    if not paths:
+        record[name] = values[0]
+        return values[0]
+    weight = held_weight(splits)
+    scores: list[float] = []
+    for value in values:
+        scores.append(float(sum(path.advance(value).sum() for path in paths)) / weight)
+        if all(score < max(scores) - 1e-9 for score in scores[-falls:]):
+            break
+    best = values[int(np.argmax(scores))]
+    record[name] = best
+    record[f"{name}_path"] = [[v, s] for v, s in zip(values, scores, strict=False)]
+    return best

@@ -1,0 +1,92 @@
+"""Required parents: what each kind of CPD makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conjoin import Domain, Table, learn
+from conjoin.errors import ModelError
+from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.options import parent_rules
+from test_learning import indicators, slow_objective
+
+
+def noisy_table(seed=0, rows=600):
+    """Two variables that depend on each other, and two that nothing depends on."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 3, rows)
+    b = np.where(rng.random(rows) < 0.8, a % 2, rng.integers(0, 2, rows))
+    columns = [a, b, rng.integers(0, 2, rows), rng.integers(0, 3, rows)]
+    domain = Domain({"a": [0, 1, 2], "b": [0, 1], "coin": [0, 1], "die": [1, 2, 3]})
+    return Table(domain, np.stack(columns, axis=1))
+
+
+REQUIRED = {"a": ["coin"], "b": ["coin", "die"]}
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+@pytest.mark.parametrize("tuned", [False, True])
+def test_required_parents_are_in_the_blanket(cpd, tuned):
+    table = noisy_table()
+    options = {} if tuned else {"kappa": 1e-4, "penalty": 50.0}
+    if cpd == "boosted":
+        options = {} if tuned else {"valid": table}
+    free = learn(table, cpd, **options)
+    bound = learn(table, cpd, required=REQUIRED, **options)
+    if not tuned and cpd != "boosted":
+        assert not {"coin", "die"} & set(free.blanket("b"))
+    for target, parents in REQUIRED.items():
+        assert set(parents) <= set(bound.blanket(target))
+    if not tuned:  # the others are as they were
+        for target in (2, 3):
+            np.testing.assert_allclose(
+                bound.cpds[target].log_probabilities(table.codes),
+                free.cpds[target].log_probabilities(table.codes),
+                atol=1e-4,
+            )
+
+
+@pytest.mark.parametrize("penalty", [50.0, 3.0, 0.5])
+def test_logistic_terms_of_required_parents_have_a_light_penalty(penalty):
+    table = noisy_table(rows=300)
+    path = LogisticPath(table, None, parent_rules(table.domain, None, REQUIRED))
+    path.advance_all([100.0, penalty])
+    rows = np.arange(len(table))
+    for target, name in enumerate(table.domain.names):
+        required = [table.domain.index(p) for p in REQUIRED.get(name, [])]
+        _, columns = indicators(table, target)
+        cost = np.array([penalty / 1000 if v in required else penalty for v, _ in columns])
+        expected = slow_objective(table, target, cost[:, None])
+        cpd = path.cpds(penalty)[target]
+        features = cpd.features()
+        got = -cpd.log_probabilities(table.codes)[rows, table.codes[:, target]].sum()
+        for f in range(len(features)):
+            others = [int(v) for v in features.entry_var[features.entry_feature == f]]
+            others = [v for v in others if v != target]
+            if others:
+                light = others[0] in required
+                got += (penalty / 1000 if light else penalty) * abs(features.weights[f])
+        assert got == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_first_trees_of_boosting_split_on_one_required_parent_each():
+    table = noisy_table()
+    dn = learn(table, "boosted", required=REQUIRED)
+    domain = table.domain
+    first = dn.cpds[domain.index("b")].trees[1:3]  # the first is a constant
+    assert [set(tree.var[tree.var >= 0].tolist()) for tree in first] == [
+        {domain.index("coin")},
+        {domain.index("die")},
+    ]
+
+
+def test_what_cannot_be_required_is_an_error():
+    table = noisy_table()
+    constant = Table(Domain({"x": [0, 1], "c": [0, 1]}), [[0, 1], [1, 1]] * 30)
+    for cpd in ("tree", "logistic", "hybrid", "boosted"):
+        with pytest.raises(ModelError, match="'c' is required for 'x', but has only one state"):
+            learn(constant, cpd, required={"x": ["c"]})
+    linear = pytest.importorskip("sklearn.linear_model")
+    with pytest.raises(ModelError, match="a LogisticRegression cannot be made to use it"):
+        learn(table, linear.LogisticRegression(), required={"b": ["coin"]})

@@ -1,0 +1,76 @@
+"""Real tables of labels and numbers: read, learn and write with one command each."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from conjoin import Discretizer, load, read_table
+from conjoin.cli.main import main
+from conjoin.learning.trees import gain_needed
+from test_learning import slow_tree
+
+TABLES = (
+    "bnlearn_alarm",
+    "bnlearn_asia",
+    "car",
+    "college_plans",
+    "mushroom",
+    "r_openintro_yrbss",
+    "south_german_credit",
+    "soybean",
+    "vote",
+)
+
+
+def test_the_list_is_complete(data):
+    assert {p.name for p in (data / "tables").glob("*.csv.gz")} == {f"{t}.csv.gz" for t in TABLES}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_command_a_table(name, data, tmp_path, capsys):
+    file = data / "tables" / f"{name}.csv.gz"
+    table = read_table(file)
+    for ending in ("dn", "conjoin"):
+        assert main(["learn", str(file), "-o", str(tmp_path / f"{name}.{ending}"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[0])
+    dn, mn = (load(tmp_path / f"{name}.{ending}") for ending in ("dn", "conjoin"))
+    assert dn.domain == mn.domain == table.domain
+    assert {v.name: v.states for v in dn.domain} == {v.name: v.states for v in table.domain}
+    complete = np.flatnonzero((table.codes != table.missing).all(axis=1))[:3]
+    assert len(complete) == 3
+    rows = [table.domain.decode(table.codes[r]) for r in complete]
+    few = table.domain.cards.sum() < 160 and len(table) < 11_000
+    weights = np.ones(len(table))
+    for target in table.domain.names[-3:]:
+        log_p = dn.log_conditional(target, rows)
+        np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-9)
+        np.testing.assert_allclose(np.exp(mn.log_conditional(target, rows)).sum(axis=1), 1)
+        if few:  # the tree by its definition, grown on all rows
+            i = table.domain.index(target)
+            needed = gain_needed(report["kappa"])
+            slow = slow_tree(table.codes, weights, table.domain.cards, i, needed, 10, 1.0)
+            expected = [slow(table.codes[r]) for r in complete]
+            np.testing.assert_allclose(log_p, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("r_openintro_yrbss", "quantile:5"), ("south_german_credit", "mdl:credit_risk")],
+)
+def test_numbers_labels_and_missing_values_in_one_command(name, how, data, tmp_path, capsys):
+    file = data / "tables" / f"{name}.csv.gz"
+    raw = read_table(file)
+    for ending in ("dn", "conjoin"):
+        command = ["learn", str(file), "-o", str(tmp_path / f"m.{ending}"), "--discretize", how]
+        assert main(command) == 0
+        model = load(tmp_path / f"m.{ending}")
+        cuts = Discretizer.of(model.domain)
+        assert set(cuts.cuts) <= {v.name for v in raw.domain if not isinstance(v.states[0], str)}
+        table = read_table(file, model.domain)
+        np.testing.assert_array_equal(table.codes, cuts.apply(raw).codes)
+        assert max(model.domain.cards) < 40
+    assert len(cuts.cuts) >= 2
+    capsys.readouterr()
