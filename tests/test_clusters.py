@@ -284,7 +284,7 @@ def test_data_are_sent_once_a_worker_for_the_whole_path(cluster, cpd, monkeypatc
     name = "kappa_path" if cpd == "tree" else "penalty_path"
     assert len(tasks) == len(dn.provenance["learned"][name]) >= 2
     seen = arrivals()
-    tables = 1 if cpd == "tree" else 2  # that of the validation rows is of the same kind
+    tables = 2  # the training rows and the validation rows
     if cluster.name != "ray":  # whose workers are new ones for each call, but find the data there
         assert set(seen.values()) == {tables}, f"of {tasks} tasks, by process: {dict(seen)}"
     if cluster.name != "loky":  # which maps a file of this machine for each call
