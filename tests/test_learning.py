@@ -352,7 +352,7 @@ def objective_of(table, path, penalty, target):
     return -(m[keep] * chosen).sum() + penalty * norm
 
 
-@pytest.mark.parametrize("penalty", [20.0, 3.0, 0.5])
+@pytest.mark.parametrize("penalty", [20.0, 3.0, 0.1])
 @pytest.mark.parametrize("weighted", [None, "any"])
 def test_logistic_reaches_the_optimum(penalty, weighted):
     rng = np.random.default_rng(12)

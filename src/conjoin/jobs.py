@@ -157,7 +157,7 @@ def _on_threads(
             for worker in workers:
                 worker.start()
             for _ in tasks:
-                i, result, error = done.get()
+                i, result, error = _next(done)
                 if error is not None:
                     raise error
                 yield i, result
@@ -169,6 +169,15 @@ def _on_threads(
         raise
     finally:
         stop.set()
+
+
+def _next(done: queue.SimpleQueue[Any]) -> Any:
+    """Wait for the next result, awake now and then: a signal may have gone to another thread."""
+    while True:
+        try:
+            return done.get(timeout=0.1)
+        except queue.Empty:
+            continue
 
 
 # ---- processes and clusters -----------------------------------------------------------------------

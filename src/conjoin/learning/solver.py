@@ -298,6 +298,9 @@ class Batch:
             stop_point()
             left = np.bincount(self.group_of, gain > TOLERANCE)[self.group_of] > 0
             left &= iteration < MAX_STEPS * states
+            self._centre(
+                np.flatnonzero(left & (iteration % states == 0) & (states > 1) & (state == 0))
+            )
             columns = np.flatnonzero(left & (iteration % states == state))
             if not left.any():
                 break
@@ -322,20 +325,31 @@ class Batch:
             objective = self._objective(at, penalty, columns)
             gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
             moving = gain[columns] > TOLERANCE
-            if iteration >= PATIENCE:
-                alone = columns[moving & (states[columns] == 1)]
-                for c in alone.tolist():
-                    self._go_alone(c, penalty, at)
-                gain[alone] = 0
-                moving &= states[columns] > 1
+            late = moving & (iteration >= PATIENCE * states[columns])
+            for c in columns[late].tolist():
+                self._go_alone(c, penalty, at)
+            gain[columns[late & (states[columns] == 1)]] = 0
+            moving &= ~late
             columns, step = columns[moving], step[moving]
             bias_step = -g_bias[moving] / h_bias[moving] - (mean[columns] * step).sum(axis=1)
             sums = np.bincount(self.own_column, own_mean * own_step, len(states))
             if len(columns):
                 self._move(at, penalty, columns, step, own_step, bias_step - sums[columns])
 
+    def _centre(self, first_columns: IntArray) -> None:
+        """Shift the weights of all states of some targets alike to where they cost least.
+
+        Such a shift does not change the probabilities, and one state at a time it is hard to find.
+        """
+        assert self.weights is not None
+        for low in first_columns.tolist():
+            high = int(self.group_first[self.group_of[low] + 1])
+            self.weights[low:high] -= _nearest_median(self.weights[low:high])
+            own = self.own[self.own_first[low] : self.own_first[high]].reshape(high - low, -1)
+            own -= _nearest_median(own)
+
     def _go_alone(self, column: int, penalty: float, at: Point) -> None:
-        """Finish one binary column with correlations weighted by its own second derivatives."""
+        """Minimise along one column with correlations weighted by its own second derivatives."""
         from conjoin.kernels.logistic import coordinate_descent
 
         assert self.weights is not None
@@ -399,3 +413,16 @@ class Batch:
         rho = correlation(second, mean, deviation, mean, deviation).astype(np.float64)
         np.fill_diagonal(rho, 1.0)
         return rho
+
+
+def _nearest_median(values: FloatArray) -> FloatArray:
+    """Return for each column the number closest to 0 with the least sum of distances to its values.
+
+    Examples
+    --------
+    >>> _nearest_median(np.array([[1.0, -1.0], [2.0, 0.5], [4.0, 3.0], [5.0, -2.0]])).tolist()
+    [2.0, 0.0]
+    """
+    ordered = np.sort(values, axis=0)
+    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
+    return np.clip(0.0, low, high)

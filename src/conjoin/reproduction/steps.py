@@ -143,12 +143,9 @@ class Experiment:
                 f"{cpd}.lw", f"weights over the {cpd} network", 8.0, partial(self._weights, cpd)
             )
         yield Step("mean.all", "mean of the tree and logistic networks", 0.3, self._mean)
-        for source in ("tree.all", "logistic.all", "hybrid.all"):
+        for source in ("tree.6", "logistic.6", "hybrid.6"):
             yield Step(f"{source}.tuned", f"fine-tune {source}", 6.0, partial(self._tune, source))
-        for source in (
-            "tree.lw", "tree.6", "logistic.lw", "logistic.6", "hybrid.6", "hybrid.all",
-            "hybrid.all.tuned", "mean.all",
-        ):  # fmt: skip
+        for source in ("tree.lw", "tree.6", "logistic.lw", "logistic.6", "hybrid.all"):
             yield Step(f"{source}.cmll", f"CMLL of {source}", 8.0, partial(self._cmll, source))
 
     # ---- the steps --------------------------------------------------------------------------------
