@@ -325,16 +325,19 @@ class Batch:
             objective = self._objective(at, penalty, columns)
             gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
             moving = gain[columns] > TOLERANCE
-            late = moving & (iteration >= PATIENCE * states[columns])
+            late = moving & (states[columns] == 1) & (iteration >= PATIENCE)
             for c in columns[late].tolist():
                 self._go_alone(c, penalty, at)
-            gain[columns[late & (states[columns] == 1)]] = 0
+            gain[columns[late]] = 0
             moving &= ~late
             columns, step = columns[moving], step[moving]
             bias_step = -g_bias[moving] / h_bias[moving] - (mean[columns] * step).sum(axis=1)
             sums = np.bincount(self.own_column, own_mean * own_step, len(states))
             if len(columns):
                 self._move(at, penalty, columns, step, own_step, bias_step - sums[columns])
+                fell = objective[moving] - self._objective(at, penalty, columns)
+                # Where no step helps, the numbers' own precision is reached.
+                gain[columns[fell < 0.1 * TOLERANCE * objective[moving]]] = 0
 
     def _centre(self, first_columns: IntArray) -> None:
         """Shift the weights of all states of some targets alike to where they cost least.
@@ -349,7 +352,7 @@ class Batch:
             own -= _nearest_median(own)
 
     def _go_alone(self, column: int, penalty: float, at: Point) -> None:
-        """Minimise along one column with correlations weighted by its own second derivatives."""
+        """Finish one binary column with correlations weighted by its own second derivatives."""
         from conjoin.kernels.logistic import coordinate_descent
 
         assert self.weights is not None
