@@ -32,9 +32,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--cpd",
         choices=("tree", "logistic", "hybrid", "boosted"),
-        default="tree",
-        help="decision trees (the default), L1-regularised logistic regression, logistic regression "
-        "with the paths of each target's tree as further features, or sums of small trees",
+        default="hybrid",
+        help="decision trees, L1-regularised logistic regression, the latter with the paths of each "
+        "target's tree as further features (the default), or sums of small trees",
     )
     parser.add_argument("--kappa", metavar="K", type=float, help="the structure prior of trees")
     parser.add_argument("--penalty", metavar="L", type=float, help="the L1 penalty")

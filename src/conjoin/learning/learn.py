@@ -26,7 +26,7 @@ KINDS = ("tree", "logistic", "hybrid", "boosted")
 
 def learn(
     table: Any,
-    cpd: Any = "tree",
+    cpd: Any = "hybrid",
     *,
     valid: Any = None,
     holdout: float = 0.1,
