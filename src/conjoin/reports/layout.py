@@ -23,6 +23,8 @@ LONGEST = 22
 HEIGHT = 1.7
 GAP = 0.7
 SWEEPS = 200
+MOST = 150
+"""Of more variables, only those with the strongest links are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +33,23 @@ class Drawing:
 
     Attributes
     ----------
+    variables : array of int
+        The variables that are shown, by position.
     labels : list of str
-        The names, the long ones shortened.
+        Their names, the long ones shortened.
     centre : array, shape (variables, 2)
         The middle of each box, y downwards.
     width : array of float
         The widths of the boxes; all are `HEIGHT` high.
     pairs : array of int, shape (links, 2)
-        The links that are shown, weakest first.
+        The links that are shown, weakest first, by place in `variables`.
     strength : array of float
         Their strengths, as a share of the strongest.
     size : tuple of float
         The width and the height of the whole.
     """
 
+    variables: IntArray
     labels: list[str]
     centre: FloatArray
     width: FloatArray
@@ -67,19 +72,39 @@ def draw(found: Interactions, max_links: int | None = None, random_state: int = 
     random_state : int
         The seed of the layout.
     """
-    names = found.domain.names
-    labels = [shortened(name) for name in names]
+    variables = chosen_variables(found)
+    labels = [shortened(found.domain.names[v]) for v in variables]
     width = np.array([text_width(label) + 1.0 for label in labels])
-    chosen = chosen_links(found, max_links)
-    pairs = np.stack([found.left[chosen], found.right[chosen]], axis=1)
-    centre, size = arrange(width, pairs, np.random.default_rng(random_state))
+    place = np.full(len(found.domain), -1, np.int64)
+    place[variables] = np.arange(len(variables))
+    pairs = np.stack([place[found.left], place[found.right]], axis=1)
+    inside = np.flatnonzero((pairs >= 0).all(axis=1))
+    chosen = inside[chosen_links(pairs[inside], len(variables), max_links)]
+    centre, size = arrange(width, pairs[chosen], np.random.default_rng(random_state))
     strongest = found.strength[0] if len(found) else 1.0
-    return Drawing(labels, centre, width, pairs, found.strength[chosen] / strongest, size)
+    return Drawing(
+        variables, labels, centre, width, pairs[chosen], found.strength[chosen] / strongest, size
+    )
 
 
-def chosen_links(found: Interactions, max_links: int | None = None) -> IntArray:
-    """Return the numbers of the links to show, weakest first."""
-    group = list(range(len(found.domain)))
+def chosen_variables(found: Interactions) -> IntArray:
+    """Return the variables to show: all, or the `MOST` that have the strongest links."""
+    if len(found.domain) <= MOST:
+        return np.arange(len(found.domain))
+    ends = np.stack([found.left, found.right], axis=1).ravel().tolist()
+    by_link = dict.fromkeys([*ends, *range(len(found.domain))])
+    return np.array(sorted(list(by_link)[:MOST]), np.int64)
+
+
+def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntArray:
+    """Return the numbers of the links to show, weakest first, of pairs that come strongest first.
+
+    Examples
+    --------
+    >>> chosen_links(np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), 4, 3).tolist()
+    [3, 1, 0]
+    """
+    group = list(range(n))
 
     def root(v: int) -> int:
         while group[v] != v:
@@ -88,12 +113,12 @@ def chosen_links(found: Interactions, max_links: int | None = None) -> IntArray:
         return v
 
     joining, others = [], []
-    for number, (i, j) in enumerate(zip(found.left.tolist(), found.right.tolist(), strict=True)):
+    for number, (i, j) in enumerate(pairs.tolist()):
         a, b = root(i), root(j)
         (others if a == b else joining).append(number)
         group[a] = b
     if max_links is None:
-        max_links = 3 * len(group) // 2
+        max_links = 3 * n // 2
     kept = [*joining, *others][: max(0, max_links)]
     return np.array(sorted(kept, reverse=True), np.int64)
 

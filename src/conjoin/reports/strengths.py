@@ -59,13 +59,21 @@ class Link:
     states: tuple[Any, Any]
     odds: float
 
-    def __str__(self) -> str:
+    @property
+    def meeting(self) -> str:
+        """Whether the two states go together or avoid each other, in words."""
         (a, b), (s, t) = self.variables, self.states
+        return f"{a}={s} and {b}={t} {'go together' if self.odds >= 1 else 'avoid each other'}"
+
+    @property
+    def factor(self) -> str:
+        """By what the odds are multiplied or divided, such as "× 3.1" or "÷ 2.0"."""
         if self.odds >= 1:
-            meeting, change, factor = "go together", "multiplies", self.odds
-        else:
-            meeting, change, factor = "avoid each other", "divides", 1 / self.odds
-        return f"{a}={s} and {b}={t} {meeting}: each {change} the odds of the other by {_short(factor)}"
+            return f"× {_short(self.odds)}"
+        return f"÷ {_short(1 / self.odds)}"
+
+    def __str__(self) -> str:
+        return f"{self.meeting} (odds {self.factor})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +173,8 @@ def interactions(
     >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"], "wind": ["no", "yes"]})
     >>> terms = [(2.0, {"rain": "yes", "wet": "yes"}), (-0.5, {"wet": "yes", "wind": "yes"})]
     >>> print(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
-    0.500  rain=yes and wet=yes go together: each multiplies the odds of the other by 7.4
-    0.125  wet=yes and wind=yes avoid each other: each divides the odds of the other by 1.6
+    0.500  rain=yes and wet=yes go together (odds × 7.4)
+    0.125  wet=yes and wind=yes avoid each other (odds ÷ 1.6)
     """
     from scipy import sparse
 
@@ -253,10 +261,10 @@ def _short(factor: float) -> str:
     Examples
     --------
     >>> _short(1.234), _short(12.34), _short(123456.0), _short(1e9)
-    ('1.2', '12', '120,000', 'more than a million')
+    ('1.2', '12', '120,000', 'over a million')
     """
     if factor > 1e6:
-        return "more than a million"
+        return "over a million"
     if factor < 9.95:
         return f"{factor:.1f}"
     return f"{float(f'{factor:.2g}'):,.0f}"
