@@ -27,9 +27,11 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo",
         help="learn handwritten digits, draw new ones, complete halves",
-        description="Learn the 8x8 handwritten digits that scikit-learn ships, in black and white, as one "
-        "joint distribution of 64 pixels and the digit; score it, draw new digits from it, and let it "
-        "complete digits of which the lower half is hidden. Needs scikit-learn and matplotlib.",
+        description="Learn the 8x8 handwritten digits that scikit-learn ships, in black and white, as "
+        "one joint distribution of 64 pixels and the digit; score it, draw new digits from it, and "
+        "complete digits of which the lower half is hidden. In the picture the grey of a pixel is its "
+        "chance of ink: given all other pixels of a digit that was drawn, or given the upper half. "
+        "Needs scikit-learn and matplotlib.",
     )
     parser.add_argument(
         "-o",
@@ -71,15 +73,15 @@ def run(options: argparse.Namespace) -> None:
     if sys.stderr.isatty():
         print("(the first run also compiles, once)", file=sys.stderr)
     train, test = digits(options.seed)
-    print(f"{len(train):,} digits to learn from, {len(test)} to test on, {len(train.domain)} variables")
-    dn = learn(train, "hybrid", random_state=options.seed)
-    print(f"learned    {dn!r}")
+    print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
+    dn = learn(train, "logistic", random_state=options.seed)
+    print(f"learned    {dn!r}: {pll(dn, test).mean:.2f} nats a test digit")
     mn = convert(dn, train)
-    print(f"converted  {mn!r}")
-    print(f"score      {pll(mn, test).mean:.2f} nats a digit, {_alone(train, test):.2f} without links")
+    print(f"converted  {mn!r}: {pll(mn, test).mean:.2f} nats")
+    print(f"           (each variable alone: {_alone(train, test):.2f} nats)")
     right = (mn.log_conditional("digit", test).argmax(axis=1) == test.codes[:, 0]).mean()
-    print(f"           {right:.0%} of the test digits are recognised")
-    new = drawn(mn, options.seed)
+    print(f"recognised {right:.0%} of the test digits")
+    new = drawn(mn, train, options.seed)
     shown = [int((test.codes[:, 0] == digit).argmax()) for digit in range(10)]
     halves = test.codes[shown, 1:]
     inks, told = completed(mn, halves, options.seed)
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def digits(seed: int) -> tuple[Table, Table]:
-    """Return the digits as two tables: the digit, then the pixels row by row, 1 for ink."""
+    """Return rows to learn and to test: the digit, then the pixels row by row, 1 for ink."""
     import numpy as np
     from sklearn.datasets import load_digits
 
@@ -115,17 +117,23 @@ def _alone(train: Table, test: Table) -> float:
     return float(sum(np.log(p[codes]).mean() for codes, p in columns))
 
 
-def drawn(model: Network, seed: int) -> npt.NDArray[Any]:
-    """Draw new digits, so many of each: digits by draws by pixels."""
+def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
+    """Draw new digits; return the chance of ink of each pixel given all others, draws by digits."""
     import numpy as np
 
+    from conjoin.reports.calibration import all_conditionals
     from conjoin.sampling.gibbs import sample
+    from conjoin.scoring.conditionals import Layout
 
     tables = [
-        sample(model, DRAWN, {"digit": digit}, chains=DRAWN, burn_in=200, random_state=seed + digit)
+        sample(model, DRAWN, {"digit": digit}, chains=DRAWN, random_state=seed + digit)
         for digit in range(10)
     ]
-    return np.stack([table.codes[:, 1:] for table in tables])
+    codes = np.stack([table.codes for table in tables], axis=1)
+    rows = codes.reshape(-1, codes.shape[-1])
+    found = all_conditionals(Layout.of(model), rows, train.marginals())
+    ink = np.exp([log_p[:, 1] for log_p in found[1:]]).T
+    return ink.reshape(DRAWN, 10, -1)
 
 
 def completed(
@@ -142,9 +150,9 @@ def completed(
     inks, told = halves.astype(float), []
     for row in inks:
         given = dict(zip(names[:known], row[:known].astype(int).tolist(), strict=True))
-        with warnings.catch_warnings():  # a picture does not need four digits
+        with warnings.catch_warnings():  # a picture needs no precision
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = gibbs(model, given, n_samples=200, random_state=seed)
+            found = gibbs(model, given, random_state=seed)
         row[known:] = [found.marginals[name][1] for name in names[known:]]
         best = int(np.argmax(found.marginals["digit"]))
         told.append(f"{best}: {found.marginals['digit'][best]:.0%}")
@@ -156,30 +164,37 @@ def picture(
 ) -> bytes:
     """Return the picture, as the bytes of a PNG file."""
     import numpy as np
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     hidden = halves.astype(float)
     hidden[:, hidden.shape[1] // 2 :] = np.nan
-    rows = [*new.transpose(1, 0, 2), hidden, inks, halves]
+    rows = [*new, hidden, inks, halves]
     labels = ["new digits", *[""] * (DRAWN - 1), "half hidden", "completed", "the truth"]
-    figure = Figure(figsize=(9.6, 6.4), facecolor="white")
-    axes = figure.subplots(len(rows), 10)
-    for r, (label, line) in enumerate(zip(labels, rows, strict=True)):
-        for c, ax in enumerate(axes[r]):
-            ax.set_facecolor("#b9c7dd")  # what is hidden
-            ax.imshow(line[c].reshape(SIDE, SIDE), cmap="gray_r", vmin=0, vmax=1)
-            ax.set(xticks=[], yticks=[])
-            ax.spines[:].set_color("#8a94a3")
-        if label:
-            axes[r, 0].set_ylabel(label, rotation=0, ha="right", va="center", labelpad=10)
+    step = SIDE + 2
+    tops = [
+        step * r + (5 if r >= DRAWN else 0) + (3 if r > DRAWN + 1 else 0) for r in range(len(rows))
+    ]
+    figure = Figure(figsize=(9.6, 6.2), facecolor="white")
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4), aspect="equal")
+    ax.set_axis_off()
+    colours = colormaps["gray_r"].with_extremes(bad="#b9c7dd")  # what is hidden
+    for top, label, line in zip(tops, labels, rows, strict=True):
+        ax.text(-2, top + SIDE / 2, label, ha="right", va="center", fontsize=12)
+        for c, image in enumerate(line):
+            left = c * step
+            box = (left, left + SIDE, top + SIDE, top)
+            ax.imshow(image.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=1, extent=box)
+            outline = Rectangle((left, top), SIDE, SIDE, fill=False, ec="#8a94a3", lw=1)
+            ax.add_patch(outline)
     for c, text in enumerate(told):
-        axes[0, c].set_title(str(c), fontsize=11)
-        axes[DRAWN + 1, c].set_xlabel(text, fontsize=9, labelpad=2)
-    figure.subplots_adjust(0.12, 0.02, 0.99, 0.95, 0.12, 0.2)
-    for line_of_axes in axes[DRAWN:]:  # the two parts stand apart
-        for ax in line_of_axes:
-            box = ax.get_position()
-            ax.set_position((box.x0, box.y0 - 0.015, box.width, box.height))
+        middle = c * step + SIDE / 2
+        ax.text(middle, -0.8, str(c), ha="center", va="bottom", fontsize=12)
+        below = tops[DRAWN + 1] + SIDE + 0.6
+        ax.text(middle, below, text, ha="center", va="top", fontsize=9)
+    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4))
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120, metadata={"Software": None})
     return data.getvalue()

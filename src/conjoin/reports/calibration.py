@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.table import Table, codes_of
+from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import DataError
 from conjoin.jobs import one_thread
 from conjoin.models.cpd import log_normalized
@@ -139,7 +139,7 @@ def calibration(
     layout = Layout.of(model)
     for low in range(0, len(codes), BLOCK):
         part, weight = codes[low : low + BLOCK], weights[low : low + BLOCK]
-        for i, log_p in enumerate(_conditionals(layout, part, given)):
+        for i, log_p in enumerate(all_conditionals(layout, part, given)):
             there = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
             if not there.any():
                 continue
@@ -182,10 +182,18 @@ def _gap(sums: FloatArray) -> float:
     return float(np.abs(sums[1] - sums[2]).sum() / max(sums[0].sum(), 1e-300))
 
 
-def _conditionals(
-    layout: Layout, codes: np.ndarray, marginals: list[FloatArray]
-) -> list[FloatArray]:
-    """Return log P(X = state | the rest of the row) of each variable, rows by states."""
+def all_conditionals(layout: Layout, codes: Codes, marginals: list[FloatArray]) -> list[FloatArray]:
+    """Return log P(X = state | the rest of the row) of each variable, rows by states.
+
+    Parameters
+    ----------
+    layout : Layout
+        The features of the network.
+    codes : array of int, shape (rows, variables)
+        At most `BLOCK` rows.
+    marginals : list of array
+        What missing values are averaged over.
+    """
     features = layout.features
     lacking = (codes == np.iinfo(codes.dtype).max).any()
     block = Block(features, codes, marginals if lacking else None)

@@ -112,7 +112,8 @@ def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntAr
             v = group[v]
         return v
 
-    joining, others = [], []
+    joining: list[int] = []
+    others: list[int] = []
     for number, (i, j) in enumerate(pairs.tolist()):
         a, b = root(i), root(j)
         (others if a == b else joining).append(number)

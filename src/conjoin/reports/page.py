@@ -28,8 +28,8 @@ LISTED = 20
 STYLE = f"""
 body {{ margin: 0; background: #eef1f5; color: #1c2530; font: 16px/1.5 {svg.FONT}; }}
 main {{ max-width: 62rem; margin: 0 auto; padding: 2rem 1rem 4rem; }}
-section {{ background: #fff; border: 1px solid #dde3ea; border-radius: 10px; padding: 1.1rem 1.5rem 1.4rem;
-  margin: 1.2rem 0; overflow-x: auto; }}
+section {{ background: #fff; border: 1px solid #dde3ea; border-radius: 10px;
+  padding: 1.1rem 1.5rem 1.4rem; margin: 1.2rem 0; overflow-x: auto; }}
 h1 {{ font-size: 1.7rem; margin: 0 0 .2rem; }} h2 {{ font-size: 1.2rem; margin: 0 0 .4rem; }}
 p {{ margin: .4rem 0 .9rem; max-width: 48rem; }} .quiet {{ color: #566273; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; }}
@@ -39,7 +39,8 @@ td {{ border-bottom: 1px solid #eef1f5; }} .number {{ text-align: right; white-s
 td.number {{ font-variant-numeric: tabular-nums; }}
 .bar {{ background: #e4eaf2; height: .55rem; border-radius: 3px; width: 7rem; margin-top: .5rem; }}
 .bar i {{ display: block; height: 100%; background: #1f4e8c; border-radius: 3px; }}
-.beside {{ display: flex; flex-wrap: wrap; gap: 1.5rem 2.5rem; }} .beside > div:last-child {{ flex: 1 1 18rem; padding-top: 1rem; }}
+.beside {{ display: flex; flex-wrap: wrap; gap: 1.5rem 2.5rem; }}
+.beside > div:last-child {{ flex: 1 1 18rem; padding-top: 1rem; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; margin: 0; }}
 dt {{ color: #566273; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 details summary {{ cursor: pointer; color: #1f4e8c; margin-top: .8rem; }}
@@ -179,7 +180,9 @@ def _summary(model: Network) -> str:
     for variable in model.domain:
         shown = ", ".join(str(s) for s in variable.states[:LISTED])
         more = len(variable) - LISTED
-        rows.append([escape(variable.name), escape(shown) + (f" and {more:,} more" if more > 0 else "")])
+        rows.append(
+            [escape(variable.name), escape(shown) + (f" and {more:,} more" if more > 0 else "")]
+        )
     states = _table(["variable", "states"], rows)
     return (
         f"<h2>What it is</h2>\n<dl>{told}</dl>\n"
@@ -230,10 +233,10 @@ def _disagreements(dn: DependencyNetwork, table: Table | None) -> str:
     except ModelError as error:
         return f"{heading}<p>This was not measured: {escape(str(error))}.</p>"
     return (
-        f"{heading}<p>Each variable has its own conditional distribution, and two of them may say different "
-        "things of the link between their variables; the joint distribution takes the mean. On average "
-        f"over the variables a conditional is {found.total:.3f} nats of log-odds away from it (0 is "
-        f"perfect agreement).</p>\n{_contested(found)}"
+        f"{heading}<p>Each variable has its own conditional distribution, and two of them may say "
+        "different things of the link between their variables; the joint distribution takes the mean. On "
+        f"average over the variables a conditional is {found.total:.3f} nats of log-odds away from it "
+        f"(0 is perfect agreement).</p>\n{_contested(found)}"
     )
 
 
@@ -297,9 +300,10 @@ def _variables(found: Calibration) -> str:
         "variable", "#log P", "#without the others", "#right", "#most frequent", "#gap", "explained",
     ]  # fmt: skip
     return (
-        "<p>By variable: the mean logarithm of the probability of the true state, with and without knowing "
-        "the others; how often the most probable state is right, against always saying the most frequent; "
-        "and what share of the uncertainty the others explain.</p>" + _table(columns, rows)
+        "<p>By variable: the mean logarithm of the probability of the true state, with and without "
+        "knowing the others; how often the most probable state is right, against always saying the most "
+        "frequent; and what share of the uncertainty the others explain.</p>"
+        + _table(columns, rows)
     )
 
 

@@ -113,7 +113,9 @@ class Interactions:
         free = np.outer(1 - p, 1 - q)
         log_odds = np.divide(table, free, out=np.zeros_like(table), where=free > 0)
         weight = np.abs(log_odds) * np.sqrt(np.outer(p * (1 - p), q * (1 - q)))
-        near = np.argwhere(weight >= weight.max() * (1 - 1e-9))  # of equals the rarest, then the last
+        near = np.argwhere(
+            weight >= weight.max() * (1 - 1e-9)
+        )  # of equals the rarest, then the last
         s, t = min(near.tolist(), key=lambda c: (round(p[c[0]] * q[c[1]], 12), -c[0], -c[1]))
         a, b = self.domain.variables[i], self.domain.variables[j]
         with np.errstate(over="ignore"):
@@ -268,5 +270,3 @@ def _short(factor: float) -> str:
     if factor < 9.95:
         return f"{factor:.1f}"
     return f"{float(f'{factor:.2g}'):,.0f}"
-
-
