@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import gzip
+import os
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -474,3 +478,28 @@ def test_from_a_csv_to_an_answer_with_two_commands(tmp_path, capsys, monkeypatch
     yes = float(re.search(r"yes ([\d.]+)", answer)[1])
     assert abs(yes - 24 / 29) < 0.1  # the share in the table
     assert "exact" in answer
+
+
+@pytest.mark.skipif("CONJOIN_DATA" not in os.environ, reason="CONJOIN_DATA names no folder")
+def test_the_votes_of_the_readme(tmp_path, capsys, monkeypatch):
+    """The README's commands print what it says, but for the time and the third digit."""
+    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    block = re.search(r"```console\n(.*?)```", readme, re.DOTALL)[1]
+    steps = re.findall(r"\$ conjoin (.*)\n((?:[^$].*\n)*)", block)
+    assert [shlex.split(line)[0] for line, _ in steps] == ["learn", "query", "query", "report"]
+    packed = Path(os.environ["CONJOIN_DATA"]) / "tables" / "vote.csv.gz"
+    (tmp_path / "votes.csv").write_bytes(gzip.decompress(packed.read_bytes()))
+    monkeypatch.chdir(tmp_path)
+    for line, expected in steps:
+        assert main(shlex.split(line)) == 0
+        got = capsys.readouterr().out
+        if line.startswith("learn"):
+            assert got.split(" variables")[0] == expected.split(" variables")[0]
+            continue
+        number = r"\d\.\d+"
+        assert re.sub(number, "", got) == re.sub(number, "", expected)
+        np.testing.assert_allclose(
+            [float(x) for x in re.findall(number, got)],
+            [float(x) for x in re.findall(number, expected)],
+            atol=0.005,
+        )
