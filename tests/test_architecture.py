@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "weights": {"errors", "progress", "jobs", "data", "models", "kernels", "scoring"},
     "formats": {"errors", "data", "models"},
 }
+MAY_IMPORT["reports"] = set(MAY_IMPORT)
 MAY_IMPORT["reproduction"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 LAYERS = list(MAY_IMPORT)

@@ -192,13 +192,6 @@ def test_info(network, capsys, monkeypatch):
     assert "inconsistency" in capsys.readouterr().out
 
 
-def test_demo(capsys):
-    assert main(["demo"]) == 0
-    text = capsys.readouterr().out
-    for line in ("P(X1=T, X2=T) = 0.4000", "P(X1=F, X2=F) = 0.2500", "X1's says +0.69"):
-        assert line in text
-
-
 def test_internal_errors_are_one_line(network, capsys, monkeypatch):
     folder, _, _ = network
     monkeypatch.chdir(folder)

@@ -25,7 +25,6 @@ from conjoin import (
     read_table,
     write_table,
 )
-from conjoin.conversion import inconsistencies
 from conjoin.errors import ConjoinError, DataError, FormatError, ModelError
 from reference import all_states
 from strategies import random_dependency_network
@@ -181,7 +180,7 @@ def test_all_orders_are_counted_before_they_are_written():
     assert len(convert(dn, orders="all").features) > 0
 
 
-def test_estimated_inconsistency_is_near_the_exact_one(monkeypatch):
+def test_estimated_inconsistency_is_near_the_exact_one():
     rng = np.random.default_rng(4)
     dn = random_dependency_network(rng, Domain.numbered([2, 3, 2, 2]), kinds=("table",))
     exact = inconsistency(dn)
@@ -190,8 +189,10 @@ def test_estimated_inconsistency_is_near_the_exact_one(monkeypatch):
     # 2,048 rows: a few per cent.
     assert pairs.total == pytest.approx(exact.total, rel=0.1)
     assert pairs.by_variable == pytest.approx(exact.by_variable, rel=0.2)
-    monkeypatch.setattr(inconsistencies, "ROWS", 200_000)
-    assert inconsistency(dn, max_size=2).total == pytest.approx(exact.total, rel=0.01)
+    many = inconsistency(dn, max_size=2, rows=200_000)
+    assert many.total == pytest.approx(exact.total, rel=0.01)
+    with pytest.raises(ModelError, match="rows must be 1 or more"):
+        inconsistency(dn, rows=0)
 
 
 def test_inconsistency_needs_every_state():

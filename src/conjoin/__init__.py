@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
     from conjoin.models.features import Features as Features
     from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+    from conjoin.reports.graph import to_networkx as to_networkx
+    from conjoin.reports.page import write_report as write_report
+    from conjoin.reports.picture import plot as plot
+    from conjoin.reports.strengths import interactions as interactions
     from conjoin.sampling.gibbs import gibbs as gibbs
     from conjoin.sampling.gibbs import sample as sample
     from conjoin.sampling.gibbs import samples as samples
@@ -76,6 +80,7 @@ _HOME = {
     "gibbs": "sampling.gibbs",
     "gibbs_probability": "sampling.rare",
     "inconsistency": "conversion.inconsistencies",
+    "interactions": "reports.strengths",
     "joint": "inference.engines",
     "learn": "learning.learn",
     "learn_weights": "weights.learn",
@@ -83,6 +88,7 @@ _HOME = {
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
     "most_probable": "inference.engines",
+    "plot": "reports.picture",
     "pll": "scoring.pll",
     "probability": "inference.engines",
     "read_table": "formats.files",
@@ -90,6 +96,8 @@ _HOME = {
     "samples": "sampling.gibbs",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
+    "to_networkx": "reports.graph",
+    "write_report": "reports.page",
     "write_table": "formats.files",
 }
 

@@ -1,183 +1,200 @@
-"""`conjoin demo`: the paper's worked examples, and a small table from start to end."""
+"""`conjoin demo`: handwritten digits, from a table to pictures that were never drawn."""
 
 from __future__ import annotations
 
 import argparse
+import io
+import sys
+import time
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conjoin.data.domain import Domain
+    import numpy.typing as npt
+
     from conjoin.data.table import Table
-    from conjoin.models.dependency import DependencyNetwork
-    from conjoin.models.markov import MarkovNetwork
+    from conjoin.models.network import Network
+
+SIDE = 8
+DRAWN = 3
+"""How many new digits are drawn of each."""
+HELD_OUT = 300
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo",
-        help="show the method on built-in examples",
-        description="Show the method on the paper's worked examples and on a small generated table.",
+        help="learn handwritten digits, draw new ones, complete halves",
+        description="Learn the 8x8 handwritten digits that scikit-learn ships, in black and white, as "
+        "one joint distribution of 64 pixels and the digit; score it, draw new digits from it, and "
+        "complete digits of which the lower half is hidden. In the picture the grey of a pixel is its "
+        "chance of ink: given all other pixels of a digit that was drawn, or given the upper half. "
+        "Needs scikit-learn and matplotlib.",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the generated table (default 0)"
+        "-o",
+        "--output",
+        metavar="PNG",
+        default="conjoin-demo.png",
+        help="the picture (default conjoin-demo.png)",
     )
+    parser.add_argument("--seed", type=int, default=0, help="the seed (default 0)")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.errors import ModelError
+    from conjoin.errors import FormatError, ModelError
 
     if options.seed < 0:
         raise ModelError(f"--seed must not be negative, not {options.seed}")
-    agreeing()
-    contradicting()
-    from_a_table(options.seed)
+    path = Path(options.output)
+    if path.suffix.lower() != ".png":
+        raise FormatError("the picture must end in .png", options.output)
+    if not path.absolute().parent.is_dir():
+        raise FormatError("there is no such folder", str(path.parent))
+    try:
+        import matplotlib  # noqa: F401
+        import sklearn  # noqa: F401
+    except ImportError:
+        raise ModelError(
+            'the demo needs scikit-learn and matplotlib: pip install "conjoin[demo]", or in a clone '
+            'of the repository pip install ".[demo]"'
+        ) from None
 
-
-def agreeing() -> None:
-    """Show two conditionals that agree become their joint (the paper's Section 4.1)."""
     from conjoin.conversion.dn2mn import convert
-    from conjoin.data.domain import Domain
-    from conjoin.models.cpd import TableCPD
-    from conjoin.models.dependency import DependencyNetwork
+    from conjoin.formats.storage import write_bytes
+    from conjoin.learning.learn import learn
+    from conjoin.scoring.pll import pll
 
-    print("1. Two conditionals that agree (Lowd 2012, Section 4.1)\n")
-    domain = Domain({"X1": ["T", "F"], "X2": ["T", "F"]})
-    dn = DependencyNetwork(
-        domain,
-        [
-            TableCPD.of(domain, "X1", ["X2"], {"T": [4 / 5, 1 / 5], "F": [2 / 5, 3 / 5]}),
-            TableCPD.of(domain, "X2", ["X1"], {"T": [2 / 3, 1 / 3], "F": [1 / 4, 3 / 4]}),
-        ],
-    )
-    _show_conditionals(dn)
-    print("\n   have one joint distribution, found in closed form:\n")
-    _show_joint(convert(dn))
-
-
-def contradicting() -> None:
-    """Show two conditionals that contradict each other (Section 5)."""
-    from conjoin.conversion.dn2mn import convert
-    from conjoin.conversion.inconsistencies import inconsistency
-    from conjoin.data.domain import Domain
-    from conjoin.models.cpd import TableCPD
-    from conjoin.models.dependency import DependencyNetwork
-
-    print("\n2. Two conditionals that contradict each other (Section 5)\n")
-    domain = Domain({"X1": ["T", "F"], "X2": ["T", "F"]})
-    dn = DependencyNetwork(
-        domain,
-        [
-            TableCPD.of(domain, "X1", ["X2"], {"T": [4 / 5, 1 / 5], "F": [1 / 5, 4 / 5]}),
-            TableCPD.of(domain, "X2", ["X1"], {"T": [1 / 5, 4 / 5], "F": [4 / 5, 1 / 5]}),
-        ],
-    )
-    _show_conditionals(dn)
-    found = inconsistency(dn).interactions[0]
-    said = ", ".join(f"{name}'s says {value:+.2f}" for name, value in found.opinions.items())
-    print(f"\n   no joint has both. They contest {' × '.join(found.variables)}: {said} nats.")
-    print("   Averaged over all base instances and both orders, they cancel:\n")
-    _show_joint(convert(dn))
+    started = time.perf_counter()
+    if sys.stderr.isatty():
+        print("(the first run also compiles, once)", file=sys.stderr)
+    train, test = digits(options.seed)
+    print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
+    dn = learn(train, "logistic", random_state=options.seed)
+    print(f"learned    {dn!r}: {pll(dn, test).mean:.2f} nats a test digit")
+    mn = convert(dn, train)
+    print(f"converted  {mn!r}: {pll(mn, test).mean:.2f} nats")
+    print(f"           (each variable alone: {_alone(train, test):.2f} nats)")
+    right = (mn.log_conditional("digit", test).argmax(axis=1) == test.codes[:, 0]).mean()
+    print(f"recognised {right:.0%} of the test digits")
+    new = drawn(mn, train, options.seed)
+    shown = [int((test.codes[:, 0] == digit).argmax()) for digit in range(10)]
+    halves = test.codes[shown, 1:]
+    inks, told = completed(mn, halves, options.seed)
+    write_bytes(path, picture(new, halves, inks, told))
+    print(f"picture    {path} ({time.perf_counter() - started:.1f} s)")
 
 
-def from_a_table(seed: int) -> None:
-    """Show the whole way from a table to a joint distribution."""
+def digits(seed: int) -> tuple[Table, Table]:
+    """Return rows to learn and to test: the digit, then the pixels row by row, 1 for ink."""
     import numpy as np
-
-    from conjoin.conversion.dn2mn import convert
-    from conjoin.conversion.inconsistencies import inconsistency
-
-    table = garden(seed)
-    print(f"\n3. From a table to a joint distribution ({len(table)} generated mornings)\n")
-    labels = [table.domain.decode(row) for row in table.codes[:4]]
-    for name in table.domain.names:
-        print(f"   {name:<10}" + "".join(f"{row[name]!s:<8}" for row in labels) + "...")
-    dn = counted(
-        table,
-        {
-            "sky": ["rain"],
-            "rain": ["sky", "hose", "grass"],
-            "hose": ["rain", "grass"],
-            "grass": ["rain", "hose"],
-        },
-    )
-    mn = convert(dn, table)
-    print(f"\n   One conditional a variable, counted from the table: {dn!r}")
-    print(f"   Converted, with the table's marginals as base:      {mn!r}")
-    print(f"   The conditionals disagree by {inconsistency(dn, table).total:.2f} nats.\n")
-    states = _all_states(table.domain)
-    joint = np.exp(mn.log_potential(states))
-    joint /= joint.sum()
-    wet = states[:, table.domain.index("grass")] == table.domain["grass"].index("wet")
-    rain = states[:, table.domain.index("rain")] == table.domain["rain"].index("yes")
-    rows_wet = table.codes[:, table.domain.index("grass")] == table.domain["grass"].index("wet")
-    rows_rain = table.codes[:, table.domain.index("rain")] == table.domain["rain"].index("yes")
-    print(f"   P(rain)             {joint[rain].sum():.3f}   in the table {rows_rain.mean():.3f}")
-    given = joint[rain & wet].sum() / joint[wet].sum()
-    print(f"   P(rain | wet grass) {given:.3f}   in the table {rows_rain[rows_wet].mean():.3f}")
-
-
-def garden(seed: int) -> Table:
-    """Generate a table of mornings: did it rain, was the hose on, is the grass wet."""
-    import numpy as np
+    from sklearn.datasets import load_digits
 
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
 
-    domain = Domain(
-        {
-            "sky": ["clear", "cloudy", "dark"],
-            "rain": ["no", "yes"],
-            "hose": ["off", "on"],
-            "grass": ["dry", "wet"],
-        }
-    )
-    rng = np.random.default_rng(seed)
-    sky = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
-    rain = rng.random(2000) < np.array([0.1, 0.4, 0.8])[sky]
-    hose = rng.random(2000) < np.where(rain, 0.1, 0.4)
-    grass = rng.random(2000) < np.where(rain | hose, 0.9, 0.15)
-    return Table(domain, np.stack([sky, rain, hose, grass], axis=1).astype(np.int64))
+    images, labels = load_digits(return_X_y=True)
+    codes = np.column_stack([labels, images >= 8]).astype(np.int64)
+    codes = codes[np.random.default_rng(seed).permutation(len(codes))]
+    domain = Domain({"digit": list(range(10)), **{name: [0, 1] for name in pixels()}})
+    return Table(domain, codes[HELD_OUT:]), Table(domain, codes[:HELD_OUT])
 
 
-def counted(table: Table, parents: dict[str, list[str]]) -> DependencyNetwork:
-    """Return the conditional of every variable given some others, counted with add-one smoothing."""
+def pixels() -> list[str]:
+    """Return the names of the pixels."""
+    return [f"row {row} column {column}" for row in range(SIDE) for column in range(SIDE)]
+
+
+def _alone(train: Table, test: Table) -> float:
+    """Return the score of the variables one by one, by their shares in the training rows."""
     import numpy as np
 
-    from conjoin.models.cpd import TableCPD
-    from conjoin.models.dependency import DependencyNetwork
-
-    domain = table.domain
-    cpds = []
-    for name, given in parents.items():
-        scope = [domain.index(n) for n in (*given, name)]
-        counts = np.ones(domain.cards[scope])
-        np.add.at(counts, tuple(table.codes[:, scope].T.astype(np.intp)), 1)
-        log_p = np.log(counts / counts.sum(axis=-1, keepdims=True))
-        cpds.append(TableCPD(domain.cards, scope[-1], scope[:-1], log_p))
-    return DependencyNetwork(domain, cpds)
+    columns = zip(test.codes.T, train.marginals(), strict=True)
+    return float(sum(np.log(p[codes]).mean() for codes, p in columns))
 
 
-def _all_states(domain: Domain) -> Any:
-    from conjoin.data.table import joint_codes
-
-    return joint_codes(domain.cards, range(len(domain)))
-
-
-def _show_conditionals(dn: DependencyNetwork) -> None:
-    for target, other in (("X1", "X2"), ("X2", "X1")):
-        for state in ("T", "F"):
-            p = dn.conditional(target, {target: "T", other: state})[0, 0]
-            print(f"   P({target}=T | {other}={state}) = {p:.4f}")
-
-
-def _show_joint(mn: MarkovNetwork) -> None:
+def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
+    """Draw new digits; return the chance of ink of each pixel given all others, draws by digits."""
     import numpy as np
 
-    states = _all_states(mn.domain)
-    p = np.exp(mn.log_potential(states))
-    for row, value in zip(states, p / p.sum(), strict=True):
-        named = ", ".join(f"{name}={state}" for name, state in mn.domain.decode(row).items())
-        print(f"   P({named}) = {value:.4f}")
+    from conjoin.reports.calibration import all_conditionals
+    from conjoin.sampling.gibbs import sample
+    from conjoin.scoring.conditionals import Layout
+
+    tables = [
+        sample(model, DRAWN, {"digit": digit}, chains=DRAWN, random_state=seed + digit)
+        for digit in range(10)
+    ]
+    codes = np.stack([table.codes for table in tables], axis=1)
+    rows = codes.reshape(-1, codes.shape[-1])
+    found = all_conditionals(Layout.of(model), rows, train.marginals())
+    ink = np.exp([log_p[:, 1] for log_p in found[1:]]).T
+    return ink.reshape(DRAWN, 10, -1)
+
+
+def completed(
+    model: Network, halves: npt.NDArray[Any], seed: int
+) -> tuple[npt.NDArray[Any], list[str]]:
+    """Return the chance of ink of each pixel given the upper half, and which digit it seems to be."""
+    import numpy as np
+
+    from conjoin.errors import ConvergenceWarning
+    from conjoin.sampling.gibbs import gibbs
+
+    names = pixels()
+    known = len(names) // 2
+    inks, told = halves.astype(float), []
+    for row in inks:
+        given = dict(zip(names[:known], row[:known].astype(int).tolist(), strict=True))
+        with warnings.catch_warnings():  # a picture needs no precision
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = gibbs(model, given, random_state=seed)
+        row[known:] = [found.marginals[name][1] for name in names[known:]]
+        best = int(np.argmax(found.marginals["digit"]))
+        told.append(f"{best}: {found.marginals['digit'][best]:.0%}")
+    return inks, told
+
+
+def picture(
+    new: npt.NDArray[Any], halves: npt.NDArray[Any], inks: npt.NDArray[Any], told: list[str]
+) -> bytes:
+    """Return the picture, as the bytes of a PNG file."""
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    hidden = halves.astype(float)
+    hidden[:, hidden.shape[1] // 2 :] = np.nan
+    rows = [*new, hidden, inks, halves]
+    labels = ["new digits", *[""] * (DRAWN - 1), "half hidden", "completed", "the truth"]
+    step = SIDE + 2
+    tops = [
+        step * r + (5 if r >= DRAWN else 0) + (3 if r > DRAWN + 1 else 0) for r in range(len(rows))
+    ]
+    figure = Figure(figsize=(9.6, 6.2), facecolor="white")
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4), aspect="equal")
+    ax.set_axis_off()
+    colours = colormaps["gray_r"].with_extremes(bad="#b9c7dd")  # what is hidden
+    for top, label, line in zip(tops, labels, rows, strict=True):
+        ax.text(-2, top + SIDE / 2, label, ha="right", va="center", fontsize=12)
+        for c, image in enumerate(line):
+            left = c * step
+            box = (left, left + SIDE, top + SIDE, top)
+            ax.imshow(image.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=1, extent=box)
+            outline = Rectangle((left, top), SIDE, SIDE, fill=False, ec="#8a94a3", lw=1)
+            ax.add_patch(outline)
+    for c, text in enumerate(told):
+        middle = c * step + SIDE / 2
+        ax.text(middle, -0.8, str(c), ha="center", va="bottom", fontsize=12)
+        below = tops[DRAWN + 1] + SIDE + 0.6
+        ax.text(middle, below, text, ha="center", va="top", fontsize=9)
+    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4))
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=120, metadata={"Software": None})
+    return data.getvalue()

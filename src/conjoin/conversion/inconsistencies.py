@@ -29,8 +29,6 @@ from conjoin.models.features import Features, segment_index
 MAX_WORK = 3_000_000
 """How many table entries may be looked at; sets of variables that would need more are left out."""
 BLOCK = 1 << 21
-ROWS = 2048
-"""How many rows stand for all, where the interactions are too many to look at each."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Inconsistency:
         Interactions of up to this many variables were looked at one by one.
     complete : bool
         Whether there are no larger ones. If there are, `total` and `by_variable` count them too, but are
-        estimated on 2,048 random rows.
+        estimated on random rows.
     """
 
     total: float
@@ -97,6 +95,7 @@ def inconsistency(
     *,
     base: Any = None,
     max_size: int | None = None,
+    rows: int = 2048,
     random_state: int | np.random.Generator = 0,
 ) -> Inconsistency:
     """Measure how far the conditionals of a network disagree, and about what.
@@ -112,6 +111,8 @@ def inconsistency(
     max_size : int, optional
         List interactions of up to this many variables. By default all, or as many as a bounded
         amount of work allows; if that is not all, the totals are estimated on random rows.
+    rows : int
+        How many such rows.
     random_state : int or numpy Generator
         Draws those rows.
 
@@ -146,6 +147,8 @@ def inconsistency(
         max_size = _affordable(features, owner, longest)
     elif max_size < 2:
         raise ModelError(f"max_size must be 2 or more, not {max_size}")
+    if rows < 1:
+        raise ModelError(f"rows must be 1 or more, not {rows}")
     q = distribution.bind(features.tests).probability()
     spread = np.zeros(len(dn.domain))
     found: list[tuple[float, IntArray, FloatArray]] = []
@@ -154,7 +157,7 @@ def inconsistency(
             _compare(group, features, q, distribution.marginals, spread, found)
     complete = max_size >= longest
     if not complete:
-        spread = _spread_of_rows(dn, distribution, random_state)
+        spread = _spread_of_rows(dn, distribution, rows, random_state)
     interactions = [
         Interaction(
             tuple(dn.domain.names[v] for v in variables),
@@ -173,7 +176,7 @@ def inconsistency(
 
 
 def _spread_of_rows(
-    dn: DependencyNetwork, base: Product, random_state: int | np.random.Generator
+    dn: DependencyNetwork, base: Product, rows: int, random_state: int | np.random.Generator
 ) -> FloatArray:
     """Return the squared distance of each CPD from the mean of all, without looking at interactions.
 
@@ -181,7 +184,7 @@ def _spread_of_rows(
     rows of independent variables; of each, the mean over X_i's own states is taken away.
     """
     rng = np.random.default_rng(random_state)
-    drawn = [rng.choice(len(q), ROWS, p=q) for q in base.marginals]
+    drawn = [rng.choice(len(q), rows, p=q) for q in base.marginals]
     codes: Codes = np.stack(drawn, axis=1).astype(code_dtype(dn.domain.cards))
     mean = convert(dn, base=base, orders="all", max_length=2).features
     spread = np.zeros(len(dn.domain))

@@ -1,0 +1,119 @@
+"""The graph of a network as a picture, by matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.table import Table
+from conjoin.errors import ModelError
+from conjoin.models.network import Network
+from conjoin.reports.layout import HEIGHT, draw
+from conjoin.reports.strengths import interactions
+
+LETTERS = 9.0
+"""The size of the letters of a new picture, in points."""
+
+
+def plot(
+    model: Network,
+    table: Table | None = None,
+    *,
+    base: Any = None,
+    max_links: int | None = None,
+    random_state: int = 0,
+    ax: Any = None,
+) -> Any:
+    """Draw the graph of a network; the stronger a link, the thicker its line.
+
+    Needs matplotlib (``pip install "conjoin[plots]"``).
+
+    Parameters
+    ----------
+    model : Network
+        A Markov, dependency or Bayesian network.
+    table : Table, optional
+        Its marginals are the distribution that strengths are measured under.
+    base : optional
+        That distribution; see `conjoin.reports.interactions`.
+    max_links : int, optional
+        About how many links to show; by default half as many again as there are variables. Each
+        variable's strongest link comes first.
+    random_state : int
+        The seed of the layout.
+    ax : matplotlib Axes, optional
+        Where to draw; by default in a new figure of a fitting size.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from conjoin import Domain, Features, MarkovNetwork
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(2.0, {"rain": "yes", "wet": "yes"})]))
+    >>> axes = plot(mn)
+    >>> sorted(text.get_text() for text in axes.texts)
+    ['rain', 'wet']
+    """
+    try:
+        from matplotlib.collections import LineCollection
+        from matplotlib.figure import Figure
+        from matplotlib.patches import FancyBboxPatch
+    except ImportError:
+        raise ModelError(
+            'pictures need matplotlib: pip install "conjoin[plots]" (write_report does without)'
+        ) from None
+    drawing = draw(interactions(model, table, base=base), max_links, random_state)
+    wide, high = (max(1.0, x) + 1.0 for x in drawing.size)
+    if ax is None:
+        ax = _new_figure(Figure, wide * LETTERS / 72, high * LETTERS / 72)
+    ax.set_xlim(-0.5, wide - 0.5)
+    ax.set_ylim(high - 0.5, -0.5)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    box = ax.get_window_extent()
+    em = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi  # in points
+    ax.add_collection(
+        LineCollection(
+            list(drawing.centre[drawing.pairs]),
+            linewidths=em * (0.06 + 0.5 * drawing.strength),
+            colors=[shade(s) for s in drawing.strength],
+            capstyle="round",
+            zorder=1,
+        )
+    )
+    for label, (x, y), width in zip(drawing.labels, drawing.centre, drawing.width, strict=True):
+        corner = (x - width / 2, y - HEIGHT / 2)
+        ax.add_patch(
+            FancyBboxPatch(
+                corner, width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.5", fc="white",
+                ec="#8a94a3", lw=em * 0.08, zorder=2,
+            )
+        )  # fmt: skip
+        ax.text(x, y, label, ha="center", va="center_baseline", fontsize=em * 0.95, zorder=3,
+                color="#1c2530", parse_math=False)  # fmt: skip
+    return ax
+
+
+def _new_figure(figure_type: Any, wide: float, high: float) -> Any:
+    """Return axes that fill a new figure, known to pyplot so that notebooks and `show` find it."""
+    from matplotlib import pyplot as plt
+
+    figure = plt.figure(figsize=(wide, high), FigureClass=figure_type)
+    return figure.add_axes((0, 0, 1, 1))
+
+
+def shade(strength: float) -> str:
+    """Return the colour of a link: pale if it is weak, dark if it is strong.
+
+    Examples
+    --------
+    >>> shade(0.0), shade(1.0)
+    ('#c3cfe0', '#1f4e8c')
+    """
+    weak, strong = np.array([195, 207, 224]), np.array([31, 78, 140])
+    red, green, blue = (weak + (strong - weak) * min(1.0, strength) ** 0.7).round().astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,0 +1,505 @@
+"""Strengths, pictures, graphs, calibration, pages, and the commands that show them."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import os
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from conjoin import (
+    BayesianNetwork,
+    DependencyNetwork,
+    Domain,
+    Features,
+    MarkovNetwork,
+    Table,
+    TableCPD,
+    convert,
+    interactions,
+    pll,
+    plot,
+    to_networkx,
+    write_report,
+    write_table,
+)
+from conjoin.cli.main import main
+from conjoin.errors import ConjoinError
+from conjoin.models.markov import TableFactor
+from conjoin.reports import calibration, html_card, layout
+from reference import all_states, log_potentials
+from reference import interactions as reference_parts
+from strategies import (
+    generators,
+    random_bayesian_network,
+    random_dependency_network,
+    random_domain,
+    random_marginals,
+    random_markov_network,
+)
+
+
+def by_names(domain, marginals):
+    return {
+        variable.name: dict(zip(variable.states, p.tolist(), strict=True))
+        for variable, p in zip(domain, marginals, strict=True)
+    }
+
+
+def expected_tables(domain, marginals, values_of):
+    """The pair parts by brute force: values_of(i) are the log-potentials that i's owner states."""
+    n = len(domain)
+    parts = [reference_parts(domain, marginals, values_of(i), i) for i in range(n)]
+    return {
+        (i, j): np.squeeze(
+            (parts[i][i, j] + parts[j][i, j]) / 2,
+            axis=tuple(k for k in range(n) if k not in (i, j)),
+        )
+        for i in range(n)
+        for j in range(i + 1, n)
+    }
+
+
+def check_tables(found, expected, marginals):
+    known = {(i, j): k for k, (i, j) in enumerate(zip(found.left, found.right, strict=True))}
+    for (i, j), table in expected.items():
+        rms = np.sqrt(marginals[i] @ table**2 @ marginals[j])
+        if (i, j) in known:
+            link = found[known[i, j]]
+            np.testing.assert_allclose(link.table, table, atol=1e-9)
+            assert link.strength == pytest.approx(rms, abs=1e-9)
+            assert link.variables == (found.domain.names[i], found.domain.names[j])
+        else:
+            assert rms < 1e-9
+    assert (np.diff(found.strength) <= 0).all()
+
+
+@given(generators())
+@settings(max_examples=60, deadline=None)
+def test_strengths_of_markov_networks(rng):
+    domain = random_domain(rng)
+    mn = random_markov_network(rng, domain)
+    marginals = random_marginals(rng, domain)
+    values = log_potentials(mn, all_states(domain))
+    expected = expected_tables(domain, marginals, lambda i: values)
+    check_tables(interactions(mn, base=by_names(domain, marginals)), expected, marginals)
+
+
+@given(generators())
+@settings(max_examples=40, deadline=None)
+def test_strengths_of_dependency_and_bayesian_networks(rng):
+    domain = random_domain(rng)
+    marginals = random_marginals(rng, domain)
+    states = all_states(domain)
+    dn = random_dependency_network(rng, domain)
+
+    def said(i):  # the normaliser does not depend on x_i, so it adds nothing to sets with i
+        log_p = dn.cpds[i].log_probabilities(states)
+        return log_p[np.arange(len(states)), states[:, i]]
+
+    expected = expected_tables(domain, marginals, said)
+    check_tables(interactions(dn, base=by_names(domain, marginals)), expected, marginals)
+    bn = random_bayesian_network(rng, domain)
+    values = bn.log_likelihood(states)
+    expected = expected_tables(domain, marginals, lambda i: values)
+    check_tables(interactions(bn, base=by_names(domain, marginals)), expected, marginals)
+
+
+@given(generators())
+@settings(max_examples=20, deadline=None)
+def test_strengths_survive_conversion_over_all_orders(rng):
+    """All orders keep the mean of what the CPDs say; with off values, too."""
+    dn = random_dependency_network(rng, random_domain(rng, 3, 5))
+    mn = convert(dn, orders="all", max_length=2)
+    one, other = interactions(dn), interactions(mn)
+    pairs = [(i, j) for i in range(len(dn.domain)) for j in range(i)]
+    np.testing.assert_allclose(one.between(pairs), other.between(pairs), atol=1e-9)
+
+
+def test_the_odds_are_the_odds_ratio():
+    """Of two binary variables, exp of the weights' contrast; of more states, one against the rest."""
+    domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
+    mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.5, {"a": "no", "b": "yes"})]))
+    base = {"a": {"no": 0.9, "yes": 0.1}, "b": {"no": 0.8, "yes": 0.2}}
+    link = interactions(mn, base=base)[0]
+    assert link.states == ("yes", "yes")
+    assert link.odds == pytest.approx(np.exp(-1.5))
+    assert str(link) == "a=yes and b=yes avoid each other (odds ÷ 4.5)"
+    three = Domain({"a": [0, 1, 2], "b": ["x", "y", "z"]})
+    mn = MarkovNetwork(three, Features.from_terms(three, [(2.0, {"a": 1, "b": "z"})]))
+    link = interactions(mn)[0]
+    assert link.states == (1, "z")
+    assert link.odds == pytest.approx(np.exp(2.0))
+
+
+def test_strengths_of_what_is_impossible_and_of_nothing():
+    domain = Domain({"a": [0, 1], "b": [0, 1], "c": ["only"]})
+    zero = TableFactor((0, 1), np.array([[0.0, -np.inf], [0.0, 0.0]]))
+    found = interactions(MarkovNetwork(domain, factors=[zero]))
+    assert len(found) == 1
+    assert found.strength[0] == pytest.approx(np.log(1e6) / 4)
+    nothing = interactions(MarkovNetwork(domain))
+    assert (len(nothing), str(nothing)) == (0, "no two variables act on each other")
+    assert interactions(MarkovNetwork(Domain({}))).strongest() == []
+    with pytest.raises(ConjoinError, match="product of marginals"):
+        interactions(MarkovNetwork(domain), base=[{"a": 0, "b": 1, "c": "only"}])
+
+
+def chain(n, weight=1.0):
+    domain = Domain({f"variable {i}": ["no", "yes"] for i in range(n)})
+    names = domain.names
+    terms = [
+        (weight * (1 + i % 5), {a: "yes", b: "yes"}) for i, (a, b) in enumerate(pairwise(names))
+    ]
+    terms += [(0.1, {names[i]: "yes", names[(7 * i + 3) % n]: "yes"}) for i in range(n)]
+    return MarkovNetwork(domain, Features.from_terms(domain, terms))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30, 100])
+def test_boxes_do_not_overlap_and_the_same_seed_gives_the_same_places(n):
+    found = interactions(chain(n))
+    one, again = layout.draw(found), layout.draw(found)
+    np.testing.assert_array_equal(one.centre, again.centre)
+    gap = np.abs(one.centre[:, None] - one.centre)
+    apart = (gap[..., 0] >= (one.width[:, None] + one.width) / 2) | (gap[..., 1] >= layout.HEIGHT)
+    assert (apart | np.eye(n, dtype=bool)).all()
+    assert (one.centre >= 0).all()
+    assert (one.centre <= one.size).all()
+    assert len(one.pairs) == min(len(found), 3 * n // 2)
+    if n > 5:
+        assert not np.array_equal(layout.draw(found, random_state=1).centre, one.centre)
+
+
+def test_of_many_variables_the_strongest_are_drawn():
+    rng = np.random.default_rng(0)
+    n = layout.MOST + 40
+    domain = Domain({f"v{i}": [0, 1] for i in range(n)})
+    terms = [(3.0, {f"v{i}": 1, f"v{i + 1}": 1}) for i in range(layout.MOST - 1)]
+    terms += [(float(rng.random()), {f"v{i}": 1, "v0": 1}) for i in range(layout.MOST, n)]
+    drawing = layout.draw(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
+    assert drawing.variables.tolist() == list(range(layout.MOST))
+
+
+def test_plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    ax = plot(chain(30), max_links=40)
+    assert len(ax.texts) == 30
+    (lines,) = ax.collections
+    assert len(lines.get_paths()) == 40
+    widths = lines.get_linewidths()
+    assert list(widths) == sorted(widths)
+    assert widths[-1] > 3 * widths[0]
+    ax.figure.canvas.draw()
+    renderer = ax.figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    _, mine = plt.subplots(figsize=(3, 3))
+    assert plot(chain(5), ax=mine) is mine
+    assert len(mine.texts) == 5
+    plt.close("all")
+
+
+def test_to_networkx():
+    nx = pytest.importorskip("networkx")
+    domain = Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1], "d": [0, 1]})
+    parity = np.where(np.indices((2, 2, 2)).sum(axis=0) % 2, 1.0, -1.0)
+    features = Features.from_terms(domain, [(2.0, {"c": 1, "d": 1})])
+    graph = to_networkx(MarkovNetwork(domain, features, [TableFactor((0, 1, 2), parity)]))
+    assert isinstance(graph, nx.Graph)
+    assert not graph.is_directed()
+    assert {frozenset(e) for e in graph.edges} == {frozenset(e) for e in ("ab", "ac", "bc", "cd")}
+    assert graph["a"]["b"]["strength"] == pytest.approx(0.0)  # only all three together say anything
+    assert graph["c"]["d"]["strength"] == pytest.approx(0.5)
+    assert graph.nodes["a"]["states"] == [0, 1]
+    cpds = [
+        TableCPD.of(domain, "a", [], 0.2),
+        TableCPD.of(domain, "b", ["a"], {0: 0.1, 1: 0.9}),
+        TableCPD.of(domain, "c", ["a"], {0: 0.5, 1: 0.6}),
+        TableCPD.of(domain, "d", [], 0.5),
+    ]
+    for kind in (BayesianNetwork, DependencyNetwork):
+        assert set(to_networkx(kind(domain, cpds)).edges) == {("a", "b"), ("a", "c")}
+
+
+@given(generators())
+@settings(max_examples=15, deadline=None)
+def test_calibration_by_hand(rng):
+    domain = random_domain(rng)
+    choose = (random_markov_network, random_dependency_network, random_bayesian_network)
+    model = choose[int(rng.integers(3))](rng, domain)
+    codes = np.stack([rng.integers(0, c, 40) for c in domain.cards], axis=1)
+    table = Table(domain, codes, rng.integers(0, 3, 40) + 0.5)
+    found = calibration(model, table)
+    cells = []
+    for i, name in enumerate(domain.names):
+        p = model.conditional(name, table)
+        for row in range(40):
+            for state in range(domain.cards[i]):
+                cells.append((p[row, state], codes[row, i] == state, table.weights[row]))
+    predicted, held, weight = (np.array(x, float) for x in zip(*cells, strict=True))
+    # Probabilities at the edge of a bin may fall on either side of it: ask for none.
+    if (np.abs(predicted * 10 - np.round(predicted * 10)) > 1e-9).all():
+        where = np.minimum((predicted * 10).astype(int), 9)
+        gap = 0.0
+        expected = []
+        for b in np.unique(where):
+            mine = where == b
+            w = weight[mine]
+            pair = np.average(predicted[mine], weights=w), np.average(held[mine], weights=w)
+            expected.append((w.sum(), *pair))
+            gap += w.sum() * abs(pair[0] - pair[1])
+        np.testing.assert_allclose(
+            [(b.weight, b.predicted, b.observed) for b in found.bins], expected, atol=1e-9
+        )
+        assert found.gap == pytest.approx(gap / weight.sum(), abs=1e-9)
+    for variable in found.variables:
+        assert -variable.log_loss == pytest.approx(pll(model, table).by_variable[variable.name])
+
+
+def test_calibration_with_missing_values_agrees_with_pll():
+    rng = np.random.default_rng(5)
+    domain = Domain({"a": [0, 1, 2], "b": [0, 1], "c": [0, 1], "d": [0, 1]})
+    model = random_markov_network(rng, domain)
+    codes = np.stack([rng.integers(-1, c, 700) for c in domain.cards], axis=1)
+    table = Table(domain, codes)
+    found, score = calibration(model, table), pll(model, table)
+    assert [v.name for v in found.variables] == list(domain.names)
+    for variable in found.variables:
+        assert -variable.log_loss == pytest.approx(score.by_variable[variable.name], abs=1e-9)
+    with pytest.raises(ConjoinError, match="no rows"):
+        calibration(model, Table(domain, codes[:0]))
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order, and gathers text and addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.addresses, self.tags = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [v for k, v in attrs if k in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, _):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    assert reader.addresses == []  # nothing from elsewhere
+    assert "script" not in reader.tags
+    assert "@import" not in text
+    for picture in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        ET.fromstring(picture)
+    return reader
+
+
+def weather(rng, rows=400):
+    domain = Domain(
+        {'<sky> & "co"': ["clear", "dark"], "rain": ["no", "yes"], "wet": ["no", "yes"]}
+    )
+    sky = rng.random(rows) < 0.4
+    rain = rng.random(rows) < np.where(sky, 0.7, 0.1)
+    wet = rng.random(rows) < np.where(rain, 0.9, 0.2)
+    return Table(domain, np.stack([sky, rain, wet], axis=1).astype(np.int64))
+
+
+def weather_network(domain):
+    sky = domain.names[0]
+    return DependencyNetwork(
+        domain,
+        [
+            TableCPD.of(domain, sky, ["rain"], {"no": 0.2, "yes": 0.8}),
+            TableCPD.of(domain, "rain", [sky, "wet"], {
+                ("clear", "no"): 0.05, ("clear", "yes"): 0.4, ("dark", "no"): 0.2, ("dark", "yes"): 0.9,
+            }),
+            TableCPD.of(domain, "wet", ["rain"], {"no": 0.2, "yes": 0.9}),
+        ],
+    )  # fmt: skip
+
+
+def test_the_report_is_one_whole_page(tmp_path):
+    rng = np.random.default_rng(1)
+    train, test = weather(rng), weather(rng)
+    dn = weather_network(train.domain)
+    mn = convert(dn, train)
+    write_report(mn, tmp_path / "a.html", train, test, conditionals=dn, title="Weather <1>")
+    reader = read((tmp_path / "a.html").read_text("utf-8"))
+    text = " ".join(reader.text)
+    assert "Weather <1>" in text
+    assert "rain=yes and wet=yes go together" in text
+    assert '<sky> & "co"=dark and rain=yes go together' in text
+    assert "rows that were held out" in text
+    assert "Where the conditionals disagree" in text
+    assert reader.tags.count("svg") == 2
+    assert reader.tags.count("circle") == len(calibration(mn, test).bins)
+    pages = {}
+    for name, model in (("dn", dn), ("mn", mn)):
+        write_report(model, tmp_path / "b.html")
+        pages[name] = " ".join(read((tmp_path / "b.html").read_text("utf-8")).text)
+    assert "conditionals disagree" in pages["dn"]
+    assert "conditionals disagree" not in pages["mn"]
+    assert "come true" not in pages["mn"]
+    write_report(mn, tmp_path / "c.html", train)
+    assert "may be those that it was learned from" in (tmp_path / "c.html").read_text("utf-8")
+    write_report(MarkovNetwork(train.domain), tmp_path / "d.html")
+    assert "There are none" in " ".join(read((tmp_path / "d.html").read_text("utf-8")).text)
+    other = random_dependency_network(rng)
+    with pytest.raises(ConjoinError, match="other variables"):
+        write_report(mn, tmp_path / "e.html", conditionals=other)
+    assert not (tmp_path / "e.html").exists()
+
+
+def test_the_report_of_conditionals_with_zeros_says_what_was_not_measured(tmp_path):
+    domain = Domain({"a": [0, 1], "b": [0, 1]})
+    cpds = [TableCPD.of(domain, n, [m], {0: 0.0, 1: 0.5}) for n, m in ("ab", "ba")]
+    write_report(DependencyNetwork(domain, cpds), tmp_path / "a.html")
+    assert "This was not measured" in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_html_card():
+    for model in (chain(5), weather_network(weather(np.random.default_rng(0)).domain)):
+        reader = read(html_card(model))
+        assert reader.tags.count("rect") == len(model.domain)
+        assert "go together" in " ".join(reader.text)
+
+
+def test_report_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = weather(np.random.default_rng(2))
+    dn = weather_network(table.domain)
+    from conjoin import save
+
+    save(dn, "weather.conjoin")
+    save(convert(dn, table), "joint.conjoin")
+    write_table(table, "weather.csv")
+    arguments = [
+        "--data",
+        "weather.csv",
+        "--test",
+        "weather.csv",
+        "--conditionals",
+        "weather.conjoin",
+    ]
+    assert main(["report", "joint.conjoin", *arguments]) == 0
+    assert "report.html" in capsys.readouterr().out
+    text = " ".join(read((tmp_path / "report.html").read_text("utf-8")).text)
+    assert "joint.conjoin: a Markov network of 3 variables" in text
+    assert "conditionals disagree" in text
+    for wrong, message in (
+        (["joint.conjoin", "-o", "page.txt"], "must end in .html"),
+        (["joint.conjoin", "-o", "page.html", "--conditionals", "joint.conjoin"], "not a Markov"),
+        (["nothing.conjoin", "-o", "page.html"], "no such file"),
+    ):
+        assert main(["report", *wrong]) == 1
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_demo(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    text = capsys.readouterr().out
+    assert "conjoin-demo.png" in text
+    assert int(re.search(r"recognised (\d+)%", text)[1]) > 85
+    joint, alone = (
+        float(re.search(rf"{label}.* (-[\d.]+) nats", text)[1]) for label in ("conv", "alone")
+    )
+    assert joint > alone / 2  # the links tell more than half of what there is to know
+    picture = (tmp_path / "conjoin-demo.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+    assert main(["demo", "-o", "again.png"]) == 0
+    assert (tmp_path / "again.png").read_bytes() == picture
+    assert main(["demo", "-o", "demo.gif"]) == 1
+    assert main(["demo", "-o", "nowhere/demo.png"]) == 1
+
+
+@pytest.mark.parametrize("absent", ["sklearn", "matplotlib", "networkx"])
+def test_what_is_not_installed_is_told(absent, monkeypatch, capsys):
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.split(".")[0] == absent:
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    if absent == "networkx":
+        with pytest.raises(ConjoinError, match="conjoin\\[graphs\\]"):
+            to_networkx(chain(3))
+        return
+    assert main(["demo"]) == 1
+    assert "[demo]" in capsys.readouterr().err
+    if absent == "matplotlib":
+        with pytest.raises(ConjoinError, match="conjoin\\[plots\\]"):
+            plot(chain(3))
+
+
+SURVEY = "age,smokes,coughs\n" + "\n".join(
+    ["young,no,no"] * 30 + ["young,yes,no"] * 12 + ["young,yes,yes"] * 8
+    + ["old,no,no"] * 25 + ["old,no,yes"] * 5 + ["old,yes,yes"] * 16 + ["old,yes,no"] * 4
+)  # fmt: skip
+
+
+def test_from_a_csv_to_an_answer_with_two_commands(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "survey.csv").write_text(SURVEY + "\n")
+    assert main(["learn", "survey.csv", "-o", "survey.conjoin"]) == 0
+    assert "100 rows of 3 variables" in capsys.readouterr().out
+    assert main(["query", "survey.conjoin", "--given", "coughs=yes", "--target", "smokes"]) == 0
+    answer = capsys.readouterr().out
+    yes = float(re.search(r"yes ([\d.]+)", answer)[1])
+    assert abs(yes - 24 / 29) < 0.1  # the share in the table
+    assert "exact" in answer
+
+
+@pytest.mark.skipif("CONJOIN_DATA" not in os.environ, reason="CONJOIN_DATA names no folder")
+def test_the_votes_of_the_readme(tmp_path, capsys, monkeypatch):
+    """The README's commands print what it says, but for the time and the third digit."""
+    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    block = re.search(r"```console\n(.*?)```", readme, re.DOTALL)[1]
+    steps = re.findall(r"\$ conjoin (.*)\n((?:[^$].*\n)*)", block)
+    assert [shlex.split(line)[0] for line, _ in steps] == ["learn", "query", "query", "report"]
+    packed = Path(os.environ["CONJOIN_DATA"]) / "tables" / "vote.csv.gz"
+    (tmp_path / "votes.csv").write_bytes(gzip.decompress(packed.read_bytes()))
+    monkeypatch.chdir(tmp_path)
+    for line, expected in steps:
+        assert main(shlex.split(line)) == 0
+        got = capsys.readouterr().out
+        if line.startswith("learn"):
+            assert got.split(" variables")[0] == expected.split(" variables")[0]
+            continue
+        number = r"\d\.\d+"
+        assert re.sub(number, "", got) == re.sub(number, "", expected)
+        np.testing.assert_allclose(
+            [float(x) for x in re.findall(number, got)],
+            [float(x) for x in re.findall(number, expected)],
+            atol=0.005,
+        )
