@@ -422,6 +422,27 @@ def test_hybrid_adds_the_paths_of_the_tree():
         assert objective_of(table, path, 2.0, target) == pytest.approx(expected, rel=2e-6)
 
 
+def test_a_hybrid_leaves_variables_of_many_states_to_their_trees():
+    rng = np.random.default_rng(4)
+    city = rng.integers(0, 40, 900)
+    codes = np.stack([city, city // 20 ^ (rng.random(900) < 0.1), rng.integers(0, 3, 900)], axis=1)
+    table = Table(Domain.numbered([40, 2, 3]), codes)
+    dn = learn(table, "hybrid", kappa=0.1, penalty=1.0)
+    trees = learn(table, "tree", kappa=0.1)
+    assert [type(cpd).__name__ for cpd in dn.cpds] == ["TreeCPD", "LogLinearCPD", "LogLinearCPD"]
+    np.testing.assert_array_equal(
+        dn.log_conditional("v0", table), trees.log_conditional("v0", table)
+    )
+    chosen = learn(table, "hybrid", valid=table)
+    best = max(score for _, score in chosen.provenance["learned"]["penalty_path"])
+    rows = np.arange(len(table))
+    total = sum(
+        chosen.log_conditional(name, table)[rows, codes[:, i]].mean()
+        for i, name in enumerate(table.domain.names)
+    )
+    assert total == pytest.approx(best, rel=1e-5)
+
+
 # ---- boosted trees ----------------------------------------------------------------------------------
 
 

@@ -54,7 +54,7 @@ def test_a_run_is_resumed_and_reported(collection, capsys, monkeypatch):
     assert len(done) == len(set(done))  # nothing is done twice
     results = read_results(collection / "out")["toy"]
     assert set(results) == set(done)
-    assert results["tree.6"]["pll"] <= 0 and results["hybrid.all.cmll"]["mc_stderr"] >= 0
+    assert results["tree.6"]["pll"] <= 0 and results["hybrid.6.cmll"]["mc_stderr"] >= 0
     written = {p.name for p in (collection / "out").iterdir()}
     assert {"report.md", "summary.csv", "figure1.svg", "figure1.png", "about.json"} <= written
     page = (collection / "out" / "report.md").read_text()

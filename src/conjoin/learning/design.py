@@ -46,9 +46,17 @@ class Design:
     missing: int
 
     @classmethod
-    def of(cls, cards: IntArray, codes: Codes, weights: FloatArray) -> Design:
-        """Build from rows of codes."""
+    def of(
+        cls,
+        cards: IntArray,
+        codes: Codes,
+        weights: FloatArray,
+        left_out: Sequence[int] = (),
+    ) -> Design:
+        """Build from rows of codes; some variables may be left out as features."""
         var, state = indicator_states(cards)
+        kept = ~np.isin(var, left_out)
+        var, state = var[kept], state[kept]
         x = np.empty((len(codes), len(var)), np.float32)
         for f in range(len(var)):
             x[:, f] = codes[:, var[f]] == state[f]

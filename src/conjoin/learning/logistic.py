@@ -9,16 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.packing import merge_rows
+from conjoin.data.packing import merge_rows, pack_table
 from conjoin.data.table import Table
 from conjoin.jobs import one_thread
 from conjoin.learning.design import Design, PathFeatures, batches
+from conjoin.learning.options import REQUIRED
 from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.learning.work import Work
-from conjoin.models.cpd import LogLinearCPD
+from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
+
+WIDE = 32
+"""A hybrid leaves variables of more states than this to their trees: one column a state costs much."""
 
 
 class LogisticPath:
@@ -51,14 +55,26 @@ class LogisticPath:
     ) -> None:
         self.work = work or Work()
         cards = table.domain.cards
-        self.design = Design.of(cards, *merge_rows(table.codes, table.weights))
+        self.wide: list[int] = []
+        if trees is not None:
+            required = (rules == REQUIRED).any(axis=1)
+            self.wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
+        merged = merge_rows(table.codes, table.weights)
+        self.design = Design.of(cards, *merged, left_out=self.wide)
         self.valid = None
+        self.tree_scores = np.zeros(len(cards))
         if valid is not None:
-            self.valid = Design.of(cards, *merge_rows(valid.codes, valid.weights))
+            merged = merge_rows(valid.codes, valid.weights)
+            self.valid = Design.of(cards, *merged, left_out=self.wide)
+            if trees is not None and self.wide:
+                packed = pack_table(valid, trees.data)
+                for t in self.wide:
+                    self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
         self.batches = []
-        for targets in batches(self.design, range(len(cards))):
+        narrow = [t for t in range(len(cards)) if t not in set(self.wide)]
+        for targets in batches(self.design, narrow):
             paths = None
             if trees is not None:
                 paths = [self._paths_of(trees, t) for t in targets]
@@ -95,10 +111,13 @@ class LogisticPath:
         scores = []
         for i, penalty in enumerate(penalties):
             self.solutions[penalty] = [solutions[i] for _, solutions in done]
-            scores.append(np.concatenate([s.score for s in self.solutions[penalty]]))
+            by_target = self.tree_scores.copy()
+            for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
+                by_target[batch.targets] = solution.score
+            scores.append(by_target)
         return scores
 
-    def cpds(self, penalty: float) -> list[LogLinearCPD]:
+    def cpds(self, penalty: float) -> list[CPD]:
         """Return the CPDs of a penalty that was solved for."""
         owner, weights = [], []
         entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
@@ -129,10 +148,14 @@ class LogisticPath:
                 count += size
         features = self._assemble(entries, np.array(weights))
         owners = np.concatenate(owner)
-        return [
+        result: list[CPD] = [
             LogLinearCPD(t, features.select(np.flatnonzero(owners == t)))
-            for t in range(len(self.design.cards))
+            for batch in self.batches
+            for t in batch.targets
         ]
+        if self.trees is not None:
+            result += self.trees.cpds(self.kappa, self.wide)
+        return sorted(result, key=lambda cpd: cpd.target)
 
     def _path_tests(
         self, target: int, nodes: IntArray, features: IntArray

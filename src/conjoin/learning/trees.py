@@ -8,6 +8,7 @@ and cut back where a gain on the path falls short.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -293,11 +294,14 @@ class TreePath:
         self.trees = [tree for part, _ in done for tree in part]
         return np.concatenate([score for _, score in done])
 
-    def cpds(self, kappa: float) -> list[TreeCPD]:
-        """Return the trees of a kappa that was advanced to."""
-        return [
-            tree.to_cpd(self.data, gain_needed(kappa), self.options.pseudo) for tree in self.trees
-        ]
+    def score(self, target: int, rows: PackedTable, kappa: float) -> float:
+        """Return the log-likelihood of rows under one tree of a kappa that was advanced to."""
+        return self.trees[target].score(rows, self.index, gain_needed(kappa), self.options.pseudo)
+
+    def cpds(self, kappa: float, targets: Sequence[int] | None = None) -> list[TreeCPD]:
+        """Return the trees of a kappa that was advanced to, of all targets or of some."""
+        chosen = self.trees if targets is None else [self.trees[t] for t in targets]
+        return [tree.to_cpd(self.data, gain_needed(kappa), self.options.pseudo) for tree in chosen]
 
 
 def gain_needed(kappa: float) -> float:

@@ -39,7 +39,7 @@ BEYOND = {
     "hybrid.6.tuned": "hybrid, 2n rotations, tuned",
     "mean.all": "mean of tree and logistic",
 }
-RECOMMENDED = "hybrid.all"
+RECOMMENDED = "hybrid.6"
 """What `learn` and `convert` do unless told otherwise."""
 
 

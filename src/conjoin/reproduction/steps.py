@@ -145,7 +145,7 @@ class Experiment:
         yield Step("mean.all", "mean of the tree and logistic networks", 0.3, self._mean)
         for source in ("tree.6", "logistic.6", "hybrid.6"):
             yield Step(f"{source}.tuned", f"fine-tune {source}", 6.0, partial(self._tune, source))
-        for source in ("tree.lw", "tree.6", "logistic.lw", "logistic.6", "hybrid.all"):
+        for source in ("tree.lw", "tree.6", "logistic.lw", "logistic.6", "hybrid.6"):
             yield Step(f"{source}.cmll", f"CMLL of {source}", 8.0, partial(self._cmll, source))
 
     # ---- the steps --------------------------------------------------------------------------------
