@@ -50,11 +50,12 @@ def learn(
         The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
         a parent is missing, a tree sends the row with the larger branch, and logistic regression
         leaves the parent's terms out.
-    cpd : {'tree', 'logistic', 'hybrid', 'boosted'}, or a classifier
-        Probabilistic decision trees; L1-regularised logistic regression over all other variables,
-        multinomial for more than two states; or the latter with the conjunctions on the paths of the
-        target's own tree as further features; or sums of small trees, as many for each variable as
-        the validation rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
+    cpd : {'hybrid', 'tree', 'logistic', 'boosted'}, or a classifier
+        L1-regularised logistic regression over all other variables, multinomial for more than two
+        states, with the conjunctions on the paths of the target's own tree as further features
+        ("hybrid"; a variable of more than 32 states keeps its tree); probabilistic decision trees;
+        logistic regression alone; or sums of small trees, as many for each variable as the validation
+        rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
         that can be read as conjunctions (see `read_classifier`): a copy is fitted for each variable,
         with its own settings and without tuning.
     valid : Table, array or frame, optional
