@@ -10,6 +10,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -40,7 +42,7 @@ def add_parser(commands: Any) -> None:
         default="conjoin-demo.png",
         help="the picture (default conjoin-demo.png)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the seed (default 0)")
+    add_seed(parser, "the seed")
     parser.set_defaults(run=run)
 
 
@@ -48,8 +50,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError, ModelError
 
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+    check_seed_and_jobs(options)
     path = Path(options.output)
     if path.suffix.lower() != ".png":
         raise FormatError("the picture must end in .png", options.output)

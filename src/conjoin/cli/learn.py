@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
@@ -63,10 +65,8 @@ def add_parser(commands: Any) -> None:
         help="keep finished work in this file, and go on from it if it is there; it is removed when "
         "the model is written",
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws the rows held out (default 0)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
-    )
+    add_seed(parser, "draws the rows held out")
+    add_jobs(parser)
     parser.add_argument("--json", action="store_true", help="print what was chosen, for programs")
     parser.set_defaults(run=run)
 
@@ -87,10 +87,7 @@ def run(options: argparse.Namespace) -> None:
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
     check_can_save(DependencyNetwork if to_dn else MarkovNetwork, options.output)
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
-    if options.jobs == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
+    check_seed_and_jobs(options)
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
         raise ModelError("the checkpoint and the model cannot be the same file")

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
@@ -34,10 +36,8 @@ def add_parser(commands: Any) -> None:
         "--quick", action="store_true", help="the five smallest data sets: nltcs, plants, baudio, "
         "jester, bnetflix"
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the chains of CMLL (default 0)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
-    )
+    add_seed(parser, "of the chains of CMLL")
+    add_jobs(parser)
     parser.add_argument("--json", action="store_true", help="print all results for programs")
     parser.set_defaults(run=run)
 
@@ -52,10 +52,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.reproduction.report import write_report
     from conjoin.reproduction.run import read_results, reproduce
 
-    if options.jobs == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+    check_seed_and_jobs(options)
     if options.quick and options.only:
         raise ModelError("--quick and --only exclude each other")
     folder, out = find_folder(options.data), Path(options.out)

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
 from conjoin.cli.given import QUOTING
 
 
@@ -38,10 +39,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--chains", metavar="N", type=int, default=4, help="independent chains (default 4)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="the seed (default 0)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
-    )
+    add_seed(parser, "the seed")
+    add_jobs(parser)
     parser.add_argument(
         "--json", action="store_true", help="print a summary with diagnostics, for programs"
     )
@@ -59,10 +58,7 @@ def run(options: argparse.Namespace) -> None:
     check_can_write(options.output)
     if options.n < 1:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
-    if options.jobs == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
+    check_seed_and_jobs(options)
     model = load(options.model)
     given = parse_given(options.given, model.domain)
     if sys.stderr.isatty():

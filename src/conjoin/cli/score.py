@@ -8,6 +8,8 @@ import math
 import time
 from typing import Any
 
+from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
@@ -50,10 +52,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--by-variable", action="store_true", help="print the mean score of each variable too"
     )
-    parser.add_argument("--seed", type=int, default=0, help="cmll: the seed (default 0)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
-    )
+    add_seed(parser, "cmll: the seed")
+    add_jobs(parser)
     parser.add_argument("--json", action="store_true", help="print the result for programs")
     parser.set_defaults(run=run)
 
@@ -69,10 +69,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.scoring.result import Score, compare
 
     started = time.perf_counter()
-    if options.jobs == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+    check_seed_and_jobs(options)
     model = load(options.model)
     table = read_table(options.data, model.domain)
     sets: Any = 4

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import Any
 
+from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
@@ -53,27 +55,21 @@ def add_parser(commands: Any) -> None:
         required=True,
         help="the Markov network (.conjoin, .mn, .uai)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws the rows held out (default 0)")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
-    )
+    add_seed(parser, "draws the rows held out")
+    add_jobs(parser)
     parser.add_argument("--json", action="store_true", help="print what was chosen, for programs")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, load, read_table, save
     from conjoin.models.markov import MarkovNetwork
     from conjoin.weights.learn import learn_weights
 
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
-    if options.jobs == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
+    check_seed_and_jobs(options)
     model = load(options.model)
     table = read_table(options.data, model.domain)
     valid = None if options.valid is None else read_table(options.valid, model.domain)

@@ -32,24 +32,29 @@ def truth_bits(codes, var, mask, bits):
 
 
 @compiled
+def count_failing(bits, tests, one, two):
+    """Set the rows on which at least one of some tests fails, and on which at least two do."""
+    for k in range(WORDS):
+        one[k] = two[k] = np.uint64(0)
+    for e in range(len(tests)):
+        holds = bits[tests[e]]
+        for k in range(WORDS):
+            two[k] |= one[k] & ~holds[k]
+            one[k] |= ~holds[k]
+
+
+@compiled
 def add_conjunctions(bits, indptr, indices, weights, only, out):
     """Add the weights of conjunctions to D of their tests, where all other tests hold.
 
     `only` is the one test of each conjunction that counts, by its place in it, or -1 for all.
     """
-    # Rows on which a test fails, and on which two do.
     one = np.empty(WORDS, np.uint64)
     two = np.empty(WORDS, np.uint64)
     for f in range(len(weights)):
         low, high = indptr[f], indptr[f + 1]
         weight = weights[f]
-        for k in range(WORDS):
-            one[k] = two[k] = np.uint64(0)
-        for e in range(low, high):
-            holds = bits[indices[e]]
-            for k in range(WORDS):
-                two[k] |= one[k] & ~holds[k]
-                one[k] |= ~holds[k]
+        count_failing(bits, indices[low:high], one, two)
         first, last = low, high
         if only[f] >= 0:
             first = low + only[f]
@@ -107,13 +112,7 @@ def sum_conjunctions(bits, indptr, indices, only, errors, out):
     two = np.empty(WORDS, np.uint64)
     for f in range(len(out)):
         low, high = indptr[f], indptr[f + 1]
-        for k in range(WORDS):
-            one[k] = two[k] = np.uint64(0)
-        for e in range(low, high):
-            holds = bits[indices[e]]
-            for k in range(WORDS):
-                two[k] |= one[k] & ~holds[k]
-                one[k] |= ~holds[k]
+        count_failing(bits, indices[low:high], one, two)
         first, last = low, high
         if only[f] >= 0:
             first = low + only[f]
