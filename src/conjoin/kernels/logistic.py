@@ -71,7 +71,7 @@ def steps(
         decrease[place] = 0.0
         if size == 0:
             continue
-        matrix = np.empty((size, size))
+        matrix = np.empty((size, size), np.float32)
         s = np.empty(size)
         g = np.empty(size)
         w = np.empty(size)

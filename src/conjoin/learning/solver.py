@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
@@ -26,6 +25,8 @@ TOLERANCE = 1e-7
 MAX_STEPS = 100
 PATIENCE = 30
 """After so many steps a column goes on with correlations of its own."""
+MOST_ALONE = 200
+"""But not one with more features of its own than this: their correlations cost more than they help."""
 REQUIRED_SHARE = 1e-3
 """The share of the penalty that the terms of required parents bear: enough to keep them finite."""
 
@@ -326,6 +327,7 @@ class Batch:
             gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
             moving = gain[columns] > TOLERANCE
             late = moving & (states[columns] == 1) & (iteration >= PATIENCE)
+            late &= np.diff(self.own_first)[columns] <= MOST_ALONE
             for c in columns[late].tolist():
                 self._go_alone(c, penalty, at)
             gain[columns[late]] = 0
@@ -360,7 +362,7 @@ class Batch:
         slot = slice(self.own_first[column], self.own_first[column + 1])
         path = None if self.paths is None else self.paths[int(self.group_of[column])]
         factor = self.factor[column]
-        rho, had = np.zeros((0, 0)), np.zeros(0, np.int64)
+        rho, had = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
         for iteration in range(MAX_STEPS):
             slopes, own_slopes = self._slopes(at.residual, one)
             if iteration % 2 == 0:
@@ -395,7 +397,7 @@ class Batch:
 
     def _own_correlations(
         self, bend: Float32Array, active: IntArray, path: PathFeatures | None
-    ) -> npt.NDArray[np.float64]:
+    ) -> Float32Array:
         """Return the correlations of some features, weighted by second derivatives.
 
         Rows that bend far less than the mean are left out: they hardly count, and are most of the rows
@@ -413,7 +415,7 @@ class Batch:
         second = (x.T @ (x * h[:, None])).astype(np.float64) / total
         deviation = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
         deviation[deviation < 1e-6] = 0
-        rho = correlation(second, mean, deviation, mean, deviation).astype(np.float64)
+        rho = correlation(second, mean, deviation, mean, deviation)
         np.fill_diagonal(rho, 1.0)
         return rho
 
