@@ -64,6 +64,7 @@ def reproduce(
                 plan.append((name, step))
             else:
                 results[name][step.name] = done
+    plan.sort(key=lambda item: item[1].name.endswith(".cmll"))  # the long sampling comes last
     total = sum(_size(name) * step.cost for name, step in plan)
     started, finished = time.perf_counter(), 0.0
     _write_machine(out, seed, command)
