@@ -26,17 +26,21 @@ from conjoin.models.network import Network
 from conjoin.progress import progress
 from conjoin.sampling.rules import Rules
 
-STATES = 1 << 12
+STATES = 1 << 16
 """Components of so many joint states are enumerated."""
 
 CELLS = 1 << 21
 """Plans for rows with larger ones may have so many cells."""
 
+PLANS = 32
+"""For so many patterns of holes plans are made, those of most rows; the others are sampled."""
+
 BLOCK = 1 << 10
 """Rows that the kernel is asked for at a time."""
 
-BURN_IN, SWEEPS, THIN, STARTS = 100, 1000, 10, 4
-"""How rows are sampled that exact answers would cost too much for."""
+BURN_IN, SWEEPS, THIN, STARTS = 50, 400, 10, 3
+"""How rows are sampled that exact answers would cost too much for; a mode takes `BURN_IN` annealed sweeps
+from each start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +143,7 @@ class Completion:
         self.rows = np.ascontiguousarray(rows[first])
         self.free: BoolArray = self.rows >= cards
         self.counters = _hashes(self.rows, random_state)
+        self.plans_left = PLANS
         self.slot = (np.cumsum(cards) - cards).astype(np.int64)
 
     def log_sums(self) -> tuple[FloatArray, BoolArray]:
@@ -244,6 +249,7 @@ class Completion:
     ) -> Iterator[Block]:
         """Answer block after block of rows; with `sampling=False` rows that are too large stay open."""
         ask = self.free if wanted is None else self.free & wanted
+        self.plans_left = PLANS
         todo = np.flatnonzero(ask.any(axis=1)) if mode or wanted is not None else None
         if todo is None:
             todo = np.arange(len(self.rows))
@@ -328,10 +334,14 @@ class Completion:
         ready = compiled(self.model)
         patterns = distinct_rows(self.free[block.rows[large]].astype(np.uint8))[1]
         left = []
-        for pattern in range(int(patterns.max()) + 1):
+        for pattern in np.argsort(-np.bincount(patterns), kind="stable").tolist():
             which = large[patterns == pattern]
             rows = block.rows[which]
             known = np.flatnonzero(~self.free[rows[0]])
+            if self.plans_left == 0 and not self.ready.soft:
+                left.append(which)
+                continue
+            self.plans_left = max(0, self.plans_left - 1)
             try:
                 plan = ready.plan(tuple(known.tolist()), 8.0 * CELLS)
             except TooLarge:

@@ -12,7 +12,7 @@ import numpy as np
 
 from conjoin.kernels.gibbs import holds
 from conjoin.kernels.jit import compiled
-from conjoin.kernels.random import STEP, uniform
+from conjoin.kernels.random import STEP, scatter, uniform
 
 MARGINALS, MODES, DRAWS = 0, 1, 2
 DONE, LARGE, IMPOSSIBLE = 0, 1, 2
@@ -30,12 +30,14 @@ def root_of(parent, v):
 
 @compiled
 def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, left_ptr, left_test,
-               left_weight):  # fmt: skip
+               left_weight, bucket, key, stamp, number):  # fmt: skip
     """Put the known values of a row into the features.
 
     Returns how many are left, and the sum of those that hold for sure. What is left of each is written
-    to `left_*`, and `parent` links the free variables that share one.
+    to `left_*`, equal ones once, and `parent` links the free variables that share one. `bucket`, `key`
+    and `stamp` are a hash table; what bears the stamp `number` is of this row.
     """
+    room = np.uint64(len(bucket) - 1)
     for v in range(len(cards)):
         parent[v] = v
     for t in range(len(test_var)):
@@ -48,6 +50,7 @@ def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, lef
     for f in range(len(weight)):
         start = end
         alive = True
+        mine = np.uint64(0)
         for e in range(ptr[f], ptr[f + 1]):
             known = truth[test[e]]
             if known == 0:
@@ -55,12 +58,23 @@ def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, lef
                 break
             if known == 2:
                 left_test[end] = test[e]
+                mine += scatter(STEP * np.uint64(test[e] + 1))
                 end += 1
         if not alive:
             end = start
         elif end == start:
             sure += weight[f]
         else:
+            at = (mine ^ (mine >> np.uint64(32))) & room
+            while stamp[at] == number and key[at] != mine:
+                at = (at + np.uint64(1)) & room
+            if stamp[at] == number:
+                left_weight[bucket[at]] += weight[f]
+                end = start
+                continue
+            stamp[at] = number
+            key[at] = mine
+            bucket[at] = count
             left_weight[count] = weight[f]
             count += 1
             left_ptr[count] = end
@@ -308,6 +322,11 @@ def complete_rows(
     left_ptr = np.zeros(len(weight) + 1, np.int64)
     left_test = np.empty(len(test), np.int64)
     left_weight = np.empty(len(weight))
+    room = 16
+    while room < 2 * len(weight):
+        room *= 2
+    bucket, stamp = np.empty(room, np.int64), np.full(room, -1, np.int64)
+    key = np.empty(room, np.uint64)
     order = np.empty(len(weight), np.int64)
     members = np.empty(n, np.int64)
     stride = np.empty(n, np.int64)
@@ -325,7 +344,7 @@ def complete_rows(
     for r in range(len(rows)):
         row = rows[r]
         count, sure = reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent,
-                                 left_ptr, left_test, left_weight)  # fmt: skip
+                                 left_ptr, left_test, left_weight, bucket, key, stamp, r)  # fmt: skip
         status[r] = DONE
         total = sure
         if sure < breaking:
