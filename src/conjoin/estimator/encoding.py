@@ -175,7 +175,10 @@ class Encoding:
         if variable.name not in self.values:
             return list(variable.states)
         found = self.values[variable.name]
-        return [v[len(v) // 2].item() if len(v) else s for v, s in zip(found, variable.states, strict=True)]
+        return [
+            v[len(v) // 2].item() if len(v) else s
+            for v, s in zip(found, variable.states, strict=True)
+        ]
 
     def drawn(self, position: int, codes: Any, rng: np.random.Generator) -> list[Any]:
         """Return values for codes; of a bin, one of its numbers at random."""

@@ -145,7 +145,9 @@ def _shares(
     member = tests.members()
     off = features.off_values()
     var, entry = features.entry_var.astype(np.int64), features.indices
-    expected = np.array([float(member[t, : cards[v]] @ marginals[v]) for t, v in enumerate(tests.var)])
+    expected = np.array(
+        [float(member[t, : cards[v]] @ marginals[v]) for t, v in enumerate(tests.var)]
+    )
     hole = row[var] >= cards[var]
     inside = member[entry, np.where(hole, 0, row[var])]
     mean = expected[entry] + off * (1 - expected[entry])

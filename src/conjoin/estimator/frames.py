@@ -58,6 +58,4 @@ def made_like(empty: Any, columns: Mapping[Any, list[Any]]) -> Any:
             {n: pa.array(columns[n], type=empty.schema.field(n).type) for n in empty.column_names}
         )
     new = [_series(n, columns[n], native.get_column(n)) for n in native.columns]
-    return nw.from_dict(
-        {s.name: s for s in new}, backend=native.implementation
-    ).to_native()
+    return nw.from_dict({s.name: s for s in new}, backend=native.implementation).to_native()

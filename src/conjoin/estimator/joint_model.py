@@ -339,6 +339,3 @@ def _array(states: list[Any]) -> Any:
     result = np.empty(len(states), object)
     result[:] = states
     return result
-
-
-

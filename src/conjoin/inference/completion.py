@@ -210,7 +210,9 @@ class Completion:
         rank[order] = np.arange(len(order)) - starts[self.inverse[order]]
         holes = self.free.any(axis=1)
         result = self._full(self.rows)[self.inverse][None].repeat(count, axis=0)
-        for size in np.unique(repeats[holes]).tolist():  # rows that occur equally often are drawn for together
+        for size in np.unique(
+            repeats[holes]
+        ).tolist():  # rows that occur equally often are drawn for together
             chosen = np.flatnonzero(holes & (repeats == size))
             filled, _ = self._filled(2, count * size, chosen)
             back = np.full(len(self.rows), -1, np.int64)
@@ -318,7 +320,9 @@ class Completion:
             f"row {number} is impossible: the model gives its known values probability 0"
         )
 
-    def _sample(self, block: Block, left: IntArray, mode: int, asked: BoolArray, arrays: Any) -> None:
+    def _sample(
+        self, block: Block, left: IntArray, mode: int, asked: BoolArray, arrays: Any
+    ) -> None:
         some = Block(
             block.rows[left],
             block.log_sum[left],
@@ -382,7 +386,9 @@ class Completion:
 def _hashes(rows: Codes, random_state: int) -> Any:
     """Return 64 bits for each row, from its codes and the seed."""
     rng = np.random.default_rng(random_state)
-    odd = rng.integers(0, 2**63, (2, rows.shape[1] + 1), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    odd = rng.integers(0, 2**63, (2, rows.shape[1] + 1), dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
     mixed = rows.astype(np.uint64) + np.uint64(1)
     with np.errstate(over="ignore"):
         mixed = mixed * odd[0, 1:]
