@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
@@ -44,11 +44,11 @@ def frequent(table):
 
 def iterative(estimator):
     def impute(table):
-        X = np.where(table.codes == table.missing, np.nan, table.codes.astype(float))
-        options = {"estimator": estimator, "max_iter": 5} if estimator else {}
-        found = IterativeImputer(random_state=0, keep_empty_features=True, **options).fit_transform(
-            X
-        )
+        known = np.where(table.codes == table.missing, np.nan, table.codes.astype(float))
+        options = {}
+        if estimator is not None:
+            options = {"estimator": estimator, "initial_strategy": "most_frequent"}
+        found = IterativeImputer(random_state=0, **options).fit_transform(known)
         return np.clip(np.round(found), 0, table.domain.cards - 1)
 
     return impute
@@ -64,7 +64,7 @@ def ours(cpd, by="row"):
 METHODS = {
     "most frequent": frequent,
     "IterativeImputer": iterative(None),
-    "random forests": iterative(RandomForestRegressor(30, min_samples_leaf=3, random_state=0)),
+    "random forests": iterative(RandomForestClassifier(random_state=0)),
     "JointModel": ours("auto"),
     "JointModel, by cell": ours("auto", "cell"),
 }
@@ -102,14 +102,14 @@ def log_loss(p, truth):
 def boosting(train, test, v):
     """Return the probabilities of gradient boosting, with a little for states it never saw."""
     known = train.codes[:, v] != train.missing
-    X = [np.where(t.codes == t.missing, np.nan, t.codes.astype(float)) for t in (train, test)]
-    X = [np.delete(x, v, axis=1) for x in X]
+    given = [np.where(t.codes == t.missing, np.nan, t.codes.astype(float)) for t in (train, test)]
+    given = [np.delete(x, v, axis=1) for x in given]
     few = np.delete(train.domain.cards, v) < 250
     model = HistGradientBoostingClassifier(
         categorical_features=few, early_stopping=True, random_state=0
-    ).fit(X[0][known], train.codes[known, v])
+    ).fit(given[0][known], train.codes[known, v])
     p = np.full((len(test), int(train.domain.cards[v])), 1.0 / len(train))
-    p[:, model.classes_] = model.predict_proba(X[1])
+    p[:, model.classes_] = model.predict_proba(given[1])
     return p / p.sum(axis=1, keepdims=True)
 
 

@@ -68,7 +68,10 @@ def test_the_layers_are_all_there_is():
     "code", ["import conjoin", "import conjoin.cli.main as m; m.build_parser()"]
 )
 def test_nothing_heavy_is_imported(code):
-    check = f"{code}; import sys; print([m for m in ('numpy', 'pyarrow', 'numba', 'sklearn') if m in sys.modules])"
+    check = (
+        f"{code}; import sys; "
+        "print([m for m in ('numpy', 'pyarrow', 'numba', 'sklearn') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -299,7 +299,7 @@ def test_any_column_from_any_others(fitted):
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
 
 
-def test_scores_are_log_probabilities(fitted):
+def test_scores_are_log_probabilities():
     states = all_states(Domain({"a": [0, 1], "b": [0, 1, 2]}))
     model = JointModel("tree").fit(np.repeat(states, [9, 1, 30, 25, 10, 5], axis=0))
     assert np.exp(model.score_samples(states)).sum() == pytest.approx(1.0)

@@ -89,9 +89,9 @@ class Encoding:
 
     def name(self, target: Any) -> str:
         """Return the variable of a column's name, or of its number in an array."""
-        if isinstance(target, int | np.integer) and str(target) not in self.domain.names:
-            if self.empty is None and -len(self.domain) <= target < len(self.domain):
-                return self.domain.names[target]
+        number = isinstance(target, int | np.integer) and self.empty is None
+        if number and -len(self.domain) <= target < len(self.domain):
+            return self.domain.names[target]
         self.domain.index(str(target))
         return str(target)
 
@@ -120,18 +120,15 @@ class Encoding:
             Columns of a frame may be absent: their values are missing.
         """
         if isinstance(X, Mapping):
-            X = [X]
-        if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-            rows = [self.given(row) for row in X]
-            return Table.from_rows(self.domain, rows)
+            return Table.from_rows(self.domain, [self.given(X)])
         if not is_frame(X):
-            X = checked_array(X)
-            if X.shape[1] != len(self.domain):
+            array = checked_array(X)
+            if array.shape[1] != len(self.domain):
                 raise DataError(
-                    f"X has {X.shape[1]} features, but JointModel is expecting "
+                    f"X has {array.shape[1]} features, but JointModel is expecting "
                     f"{len(self.domain)} features as input"
                 )
-            return self._coded(X, self.domain)
+            return self._coded(array, self.domain)
         if isinstance(X, Table) and X.domain == self.domain:
             return X
         present = {str(c) for c in _columns(X)}
@@ -218,7 +215,7 @@ class Encoding:
         if self.empty is None:
             if self.dtype is None:
                 return Table(self.domain, codes.astype(code_dtype(self.domain.cards)))
-            array = np.empty(codes.shape, object)
+            array: Any = np.empty(codes.shape, object)
             for i, column in enumerate(columns.values()):
                 array[:, i] = column
             return array if self.dtype == object else array.astype(self.dtype)

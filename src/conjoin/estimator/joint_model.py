@@ -122,7 +122,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             self.feature_names_in_ = np.array(table.domain.names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.log_partition_ = None
+        self.log_partition_: float | None = None
         return self
 
     def _fitted(self) -> Encoding:
@@ -145,11 +145,12 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     def log_partition(self) -> float:
         """Return log Z: exact where that fits into memory, otherwise by annealed importance sampling."""
         self._fitted()
-        if self.log_partition_ is None:
+        found = self.log_partition_
+        if found is None:
             from conjoin.inference.engines import log_partition
 
-            self.log_partition_ = log_partition(self.model_).value
-        return self.log_partition_
+            found = self.log_partition_ = log_partition(self.model_).value
+        return found
 
     def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the log-probability of each row, in nats; missing values are summed over."""
@@ -271,10 +272,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         if len(table) != 1:
             raise ModelError(f"one row is explained at a time, not {len(table)}")
         variable = self.domain_[name]
-        codes = [None if s is None else variable.index(s) for s in (state, against)]
+        a, b = (None if s is None else variable.index(s) for s in (state, against))
         return explain(
-            self.model_, table.codes, self.domain_.index(name), self.marginals_, *codes,
-            random_state=self.random_state,
+            self.model_, table.codes, self.domain_.index(name), self.marginals_, a, b, self.random_state,
         )  # fmt: skip
 
     def to_networkx(self) -> Any:

@@ -261,7 +261,7 @@ class Completion:
             return
         everything = np.ones(len(self.domain), bool)
         # A sum needs all features; otherwise those on variables that are free somewhere matter.
-        about = self.free[todo].any(axis=0) if sampling else everything
+        about: Any = self.free[todo].any(axis=0) if sampling else everything
         arrays = self.ready.about(about)
         asked = everything if wanted is None else wanted
         size = max(1, min(BLOCK, (1 << 24) // max(1, count * len(self.domain))))

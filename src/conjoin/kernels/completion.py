@@ -265,11 +265,11 @@ def read_table(mode, table, members, stride, cards, slot, breaking, counter, mar
                 marginals[slot[v] + c // stride[k] % cards[v]] += p
         return top + np.log(total)
     for d in range(1 if mode == MODES else len(draws)):
-        cell = where
+        cell = np.int64(where)
         if mode == DRAWS:
             counter += STEP
             u = uniform(counter) * total
-            cell = 0
+            cell = np.int64(0)
             while cell < len(table) - 1 and u >= table[cell]:
                 u -= table[cell]
                 cell += 1
