@@ -216,8 +216,8 @@ class Encoding:
             if self.dtype is None:
                 return Table(self.domain, codes.astype(code_dtype(self.domain.cards)))
             array: Any = np.empty(codes.shape, object)
-            for i, column in enumerate(columns.values()):
-                array[:, i] = column
+            for i, name in enumerate(columns):
+                array[:, i] = columns[name]
             return array if self.dtype == object else array.astype(self.dtype)
         from conjoin.estimator.frames import made_like
 
