@@ -360,13 +360,23 @@ def test_pipelines_searches_and_pickles():
 def test_what_it_says_of_itself(fitted):
     assert repr(JointModel("tree")) == "JointModel(cpd='tree')"
     assert "6 columns (smokes, cough" in repr(fitted) and "400 rows" in repr(fitted)
-    assert "JointModel" in fitted._repr_html_() or "svg" in fitted._repr_html_()
+    assert "<svg" in fitted._repr_html_()
+    assert "JointModel" in JointModel()._repr_html_()
     assert fitted.most_probable({"smokes": "yes"})["cough"] is True
     found = fitted.explain({"smokes": "yes", "age": 61}, "cough", True)
     assert found.state is True and found.contributions["smokes"] > 0
     assert "cough=True" in repr(found) and "smokes=yes" in repr(found)
     with pytest.raises(ConjoinError, match="one row"):
         fitted.explain(people(2), "cough")
+
+
+def test_pages_and_graphs(fitted, tmp_path):
+    fitted.report(tmp_path / "page.html", people(60, 4))
+    page = (tmp_path / "page.html").read_text()
+    assert "conditionals disagree" in page and "smokes" in page
+    graph = fitted.to_networkx()
+    assert set(graph.nodes) == set(fitted.domain_.names) and graph.has_edge("smokes", "cough")
+    assert fitted.plot() is not None
 
 
 def test_it_works_without_scikit_learn():

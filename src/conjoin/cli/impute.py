@@ -7,6 +7,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+
 if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.models.network import Network
@@ -40,7 +42,7 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="draw values from their distribution instead of taking the most probable",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the seed (default 0)")
+    add_seed(parser, "the seed")
     parser.add_argument("--json", action="store_true", help="print a summary for programs")
     parser.set_defaults(run=run)
 
@@ -56,14 +58,12 @@ def joint_of(model: Network, table: Table) -> Network:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.table import Table
-    from conjoin.errors import ModelError
     from conjoin.estimator.impute import completed
     from conjoin.formats.files import check_can_write, load, read_table, write_table
 
     started = time.perf_counter()
     check_can_write(options.output)
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+    check_seed_and_jobs(options)
     model = load(options.model)
     table = read_table(options.table, model.domain)
     holes = table.codes == table.missing

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
@@ -27,7 +29,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write a .csv file instead of printing it"
     )
-    parser.add_argument("--seed", type=int, default=0, help="the seed, if sampled (default 0)")
+    add_seed(parser, "the seed, if sampled")
     parser.add_argument("--json", action="store_true", help="print a JSON object, for programs")
     parser.set_defaults(run=run)
 
@@ -51,8 +53,7 @@ def run(options: argparse.Namespace) -> None:
             raise ModelError(
                 f"there is no folder {str(Path(options.output).parent)!r}; make it first"
             )
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+    check_seed_and_jobs(options)
     model = load(options.model)
     target = model.domain.index(options.target)
     table = _read(options.table, model.domain, options.target)

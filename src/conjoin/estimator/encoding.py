@@ -197,8 +197,8 @@ class Encoding:
         if not is_frame(X):
             array = np.array(checked_array(X))
             for i in np.flatnonzero(holes.any(axis=0)).tolist():
-                fills = np.array([*self.fills(i), None], object)[:-1]
-                array[holes[:, i], i] = fills[codes[holes[:, i], i].astype(np.int64)]
+                values = np.array([*self.fills(i), None], object)[:-1]
+                array[holes[:, i], i] = values[codes[holes[:, i], i].astype(np.int64)]
             return array
         from conjoin.estimator.frames import replaced
 

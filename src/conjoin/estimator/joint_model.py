@@ -292,11 +292,12 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         return plot(self.model_, **options)
 
     def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
-        """Write one page on the model, and on how well it predicts the rows of a table."""
+        """Write one page on the model and, on rows it was not fitted to, how well it predicts."""
         encoding = self._fitted()
         from conjoin.reports import write_report
 
-        write_report(self, path, None if X is None else encoding.table(X))
+        rows = None if X is None else encoding.table(X)
+        write_report(self.model_, path, valid=rows, conditionals=self.network_)
 
     def __repr__(self, **options: Any) -> str:
         if not hasattr(self, "model_"):
@@ -313,12 +314,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         import html
 
         if hasattr(self, "model_"):
-            try:
-                from conjoin.reports import html_card
+            from conjoin.reports import html_card
 
-                return str(html_card(self.model_))
-            except ImportError:
-                pass
+            return html_card(self.model_)
         return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
