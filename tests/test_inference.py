@@ -630,12 +630,15 @@ def test_query_command(tmp_path, capsys):
     assert out[1].startswith("n=1,2") and out[2] == "(exact)"
     assert main(["query", path, "--given", "rain=yes, wet=no", "--target", "n=1,2"]) == 0
     assert "0.5000" in capsys.readouterr().out
-    assert main(["query", path, "--given", "n=1,2=1", "--target", "wet", "--json"]) == 0
+    assert main(["query", path, "--given", '"n=1,2=1"', "--target", "wet", "--json"]) == 0
     import json
 
     told = json.loads(capsys.readouterr().out)
     wet = 0.26 * 0.25 / (0.26 * 0.25 + 0.74 * 0.5)
     assert told["marginals"]["wet"]["yes"] == pytest.approx(wet) and told["exact"]
+    twice = ["--given", "rain=yes", "--given", "wet=no", "--target", "n=1,2"]
+    assert main(["query", path, *twice]) == 0
+    assert "0.5000" in capsys.readouterr().out
     assert main(["query", path, "--map", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["most_probable"] == {"rain": "no", "wet": "no", "n=1,2": 0}
@@ -646,6 +649,7 @@ def test_query_command(tmp_path, capsys):
         (["--given", "wet"], "NAME=STATE"),
         (["--given", "wet=perhaps"], "no state 'perhaps'"),
         (["--given", "wett=yes"], "Did you mean 'wet'"),
+        (["--given", "wet=yes", "--given", "wet=no"], "'wet' is given twice"),
         (["--target", "dry"], "no variable 'dry'"),
         (["--method", "magic"], "no method 'magic'"),
         (["--task", "MAR", "--json"], "--task"),

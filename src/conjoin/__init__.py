@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
     from conjoin.errors import ConvergenceWarning as ConvergenceWarning
+    from conjoin.estimator.joint_model import JointModel as JointModel
     from conjoin.formats.files import load as load
     from conjoin.formats.files import read_table as read_table
     from conjoin.formats.files import save as save
@@ -63,6 +64,7 @@ _HOME = {
     "Discretizer": "data.discretizer",
     "Domain": "data.domain",
     "Features": "models.features",
+    "JointModel": "estimator.joint_model",
     "LogLinearCPD": "models.cpd",
     "MarkovNetwork": "models.markov",
     "RuleCPD": "models.cpd",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import DataError, did_you_mean
@@ -16,8 +18,8 @@ QUOTING = (
 )
 
 
-def parse_given(text: str, domain: Domain) -> dict[str, Any]:
-    """Return {name: state} of a list of conditions.
+def parse_given(texts: str | Sequence[str], domain: Domain) -> dict[str, Any]:
+    """Return {name: state} of one list of conditions, or of several.
 
     A name may hold equals signs: the shortest known name before one is taken. States are compared
     with how they print.
@@ -29,9 +31,9 @@ def parse_given(text: str, domain: Domain) -> dict[str, Any]:
     {'rain': 'yes', 'a,b=c': 1}
     """
     result: dict[str, Any] = {}
-    if not text.strip():
-        return result
-    for part in next(csv.reader([text], skipinitialspace=True, strict=False)):
+    lines = [texts] if isinstance(texts, str) else texts
+    parts = csv.reader([line for line in lines if line.strip()], skipinitialspace=True)
+    for part in chain.from_iterable(parts):
         pieces = part.split("=")
         if len(pieces) < 2:
             raise DataError(f"{part.strip()!r} is not a condition; write NAME=STATE")

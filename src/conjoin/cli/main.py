@@ -13,10 +13,26 @@ import threading
 from collections.abc import Sequence
 
 from conjoin import __version__
-from conjoin.cli import convert, demo, info, learn, query, report, reproduce, sample, score, weights
+from conjoin.cli import (
+    convert,
+    demo,
+    impute,
+    info,
+    learn,
+    predict,
+    query,
+    report,
+    reproduce,
+    sample,
+    score,
+    weights,
+)
 from conjoin.errors import ConjoinError
 
-COMMANDS = (demo, learn, convert, query, sample, score, weights, info, report, reproduce)
+COMMANDS = (
+    demo, learn, convert, query, predict, impute, sample, score, weights, info, report,
+    reproduce,
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -8,10 +8,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.errors import DataError, ModelError
+from conjoin.cli.given import QUOTING
+from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
-    from conjoin.data.domain import Domain
     from conjoin.models.network import Network
 
 TASKS = ("MAR", "PR", "MAP")
@@ -29,10 +29,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model, in any format")
     parser.add_argument(
         "--given",
-        metavar="NAME=STATE",
+        metavar="CONDITIONS",
         action="append",
         default=[],
-        help="the state of a variable; several separated by commas, or the option repeated",
+        help=f"{QUOTING} May be repeated.",
     )
     parser.add_argument(
         "--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)"
@@ -70,6 +70,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    from conjoin.cli.given import parse_given
     from conjoin.formats.files import load
 
     if options.task and (options.json or options.map or options.target):
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError("--map gives the states of all variables; it goes without --target")
     model = load(options.model)
     domain = model.domain
-    given = read_given(options.given, domain)
+    given = parse_given(options.given, domain)
     if options.evidence is not None:
         from conjoin.formats.uai import read_evidence
 
@@ -96,34 +97,6 @@ def run(options: argparse.Namespace) -> None:
         _print_most_probable(model, given, chosen, options.json)
     else:
         _print_marginals(model, given, options.target, chosen, options.json)
-
-
-def read_given(words: list[str], domain: Domain) -> dict[str, Any]:
-    """Return the evidence of words such as "rain=yes,wind=2"."""
-    given = {}
-    for word in words:
-        for part in [word] if _pair(word, domain) else word.split(","):
-            pair = _pair(part.strip(), domain)
-            if pair is None:
-                name, equals, state = part.strip().partition("=")
-                if not equals:
-                    raise DataError(f"--given takes NAME=STATE, not {part.strip()!r}")
-                domain[name].index(state)  # says what is wrong
-                raise DataError(f"--given takes NAME=STATE, not {part.strip()!r}")
-            given[pair[0]] = pair[1]
-    return given
-
-
-def _pair(word: str, domain: Domain) -> tuple[str, Any] | None:
-    """Return the variable and state that a word names, if it names any."""
-    for at, letter in enumerate(word):
-        name = word[:at].strip()
-        if letter == "=" and name in domain.names:
-            wanted = word[at + 1 :].strip()
-            for state in domain[name].states:
-                if str(state) == wanted:
-                    return name, state
-    return None
 
 
 def _print_marginals(

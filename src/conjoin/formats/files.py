@@ -146,6 +146,17 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
     )
 
 
+def table_columns(path: str | Path) -> list[str] | None:
+    """Return the names of the columns of a .csv or .parquet file; None for others, without names."""
+    path = Path(path)
+    kind = ending(path)
+    if kind not in (".csv", ".parquet"):
+        return None
+    from conjoin.formats.tabular import csv_columns, parquet_columns
+
+    return csv_columns(path) if kind == ".csv" else parquet_columns(path)
+
+
 def check_can_write(path: str | Path) -> None:
     """Raise an error now if a table could not be written to a file of that name later."""
     path = Path(path)

@@ -92,6 +92,22 @@ def _header(text: str, path: Path) -> list[str]:
     return names
 
 
+def csv_columns(path: Path) -> list[str]:
+    """Return the names in the header line of a CSV file."""
+    return _header(decoded(read_bytes(path), path), path)
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return list(parquet.read_schema(io.BytesIO(read_bytes(path))).names)
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
+
+
 def read_parquet(path: Path, domain: Domain | None = None) -> Table:
     """Read a Parquet file; its types are kept as labels."""
     import pyarrow as pa

@@ -1,0 +1,170 @@
+"""Imputation and prediction of any column, against scikit-learn, on the tables of $CONJOIN_DATA.
+
+20% of the known cells are hidden at random. Rivals see state numbers (missing: NaN); their numbers are
+rounded to states. Numbers with many values are cut into bins beforehand, for all alike. Tables are cut to
+the first --rows rows of a random order. Times are CPU seconds; kernels are compiled before.
+
+    python benchmarks/bench_tables.py [--rows 3000] [--tables vote,car] [--columns 12]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
+
+from conjoin import JointModel, Table, read_table
+from conjoin.estimator.encoding import Encoding
+from goals import headline, machine
+
+
+def load(path, rows, rng):
+    _, table = Encoding.of(read_table(path), "auto", "error")
+    kept = rng.permutation(len(table))[:rows]
+    return Table(table.domain, table.codes[kept])
+
+
+def timed(function, *arguments):
+    start = time.process_time()
+    result = function(*arguments)
+    return result, time.process_time() - start
+
+
+def frequent(table):
+    best = [table.counts(v).argmax() for v in range(len(table.domain))]
+    return np.tile(best, (len(table), 1))
+
+
+def iterative(estimator):
+    def impute(table):
+        known = np.where(table.codes == table.missing, np.nan, table.codes.astype(float))
+        options = {}
+        if estimator is not None:
+            options = {"estimator": estimator, "initial_strategy": "most_frequent"}
+        found = IterativeImputer(random_state=0, **options).fit_transform(known)
+        return np.clip(np.round(found), 0, table.domain.cards - 1)
+
+    return impute
+
+
+def ours(cpd, by="row"):
+    def impute(table):
+        return JointModel(cpd, discretize=None).fit(table).impute(table, by=by).codes
+
+    return impute
+
+
+METHODS = {
+    "most frequent": frequent,
+    "IterativeImputer": iterative(None),
+    "random forests": iterative(RandomForestClassifier(random_state=0)),
+    "JointModel": ours("auto"),
+    "JointModel, by cell": ours("auto", "cell"),
+}
+
+
+def imputation(names, folder, rows):
+    headline(f"cells recovered of the 20% hidden, at most {rows:,} rows; CPU seconds")
+    print(f"{'':<22}" + "".join(f"{m:>22}" for m in METHODS))
+    wins, faster = 0, 0
+    for name in names:
+        rng = np.random.default_rng(0)
+        table = load(folder / f"{name}.csv.gz", rows, rng)
+        hidden = (rng.random(table.codes.shape) < 0.2) & (table.codes != table.missing)
+        lacking = Table(table.domain, np.where(hidden, table.missing, table.codes).astype(
+            table.codes.dtype))  # fmt: skip
+        line, shares, seconds = f"{name:<22}", {}, {}
+        for method, impute in METHODS.items():
+            full, seconds[method] = timed(impute, lacking)
+            shares[method] = float((full == table.codes)[hidden].mean())
+            line += f"{shares[method]:>12.4f}{seconds[method]:>8.1f} s"
+        print(line, flush=True)
+        rivals = list(METHODS)[:3]
+        wins += shares["JointModel"] > max(shares[m] for m in rivals)
+        faster += seconds["JointModel"] < min(seconds[m] for m in rivals[1:])
+    verdict = "met" if 2 * wins > len(names) else "MISSED"
+    print(f"recovers more than all three on {wins} of {len(names)} tables: goal most, {verdict}")
+    verdict = "met" if 2 * faster > len(names) else "MISSED"
+    print(f"takes less time than the last two on {faster} of {len(names)}: goal most, {verdict}")
+
+
+def log_loss(p, truth):
+    return float(-np.log(np.clip(p[np.arange(len(truth)), truth], 1e-12, 1)).mean())
+
+
+def boosting(train, test, v):
+    """Return the probabilities of gradient boosting, with a little for states it never saw."""
+    known = train.codes[:, v] != train.missing
+    given = [np.where(t.codes == t.missing, np.nan, t.codes.astype(float)) for t in (train, test)]
+    given = [np.delete(x, v, axis=1) for x in given]
+    few = np.delete(train.domain.cards, v) < 250
+    model = HistGradientBoostingClassifier(
+        categorical_features=few, early_stopping=True, random_state=0
+    ).fit(given[0][known], train.codes[known, v])
+    p = np.full((len(test), int(train.domain.cards[v])), 1.0 / len(train))
+    p[:, model.classes_] = model.predict_proba(given[1])
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def prediction(names, folder, rows, columns):
+    headline(f"log loss of held-out rows, mean over at most {columns} columns; CPU seconds")
+    print(f"{'':<22}{'boosting, each':>22}{'JointModel, all':>22}{'better on':>14}")
+    close = 0
+    for name in names:
+        rng = np.random.default_rng(1)
+        table = load(folder / f"{name}.csv.gz", rows, rng)
+        cut = len(table) * 4 // 5
+        train, test = (Table(table.domain, part) for part in (table.codes[:cut], table.codes[cut:]))
+        start = time.process_time()
+        model = JointModel(discretize=None).fit(train)
+        spent, rival, losses = time.process_time() - start, 0.0, []
+        several = [v for v in range(len(table.domain)) if np.count_nonzero(train.counts(v)) > 1]
+        for v in rng.permutation(several)[:columns].tolist():
+            known = test.codes[:, v] != test.missing
+            truth = test.codes[known, v]
+            p, seconds = timed(model.predict_proba, test, table.domain.names[v])
+            spent += seconds
+            q, seconds = timed(boosting, train, test, v)
+            rival += seconds
+            losses.append((log_loss(q[known], truth), log_loss(p[known], truth)))
+        theirs, own = np.mean(losses, axis=0)
+        better = sum(b <= a for a, b in losses)
+        close += own <= theirs + 0.02
+        print(
+            f"{name:<22}{theirs:>12.4f}{rival:>8.1f} s{own:>12.4f}{spent:>8.1f} s"
+            f"{better:>8} of {len(losses)}",
+            flush=True,
+        )
+    verdict = "met" if close == len(names) else "MISSED"
+    print(f"at most 0.02 nats worse on {close} of {len(names)} tables: goal all, {verdict}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--columns", type=int, default=12)
+    parser.add_argument("--tables", default="")
+    parser.add_argument("--part", choices=("impute", "predict"))
+    options = parser.parse_args()
+    folder = Path(os.environ["CONJOIN_DATA"]) / "tables"
+    names = sorted(p.name[:-7] for p in folder.glob("*.csv.gz"))
+    if options.tables:
+        names = options.tables.split(",")
+    print(machine())
+    warnings.simplefilter("ignore")
+    ours("auto", "cell")(load(folder / f"{names[0]}.csv.gz", 100, np.random.default_rng(0)))
+    if options.part != "predict":
+        imputation(names, folder, options.rows)
+    if options.part != "impute":
+        prediction(names, folder, options.rows, options.columns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""`JointModel`: one model of a whole table, to be asked anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.errors import ModelError
+from conjoin.estimator.base import (
+    BaseEstimator,
+    NotFittedError,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
+from conjoin.estimator.encoding import Encoding
+from conjoin.estimator.explain import Explanation
+from conjoin.inference.results import Assignment, Marginals
+
+
+class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A joint distribution of all columns of a table.
+
+    Parameters
+    ----------
+    cpd : {'auto', 'tree', 'logistic', 'hybrid', 'boosted'}, or a classifier
+        How the conditional of each column is learned (see `learn`); "auto" is "hybrid".
+    discretize : 'auto', None, str, mapping or Discretizer
+        How numeric columns are cut into bins (see `learn`). "auto" cuts, into five bins of about as many
+        rows, the columns with more than 20 different numbers, and those with more than 5 of which
+        some have a fraction.
+    kappa, penalty, min_leaf : float, optional
+        Settings of `learn`.
+    target : str, optional
+        The column that `predict` is for when it is not told; by default the last one.
+    unseen : {'error', 'missing'}
+        What to do with values that the training table did not have.
+    random_state : int
+        The seed.
+    n_jobs : int, optional
+        How many CPDs to learn at a time.
+
+    Attributes
+    ----------
+    model_ : MarkovNetwork
+        The joint distribution.
+    network_ : DependencyNetwork
+        The conditionals it was made of.
+    domain_ : Domain
+        The columns and their states.
+    n_features_in_ : int
+        The number of columns.
+    feature_names_in_ : array of str
+        Their names, if they have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.random(500) < 0.3
+    >>> wet = np.where(rng.random(500) < 0.9, rain, ~rain)
+    >>> X = np.where(np.stack([rain, wet], axis=1), "yes", "no").astype(object)
+    >>> model = JointModel().fit(X)
+    >>> model.predict(np.array([["yes", None]], dtype=object), target="v1")
+    array(['yes'], dtype=object)
+    >>> model.impute(np.array([[None, "no"]], dtype=object))
+    array([['no', 'no']], dtype=object)
+    """
+
+    def __init__(
+        self,
+        cpd: Any = "auto",
+        *,
+        discretize: Any = "auto",
+        kappa: float | None = None,
+        penalty: float | None = None,
+        min_leaf: float = 10.0,
+        target: Any = None,
+        unseen: str = "error",
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.cpd = cpd
+        self.discretize = discretize
+        self.kappa = kappa
+        self.penalty = penalty
+        self.min_leaf = min_leaf
+        self.target = target
+        self.unseen = unseen
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> JointModel:  # noqa: ARG002, N803
+        """Learn the joint distribution of the columns.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows; values may be missing.
+        y : ignored
+            Here for scikit-learn's sake. A column to be predicted belongs into X.
+        """
+        from conjoin.conversion.dn2mn import convert
+        from conjoin.learning.learn import learn
+
+        encoding, table = Encoding.of(X, self.discretize, self.unseen)
+        cpd = "hybrid" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
+        self.network_ = learn(
+            table, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
+            random_state=self.random_state, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self.model_ = convert(self.network_, table)
+        self.encoding_ = encoding
+        self.domain_ = table.domain
+        self.marginals_ = table.marginals()
+        self.n_rows_ = len(table)
+        self.n_features_in_ = len(table.domain)
+        if encoding.labels and all(isinstance(v, str) for v in encoding.labels.values()):
+            self.feature_names_in_ = np.array(table.domain.names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.log_partition_: float | None = None
+        return self
+
+    def _fitted(self) -> Encoding:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} instance is not fitted yet; call 'fit' first"
+            )
+        return self.encoding_
+
+    def states(self, target: Any = None) -> list[Any]:
+        """Return the states of a column, in the order of the columns of `predict_proba`."""
+        return list(self.domain_[self._target(target)].states)
+
+    def _target(self, target: Any) -> str:
+        encoding = self._fitted()
+        if target is None:
+            target = self.target
+        return self.domain_.names[-1] if target is None else encoding.name(target)
+
+    def log_partition(self) -> float:
+        """Return log Z: exact where that fits into memory, otherwise by annealed importance sampling."""
+        self._fitted()
+        found = self.log_partition_
+        if found is None:
+            from conjoin.inference.engines import log_partition
+
+            found = self.log_partition_ = log_partition(self.model_).value
+        return found
+
+    def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the log-probability of each row, in nats; missing values are summed over."""
+        from conjoin.inference.completion import Completion
+
+        table = self._fitted().table(X, subset=True)
+        sums, _ = Completion(self.model_, table.codes, self.random_state).log_sums()
+        return sums - self.log_partition()
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002, N803
+        """Return the mean log-probability of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n: int = 1, given: Mapping[Any, Any] | None = None) -> Any:
+        """Draw rows, as a table of the kind that the model was fitted to.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        given : mapping, optional
+            {column: value} that all rows have.
+        """
+        from conjoin.inference import exact
+        from conjoin.inference.plan import TooLarge
+        from conjoin.sampling.gibbs import sample
+
+        encoding = self._fitted()
+        known = encoding.given(given)
+        try:
+            table = exact.sample(self.model_, n, known, seed=self.random_state)
+        except TooLarge:
+            table = sample(self.model_, n, known, thin=10, random_state=self.random_state)
+        return encoding.new(table.codes, np.random.default_rng([self.random_state, 1]))
+
+    def predict_proba(self, X: Any, target: Any = None) -> FloatArray:  # noqa: N803
+        """Return the distribution of a column given the others, rows by `states(target)`.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows. A frame may lack columns; what is missing is integrated over. What it says of
+            the target itself is not looked at.
+        target : str, optional
+            Any column.
+        """
+        from conjoin.estimator.predict import probabilities
+
+        name = self._target(target)
+        table = self.encoding_.table(X, subset=True)
+        return probabilities(self.model_, table, self.domain_.index(name), self.random_state)
+
+    def predict(self, X: Any, target: Any = None) -> Any:  # noqa: N803
+        """Return the most probable state of a column for each row (see `predict_proba`)."""
+        best = self.predict_proba(X, target).argmax(axis=1)
+        return _array(self.states(target))[best]
+
+    def impute(self, X: Any, *, draws: int | None = None, by: str = "row") -> Any:  # noqa: N803
+        """Fill in missing values; the types of the table are kept.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows.
+        draws : int, optional
+            Return a list of so many tables, filled with draws from the distribution given the known
+            values, instead of one with the most probable values.
+        by : {'row', 'cell'}
+            The most probable values of a row together, or of each cell on its own.
+        """
+        from conjoin.estimator.impute import completed
+
+        encoding = self._fitted()
+        table = encoding.table(X)
+        found = completed(self.model_, table, draws, by, self.random_state)
+        if draws is None:
+            return encoding.filled(X, table, found)
+        return [encoding.filled(X, table, codes) for codes in found]
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Fill in missing values with the most probable ones (see `impute`)."""
+        return self.impute(X)
+
+    def marginals(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Marginals:
+        """Return the distribution of each column given the values of some (see `conjoin.marginals`)."""
+        from conjoin.inference.engines import marginals
+
+        return marginals(self.model_, self._fitted().given(given), **options)
+
+    def most_probable(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Assignment:
+        """Return the most probable row (see `conjoin.most_probable`)."""
+        from conjoin.inference.engines import most_probable
+
+        return most_probable(self.model_, self._fitted().given(given), **options)
+
+    def explain(
+        self, row: Any, target: Any = None, state: Any = None, against: Any = None
+    ) -> Explanation:
+        """Tell which columns moved the probability of a state, and by how much.
+
+        Parameters
+        ----------
+        row : mapping, or a table of one row
+            {column: value}.
+        target : str, optional
+            The column that is predicted.
+        state, against : optional
+            Two of its states: by default the most probable one and the next.
+
+        Returns
+        -------
+        Explanation
+            Contributions to the log-odds of the two states, which add up to them.
+        """
+        from conjoin.estimator.explain import explain
+
+        name = self._target(target)
+        table = self.encoding_.table(row, subset=True)
+        if len(table) != 1:
+            raise ModelError(f"one row is explained at a time, not {len(table)}")
+        variable = self.domain_[name]
+        a, b = (None if s is None else variable.index(s) for s in (state, against))
+        return explain(
+            self.model_, table.codes, self.domain_.index(name), self.marginals_, a, b, self.random_state,
+        )  # fmt: skip
+
+    def to_networkx(self) -> Any:
+        """Return the graph of the model, for networkx."""
+        self._fitted()
+        from conjoin.reports import to_networkx
+
+        return to_networkx(self.model_)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the graph of the model."""
+        self._fitted()
+        from conjoin.reports import plot
+
+        return plot(self.model_, **options)
+
+    def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
+        """Write one page on the model and, on rows it was not fitted to, how well it predicts."""
+        encoding = self._fitted()
+        from conjoin.reports import write_report
+
+        rows = None if X is None else encoding.table(X)
+        write_report(self.model_, path, valid=rows, conditionals=self.network_)
+
+    def __repr__(self, **options: Any) -> str:
+        if not hasattr(self, "model_"):
+            return str(super().__repr__(**options))
+        names = self.domain_.names
+        shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        learned = self.network_.provenance["learned"]["cpd"]
+        return (
+            f"<JointModel of {len(names)} columns ({shown}): {len(self.model_.features):,} "
+            f"features, {learned} CPDs learned from {self.n_rows_:,} rows>"
+        )
+
+    def _repr_html_(self) -> str:
+        import html
+
+        if hasattr(self, "model_"):
+            from conjoin.reports import html_card
+
+            return html_card(self.model_)
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _array(states: list[Any]) -> Any:
+    """Return states as an array: of their own type if they are numbers, else of objects."""
+    if all(isinstance(s, int | float) and not isinstance(s, bool) for s in states):
+        return np.array(states)
+    result = np.empty(len(states), object)
+    result[:] = states
+    return result
