@@ -44,13 +44,16 @@ RECOMMENDED = "hybrid.6"
 
 
 def write_report(results: Results, out: Path) -> list[Path]:
-    """Write report.md, tables as CSV, and the figure; return the files."""
+    """Write report.md, all results as JSON and CSV, and the figure; return the files."""
     written = []
     page = out / "report.md"
     about_file = out / "about.json"
     about = json.loads(about_file.read_text(encoding="utf-8")) if about_file.is_file() else {}
     write_bytes(page, report(results, about).encode())
     written.append(page)
+    whole = out / "results.json"
+    write_bytes(whole, (json.dumps(_without_sets(results), indent=1) + "\n").encode())
+    written.append(whole)
     summary = out / "summary.csv"
     write_bytes(summary, _csv(results).encode())
     written.append(summary)
@@ -291,6 +294,17 @@ def _wins(results: Results, names: Sequence[str]) -> str:
         best = {name: max(values) for name, values in paper.items()}
         line(what, get(RECOMMENDED, metric), best.get)
     return _table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
+
+
+def _without_sets(results: Results) -> Results:
+    """Return the results without the lists of CMLL's sets, which the seed gives again."""
+    return {
+        name: {
+            step: {key: value for key, value in found.items() if key != "sets"}
+            for step, found in steps.items()
+        }
+        for name, steps in results.items()
+    }
 
 
 def _csv(results: Results) -> str:
