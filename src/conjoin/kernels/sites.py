@@ -13,19 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.jit import compiled
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+from conjoin.kernels.random import STEP, uniform
 
 
 @compiled
 def _uniform(state):
-    """Return a number in [0, 1); `state` is a counter of one element, scattered by SplitMix64."""
-    state[0] += _STEP
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return np.float64(np.int64(z >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+    """Return a number in [0, 1); `state` is a counter of one element."""
+    state[0] += STEP
+    return uniform(state[0])
 
 
 @compiled
