@@ -101,7 +101,8 @@ def log_loss(p, truth):
 
 def boosting(train, test, v):
     """Return the probabilities of gradient boosting, with a little for states it never saw."""
-    known = train.codes[:, v] != train.missing
+    counts = np.append(train.counts(v), np.zeros(256))  # it cannot split a class of one row
+    known = (train.codes[:, v] != train.missing) & (counts[train.codes[:, v]] > 1)
     given = [np.where(t.codes == t.missing, np.nan, t.codes.astype(float)) for t in (train, test)]
     given = [np.delete(x, v, axis=1) for x in given]
     few = np.delete(train.domain.cards, v) < 250
