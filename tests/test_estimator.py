@@ -29,6 +29,7 @@ from conjoin import (
     TableCPD,
     convert,
     learn,
+    learn_weights,
     read_table,
 )
 from conjoin.cli.main import main
@@ -293,10 +294,15 @@ def test_any_column_from_any_others(fitted):
     assert fitted.predict(frame, "visits").dtype == np.int64
     assert fitted.states() == ["none", "old", "young"]  # the last column
     assert set(fitted.predict(frame, "age")) <= set(fitted.states("age"))  # bins
-    dn = learn(read := fitted.encoding_.table(people()), "tree")
-    mn = convert(dn, read)
-    codes = fitted.encoding_.table(frame)
+    plain = JointModel("tree", refine=False).fit(people())
+    read = plain.encoding_.table(people())
+    mn = convert(learn(read, "tree"), read)
+    codes = plain.encoding_.table(frame)
+    p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
+    steps = learn_weights(mn, read, start="model")
+    p = fitted.predict_proba(frame, "smokes")
+    assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 
 
 def test_scores_are_log_probabilities():

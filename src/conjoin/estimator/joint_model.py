@@ -20,6 +20,9 @@ from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.inference.results import Assignment, Marginals
 
+ENOUGH = 50
+"""Fewer rows than this are too few to hold some out: their weights are not refined."""
+
 
 class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A joint distribution of all columns of a table.
@@ -34,6 +37,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         some have a fraction.
     kappa, penalty, min_leaf : float, optional
         Settings of `learn`.
+    refine : bool
+        Whether to mend the converted weights by a few steps of pseudo-likelihood, as far as rows held
+        out say (see `learn_weights`). It helps where some columns nearly determine others.
     target : str, optional
         The column that `predict` is for when it is not told; by default the last one.
     unseen : {'error', 'missing'}
@@ -78,6 +84,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         kappa: float | None = None,
         penalty: float | None = None,
         min_leaf: float = 10.0,
+        refine: bool = True,
         target: Any = None,
         unseen: str = "error",
         random_state: int = 0,
@@ -88,6 +95,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.kappa = kappa
         self.penalty = penalty
         self.min_leaf = min_leaf
+        self.refine = refine
         self.target = target
         self.unseen = unseen
         self.random_state = random_state
@@ -105,6 +113,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         from conjoin.conversion.dn2mn import convert
         from conjoin.learning.learn import learn
+        from conjoin.weights.learn import learn_weights
 
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
         cpd = "hybrid" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
@@ -113,6 +122,14 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             random_state=self.random_state, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.model_ = convert(self.network_, table)
+        if self.refine and len(table) >= ENOUGH:
+            self.model_ = learn_weights(
+                self.model_,
+                table,
+                start="model",
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+            )
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
