@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +104,9 @@ def test_the_papers_data_is_found(data):
 
     files = Files("nltcs", find_folder(str(data)))
     assert len(files.test) == 3236
+
+
+def test_the_page_is_that_of_the_result_files():
+    script = Path(__file__).parent.parent / "docs" / "generate_reproduction.py"
+    names = runpy.run_path(str(script))
+    assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()
