@@ -166,6 +166,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
         b = report["blankets"]
         say("Markov blankets", f"{b['min']} to {b['max']} variables, {b['mean']:.1f} on average")
     for key, value in report.get("provenance", {}).items():
-        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        say(key.replace("_", " "), str(text))
+        if isinstance(value, dict):  # the scores along a path are for programs
+            short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
+            value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in short)
+        say(key.replace("_", " "), str(value))
     return lines

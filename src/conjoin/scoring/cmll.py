@@ -51,7 +51,7 @@ class CMLL(Score):
 
     def notes(self) -> list[str]:
         """Return the error of sampling and the sets, a sentence a line."""
-        lines = [f"{self.exact:.0%} exact; sampling adds an error of {self.mc_stderr:.6f}"]
+        lines = [f"{self.exact:.2%} exact; sampling adds an error of {self.mc_stderr:.6f}"]
         return lines + [f"set {k}: {', '.join(part)}" for k, part in enumerate(self.sets, 1)]
 
     def __repr__(self) -> str:
