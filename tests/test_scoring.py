@@ -172,14 +172,15 @@ def test_the_same_whatever_the_number_of_jobs():
     assert one.tobytes() == two.tobytes()
 
 
-def test_many_tests_do_without_a_matrix(monkeypatch):
+def test_pairs_with_and_without_a_matrix(monkeypatch):
     import conjoin.scoring.conditionals as module
 
     rng = np.random.default_rng(1)
     mn = random_markov_network(rng)
     rows = random_rows(rng, mn.domain)
+    monkeypatch.setattr(module, "DENSE", 0.0)
     expected = pll(mn, rows)
-    monkeypatch.setattr(module, "MOST_TESTS", 0)
+    monkeypatch.setattr(module, "DENSE", 2.0)
     np.testing.assert_allclose(pll(mn, rows).by_row, expected.by_row, rtol=1e-12, atol=1e-12)
 
 

@@ -20,8 +20,8 @@ from conjoin.models.network import Network
 WORDS = 8
 """Words of 64 rows that the kernels take at a time: what they need stays in the cache."""
 BLOCK = 64 * WORDS
-MOST_TESTS = 2048
-"""Up to so many tests, features of two tests are a matrix."""
+DENSE = 0.3
+"""Features of two tests are a matrix if at least this share of all pairs of tests has one."""
 
 
 class Block:
@@ -92,7 +92,9 @@ class Layout:
         lengths, soft = self.features.lengths, self.features.soft_rows()
         finite = np.isfinite(self.features.weights)
         single = (lengths == 1) & finite
-        pair = (lengths == 2) & finite & ~soft & (len(self.features.tests) <= MOST_TESTS)
+        pair = (lengths == 2) & finite & ~soft
+        if 2 * pair.sum() < DENSE * len(self.features.tests) ** 2:
+            pair[:] = False
         rest = ~single & ~pair & (lengths > 0)
         return (
             np.flatnonzero(single),
