@@ -14,8 +14,9 @@ from conjoin.data.table import Table
 from conjoin.jobs import one_thread
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.options import REQUIRED
-from conjoin.learning.solver import REQUIRED_SHARE, Batch, Solution
+from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
+from conjoin.learning.tuning import clearly_worse
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
@@ -23,6 +24,9 @@ from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
 WIDE = 32
 """A hybrid leaves variables of more states than this to their trees: one column a state costs much."""
+
+PROBE = 2
+"""How many batches are solved first for a penalty, to see whether the others are worth it."""
 
 
 class LogisticPath:
@@ -95,30 +99,64 @@ class LogisticPath:
             valid_leaf = number[tree.leaves(self.valid.codes, trees.data, threshold)]
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
-    def advance(self, penalty: float) -> FloatArray:
-        """Solve for a penalty; return the summed log-likelihood of the validation rows by target."""
-        return self.advance_all([penalty])[0]
+    def advance(self, penalty: float) -> FloatArray | None:
+        """Solve for a penalty, well enough to compare it with others.
+
+        Returns the summed log-likelihood of the validation rows by target; or None, if some targets
+        show that it is clearly worse than the penalty before, and the others were not solved.
+        """
+        probe = 0
+        if self.valid is not None and self.solutions and len(self.batches) >= 2 * PROBE:
+            probe = PROBE
+        found = self._solve([penalty], ROUGH, slice(0, probe))
+        if probe:
+            new = [solutions[0].score for solutions in found]
+            old = [solution.score for solution in self.solutions[min(self.solutions)][:probe]]
+            if clearly_worse(np.concatenate(new), np.concatenate(old)):
+                return None
+        found += self._solve([penalty], ROUGH, slice(probe, None))
+        return self._keep([penalty], found)[0]
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
-        """Solve for several penalties, in descending order."""
-        tasks = [(self.design, self.valid, batch, list(penalties)) for batch in self.batches]
+        """Solve for several penalties, in descending order; return the scores of each."""
+        return self._keep(penalties, self._solve(penalties, TOLERANCE, slice(None)))
+
+    def _solve(
+        self, penalties: Sequence[float], tolerance: float, which: slice
+    ) -> list[list[Solution]]:
+        """Go on along the path with some batches; return the solutions of each."""
+        some = self.batches[which]
+        tasks = [(self.design, self.valid, batch, list(penalties), tolerance) for batch in some]
         what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
-        sizes = [len(batch.targets) for batch in self.batches]
+        sizes = [len(batch.targets) for batch in some]
         done = self.work.run(
             _solve, tasks, what, sizes, dump=lambda result: result[1], restore=_resume
         )
-        self.batches = [batch for batch, _ in done]
+        self.batches[which] = [batch for batch, _ in done]
+        return [solutions for _, solutions in done]
+
+    def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
+        """Keep the solutions of all batches; return the scores by target for each penalty."""
         scores = []
-        for i, penalty in enumerate(penalties):
-            self.solutions[penalty] = [solutions[i] for _, solutions in done]
+        for i, penalty in enumerate(sorted(penalties, reverse=True)):
+            self.solutions[penalty] = [solutions[i] for solutions in found]
             by_target = self.tree_scores.copy()
             for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
                 by_target[batch.targets] = solution.score
             scores.append(by_target)
         return scores
 
+    def finish(self, penalty: float) -> None:
+        """Solve for a penalty that was advanced to, as well as can be."""
+        if all(solution.tolerance <= TOLERANCE for solution in self.solutions[penalty]):
+            return
+        for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
+            batch.go_back(solution)
+        self._keep([penalty], self._solve([penalty], TOLERANCE, slice(None)))
+
     def cpds(self, penalty: float) -> list[CPD]:
-        """Return the CPDs of a penalty that was solved for."""
+        """Return the CPDs of a penalty that was advanced to."""
+        self.finish(penalty)
         owner, weights = [], []
         entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
         count = 0
@@ -191,14 +229,14 @@ class LogisticPath:
 def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Batch, list[Solution]]:
     """Put a batch where an earlier run left it."""
     batch: Batch = task[2]
-    batch.reached = solutions[-1]
+    batch.go_back(solutions[-1])
     return batch, solutions
 
 
 def _solve(
-    design: Design, valid: Design | None, batch: Batch, penalties: list[float]
+    design: Design, valid: Design | None, batch: Batch, penalties: list[float], tolerance: float
 ) -> tuple[Batch, list[Solution]]:
     """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
     batch.design, batch.valid = design, valid
     with one_thread():
-        return batch, batch.solve(penalties)
+        return batch, batch.solve(penalties, tolerance)

@@ -22,6 +22,8 @@ from conjoin.learning.design import Design, PathFeatures, correlation, joint_cou
 
 TOLERANCE = 1e-7
 """A column is done when a step would gain less than this part of its objective."""
+ROUGH = 1e-5
+"""The same on the way, where penalties are only compared by their scores."""
 MAX_STEPS = 100
 PATIENCE = 30
 """After so many steps a column goes on with correlations of its own."""
@@ -39,6 +41,7 @@ class Solution:
     """
 
     penalty: float
+    tolerance: float
     weights: FloatArray
     bias: FloatArray
     own: FloatArray
@@ -103,14 +106,14 @@ class Batch:
             self.own_sizes = np.array([len(self.paths[g].parent) for g in self.group_of], np.int64)
         self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
         self.weights: FloatArray | None = None
-        self.reached: Solution | None = None  # by an earlier run
+        self.reached: Solution | None = None  # where to go on
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
 
     # ---- the path -----------------------------------------------------------------------------
 
-    def solve(self, penalties: Sequence[float]) -> list[Solution]:
+    def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
         """Go on along the path, from the largest penalty to the smallest."""
         y, m = self._labels(self.design)
         if self.weights is None:
@@ -119,13 +122,22 @@ class Batch:
         at = Point(len(self.design.codes), len(self.column_target), y, m)
         result = []
         for penalty in sorted(penalties, reverse=True):
-            self._descend(penalty, at)
-            result.append(
-                Solution(
-                    penalty, self.weights.copy(), self.bias.copy(), self.own.copy(), self._score()
-                )
-            )
+            self._descend(penalty, at, tolerance)
+            reached = self.weights.copy(), self.bias.copy(), self.own.copy()
+            result.append(Solution(penalty, tolerance, *reached, self._score()))
         return result
+
+    def go_back(self, solution: Solution) -> None:
+        """Go on from a solution that was found before, here or in an earlier run."""
+        self.reached = solution
+        if self.weights is not None:
+            self._go_back()
+
+    def _go_back(self) -> None:
+        if self.reached is not None:
+            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
+            self.own = self.reached.own.copy()
+            self.reached = None
 
     def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
         """Return which rows have each column's state, and what each row weighs for it."""
@@ -150,9 +162,7 @@ class Batch:
         for low, high in zip(self.group_first[:-1], self.group_first[1:], strict=True):
             if high - low > 1:
                 self.bias[low:high] = np.log(yes[low:high]) - np.log(yes[low:high]).mean()
-        if self.reached is not None:
-            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
-            self.own = self.reached.own.copy()
+        self._go_back()
 
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
@@ -283,7 +293,7 @@ class Batch:
         own_scale[own_scale < 1e-6] = 0
         return mean, scale, own_mean, own_scale
 
-    def _descend(self, penalty: float, at: Point) -> None:
+    def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
         """Minimise for one penalty, all targets together, one state of each after the other."""
         from conjoin.kernels.logistic import steps
 
@@ -297,7 +307,7 @@ class Batch:
         gain[~self.movable] = 0
         for iteration in range(MAX_STEPS * int(states.max(initial=1))):
             stop_point()
-            left = np.bincount(self.group_of, gain > TOLERANCE)[self.group_of] > 0
+            left = np.bincount(self.group_of, gain > tolerance)[self.group_of] > 0
             left &= iteration < MAX_STEPS * states
             self._centre(
                 np.flatnonzero(left & (iteration % states == 0) & (states > 1) & (state == 0))
@@ -325,11 +335,11 @@ class Batch:
             )  # fmt: skip
             objective = self._objective(at, penalty, columns)
             gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
-            moving = gain[columns] > TOLERANCE
+            moving = gain[columns] > tolerance
             late = moving & (states[columns] == 1) & (iteration >= PATIENCE)
             late &= np.diff(self.own_first)[columns] <= MOST_ALONE
             for c in columns[late].tolist():
-                self._go_alone(c, penalty, at)
+                self._go_alone(c, penalty, at, tolerance)
             gain[columns[late]] = 0
             moving &= ~late
             columns, step = columns[moving], step[moving]
@@ -339,7 +349,7 @@ class Batch:
                 self._move(at, penalty, columns, step, own_step, bias_step - sums[columns])
                 fell = objective[moving] - self._objective(at, penalty, columns)
                 # Where no step helps, the numbers' own precision is reached.
-                gain[columns[fell < 0.1 * TOLERANCE * objective[moving]]] = 0
+                gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
 
     def _centre(self, first_columns: IntArray) -> None:
         """Shift the weights of all states of some targets alike to where they cost least.
@@ -353,7 +363,7 @@ class Batch:
             own = self.own[self.own_first[low] : self.own_first[high]].reshape(high - low, -1)
             own -= _nearest_median(own)
 
-    def _go_alone(self, column: int, penalty: float, at: Point) -> None:
+    def _go_alone(self, column: int, penalty: float, at: Point, tolerance: float) -> None:
         """Finish one binary column with correlations weighted by its own second derivatives."""
         from conjoin.kernels.logistic import coordinate_descent
 
@@ -383,7 +393,7 @@ class Batch:
                 now[active], cost[active], h_bias, 100, 1e-4, delta,
             )  # fmt: skip
             objective = self._objective(at, penalty, one)[0]
-            if decrease + 0.5 * g_bias**2 / h_bias <= TOLERANCE * objective:
+            if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective:
                 break
             full = np.zeros(len(now))
             full[active] = delta

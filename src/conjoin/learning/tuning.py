@@ -18,8 +18,10 @@ from conjoin.models.cpd import CPD
 class Path(Protocol):
     """Models of all targets along a path of one setting."""
 
-    def advance(self, value: float) -> FloatArray:
-        """Go on to a value; return the validation score of each target."""
+    def advance(self, value: float) -> FloatArray | None:
+        """Go on to a value; return the validation score of each target, None if it is soon seen to be
+        clearly worse than the value before.
+        """
 
     def cpds(self, value: float) -> Sequence[CPD]:
         """Return the CPDs at a value that was reached."""
@@ -59,6 +61,19 @@ def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
     return Table(table.domain, table.codes[chosen], weights)
 
 
+def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
+    """Tell whether scores by target fell by more than three times what chance makes of their sum.
+
+    Examples
+    --------
+    >>> best = np.full(20, -100.0)
+    >>> clearly_worse(best - 0.1, best), clearly_worse(best - 0.1 * (-1) ** np.arange(20), best)
+    (True, False)
+    """
+    fall = best - scores
+    return bool(fall.sum() > 3 * np.sqrt((fall**2).sum()))
+
+
 def choose(
     make: Callable[[Table, Table | None, Work], Path],
     splits: list[tuple[Table, Table]],
@@ -84,7 +99,8 @@ def choose(
     name : str
         What the value is called.
     falls : int
-        Stop after so many values in a row with scores below the best so far.
+        Stop after so many values in a row with scores below the best so far, or after one that is
+        clearly below it.
     work : Work
         How the work is done.
     record : dict
@@ -105,8 +121,17 @@ def choose(
         return values[0]
     weight = held_weight(splits)
     scores: list[float] = []
+    top = np.full(1, -np.inf)
     for value in values:
-        scores.append(float(sum(path.advance(value).sum() for path in paths)) / weight)
+        parts = [path.advance(value) for path in paths]
+        if any(part is None for part in parts):
+            break
+        by_target = np.sum(np.stack([part for part in parts if part is not None]), axis=0)
+        scores.append(float(by_target.sum()) / weight)
+        if scores[-1] == max(scores):
+            top = by_target
+        elif clearly_worse(by_target, top):
+            break
         if all(score < max(scores) - 1e-9 for score in scores[-falls:]):
             break
     best = values[int(np.argmax(scores))]
