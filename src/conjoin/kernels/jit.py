@@ -97,3 +97,33 @@ def _sum_lanes(typingctx: Any, line: Any, word: Any) -> Any:  # noqa: ARG001
 
 add_lanes: Any = _add_lanes
 sum_lanes: Any = _sum_lanes
+
+
+LANES = 16
+"""How many numbers `sum_rows` adds up side by side."""
+
+
+@intrinsic
+def _sum_rows(typingctx: Any, block: Any, row: Any, start: Any, end: Any, out: Any) -> Any:  # noqa: ARG001
+    """Set `out` to the sum of some rows of LANES float32 numbers: row[start:end] of a block of them."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.FloatType(), LANES)
+        lines, places, result = (
+            cgutils.create_struct_proxy(signature.args[k])(context, builder, args[k]).data
+            for k in (0, 1, 4)
+        )
+        lines = builder.bitcast(lines, vector.as_pointer())
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES))
+        with cgutils.for_range(builder, builder.sub(args[3], args[2])) as loop:
+            place = builder.gep(places, [builder.add(args[2], loop.index)])
+            line = builder.gep(lines, [builder.sext(builder.load(place), ir.IntType(64))])
+            more = builder.fadd(builder.load(total), builder.load(line, align=4))
+            builder.store(more, total)
+        builder.store(builder.load(total), builder.bitcast(result, vector.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.none(block, row, types.int64, types.int64, out), codegen
+
+
+sum_rows: Any = _sum_rows

@@ -27,10 +27,11 @@ def steps(
     own_scale,
     own_weights,
     own_first,
+    parent,
+    share,
+    deviation,
     cross,
     cross_first,
-    inner,
-    inner_first,
     step,
     own_step,
     decrease,
@@ -40,68 +41,78 @@ def steps(
     """Minimise, for each column, the quadratic model of its loss plus the penalty.
 
     The model's Hessian is curvature[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
-    ordinary features, `cross` and `inner` for the features of the column's own (its tree's paths).
-    Features of scale 0 take no part. `factor` multiplies the penalty of ordinary features. `step` gets
-    the change of each weight, `decrease` the decrease that the model predicts.
+    ordinary features, `cross` between these and the features of the column's own (its tree's paths);
+    those among the latter follow from the tree, from the share of the rows in each node and its
+    `deviation`. Features of scale 0 take no part. `factor` multiplies the penalty of ordinary features.
+    `step` gets the change of each weight, `decrease` the decrease that the model predicts.
     """
     n_shared = shared.shape[0]
     for place in range(len(columns)):
         c = columns[place]
         low, high = own_first[c], own_first[c + 1]
-        n_own = high - low
         # The active set: weights that are not 0, and those whose gradient exceeds the penalty.
-        active = np.empty(n_shared + n_own, np.int64)
-        size = 0
+        active = np.empty(n_shared, np.int64)
+        own = np.empty(high - low, np.int64)
+        size, n_own = 0, 0
         for j in range(n_shared):
+            step[place, j] = 0.0
             if scale[place, j] > 0 and (
                 weights[c, j] != 0 or abs(gradient[place, j]) > penalty * factor[c, j]
             ):
                 active[size] = j
                 size += 1
-        n_first = size
-        for j in range(n_own):
-            o = low + j
-            if own_scale[o] > 0 and (own_weights[o] != 0 or abs(own_gradient[o]) > penalty):
-                active[size] = n_shared + j
-                size += 1
-        for j in range(n_shared):
-            step[place, j] = 0.0
         for o in range(low, high):
             own_step[o] = 0.0
+            if own_scale[o] > 0 and (own_weights[o] != 0 or abs(own_gradient[o]) > penalty):
+                own[n_own] = o - low
+                n_own += 1
         decrease[place] = 0.0
-        if size == 0:
+        if size + n_own == 0:
             continue
+        active, own = active[:size], own[:n_own]
         matrix = np.empty((size, size), np.float32)
-        s = np.empty(size)
-        g = np.empty(size)
-        w = np.empty(size)
-        cost = np.full(size, penalty)
+        across = np.empty((n_own, size), np.float32)
+        s = scale[place][active]
+        g = gradient[place][active]
+        w = weights[c][active]
+        cost = penalty * factor[c][active]
         for a in range(size):
-            j = active[a]
-            if a < n_first:
-                s[a], g[a], w[a] = scale[place, j], gradient[place, j], weights[c, j]
-                cost[a] = penalty * factor[c, j]
-                for b in range(n_first):
-                    matrix[a, b] = shared[j, active[b]]
-            else:
-                o = low + j - n_shared
-                s[a], g[a], w[a] = own_scale[o], own_gradient[o], own_weights[o]
-                row = cross_first[c] + (j - n_shared) * n_shared
-                for b in range(n_first):
-                    matrix[a, b] = cross[row + active[b]]
-                    matrix[b, a] = matrix[a, b]
-                row = inner_first[c] + (j - n_shared) * n_own
-                for b in range(n_first, size):
-                    matrix[a, b] = inner[row + active[b] - n_shared]
+            line = shared[active[a]]
+            for b in range(size):
+                matrix[a, b] = line[active[b]]
+        for k in range(n_own):
+            line = cross[cross_first[c] + own[k] * n_shared :]
+            for b in range(size):
+                across[k, b] = line[active[b]]
         delta = np.zeros(size)
         h = curvature[place]
-        decrease[place] = coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta)
+        if n_own == 0:
+            decrease[place] = coordinate_descent(
+                matrix, s, g, w, cost, h, max_sweeps, tolerance, delta
+            )
+        else:
+            own_delta = np.zeros(n_own)
+            decrease[place] = tree_descent(
+                matrix, s, g, w, cost, across, own, own_scale[low:high], own_gradient[low:high],
+                own_weights[low:high], penalty, parent[low:high], share[low:high],
+                deviation[low:high], h, max_sweeps, tolerance, delta, own_delta,
+            )  # fmt: skip
+            for k in range(n_own):
+                own_step[low + own[k]] = own_delta[k]
         for a in range(size):
-            j = active[a]
-            if a < n_first:
-                step[place, j] = delta[a]
-            else:
-                own_step[low + j - n_shared] = delta[a]
+            step[place, active[a]] = delta[a]
+
+
+@compiled
+def best_change(weight, slope, bend, cost):
+    """Return the change of one weight that minimises slope.d + bend/2 d^2 + cost.|weight + d|."""
+    target = weight - slope / bend
+    cut = cost / bend
+    if target > cut:
+        return target - cut - weight
+    if target < -cut:
+        return target + cut - weight
+    return -weight
 
 
 @compiled
@@ -114,22 +125,13 @@ def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
         move = 0.0
         for a in range(size):
             bend = h * s[a] * s[a]
-            slope = g[a] + h * s[a] * v[a]
-            target = w[a] + delta[a] - slope / bend
-            cut = cost[a] / bend
-            if target > cut:
-                new = target - cut
-            elif target < -cut:
-                new = target + cut
-            else:
-                new = 0.0
-            change = new - w[a] - delta[a]
+            change = best_change(w[a] + delta[a], g[a] + h * s[a] * v[a], bend, cost[a])
             if change != 0.0:
                 delta[a] += change
                 move += bend * change * change
                 shift = s[a] * change
                 line = matrix[a]
-                for b in range(len(v)):
+                for b in range(size):
                     v[b] += line[b] * shift
         if sweep == 0:
             first_move = move
@@ -139,6 +141,93 @@ def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
     for a in range(size):
         total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
         total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
+    return total
+
+
+@compiled
+def nodes_above(node, parent, values):
+    """Add up the values of a node and of those above it, without the root."""
+    total = 0.0
+    while node > 0:
+        total += values[node]
+        node = parent[node]
+    return total
+
+
+@compiled
+def tree_descent(
+    matrix, s, g, w, cost, across, own, own_s, own_g, own_w, penalty, parent, share, deviation, h,
+    max_sweeps, tolerance, delta, own_delta,
+):  # fmt: skip
+    """Do the same with indicators of a tree's nodes besides.
+
+    Two nodes occur together in the rows of the lower one if it is below the other, and never
+    otherwise. So with q_b = s_b d_b / deviation_b the sum over all nodes b of r_ab s_b d_b is
+    (share_a * sum of q above a + sum of share q below a - share_a * sum of share q) / deviation_a,
+    where a is above itself: steps up the tree instead of a row of a matrix.
+    """
+    size = len(delta)
+    v = np.zeros(size)
+    own_v = np.zeros(len(own))
+    q = np.zeros(len(parent))
+    below = np.zeros(len(parent))
+    everywhere = 0.0
+    turned = np.empty((size, len(own)), np.float32)
+    for k in range(len(own)):
+        for b in range(size):
+            turned[b, k] = across[k, b]
+    first_move = 0.0
+    for sweep in range(max_sweeps):
+        move = 0.0
+        for a in range(size):
+            bend = h * s[a] * s[a]
+            change = best_change(w[a] + delta[a], g[a] + h * s[a] * v[a], bend, cost[a])
+            if change != 0.0:
+                delta[a] += change
+                move += bend * change * change
+                shift = s[a] * change
+                line = matrix[a]
+                for b in range(size):
+                    v[b] += line[b] * shift
+                line = turned[a]
+                for k in range(len(own)):
+                    own_v[k] += line[k] * shift
+        for k in range(len(own)):
+            node = own[k]
+            above = share[node] * (nodes_above(node, parent, q) - everywhere)
+            value = own_v[k] + (above + below[node]) / deviation[node]
+            bend = h * own_s[node] * own_s[node]
+            slope = own_g[node] + h * own_s[node] * value
+            change = best_change(own_w[node] + own_delta[k], slope, bend, penalty)
+            if change != 0.0:
+                own_delta[k] += change
+                move += bend * change * change
+                shift = own_s[node] * change
+                line = across[k]
+                for b in range(size):
+                    v[b] += line[b] * shift
+                shift /= deviation[node]
+                q[node] += shift
+                shift *= share[node]
+                everywhere += shift
+                up = parent[node]
+                while up > 0:
+                    below[up] += shift
+                    up = parent[up]
+        if sweep == 0:
+            first_move = move
+        if move <= tolerance * first_move:
+            break
+    total = 0.0
+    for a in range(size):
+        total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
+        total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
+    for k in range(len(own)):
+        node, d = own[k], own_delta[k]
+        above = share[node] * (nodes_above(node, parent, q) - everywhere)
+        value = own_v[k] + (above + below[node]) / deviation[node]
+        total -= own_g[node] * d + 0.5 * h * own_s[node] * d * value
+        total += penalty * (abs(own_w[node]) - abs(own_w[node] + d))
     return total
 
 
@@ -315,14 +404,3 @@ def spread_to_leaves(columns, node_values, leaf, parent, first, out):
         line, ends = out[i], leaf[c]
         for r in range(len(line)):
             line[r] += total[ends[r]]
-
-
-@compiled
-def rows_by_leaf(leaf, weights, x, out, alone):
-    """Add the weighted rows of x, and the weights, that end in each node."""
-    for r in range(len(leaf)):
-        node, weight = leaf[r], np.float64(weights[r])
-        alone[node] += weight
-        line, total = x[r], out[node]
-        for j in range(len(line)):
-            total[j] += weight * line[j]

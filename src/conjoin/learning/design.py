@@ -12,9 +12,12 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from conjoin.data.table import Codes
+from conjoin.learning.indicators import Indicators, indicators
 
 BATCH_CELLS = 1 << 24
 """Rows times columns that a batch may hold."""
+LEAST_BATCHES = 4
+"""So that small tables, too, keep several cores busy."""
 
 
 def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
@@ -40,7 +43,7 @@ class Design:
     cards: IntArray
     codes: Codes
     weights: Float32Array
-    x: Float32Array
+    x: Indicators
     var: IntArray
     state: IntArray
     missing: int
@@ -57,9 +60,8 @@ class Design:
         var, state = indicator_states(cards)
         kept = ~np.isin(var, left_out)
         var, state = var[kept], state[kept]
-        x = np.empty((len(codes), len(var)), np.float32)
-        for f in range(len(var)):
-            x[:, f] = codes[:, var[f]] == state[f]
+        columns = [codes[:, v] == s for v, s in zip(var, state, strict=True)]
+        x = indicators(columns, len(codes))
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
 
@@ -67,9 +69,8 @@ class Design:
     def correlations(self) -> tuple[Float32Array, FloatArray, FloatArray]:
         """The correlations, means and deviations of the features; worked out once."""
         total = float(self.weights.sum(dtype=np.float64))
-        weighted = self.x * self.weights[:, None]
-        mean = weighted.sum(axis=0, dtype=np.float64) / total
-        second = (self.x.T @ weighted) / np.float32(total)
+        second = self.x.second_moments(self.weights) / np.float32(total)
+        mean = np.diag(second).astype(np.float64)
         deviation = np.sqrt(np.maximum(mean * (1 - mean), 0))
         return correlation(second, mean, deviation, mean, deviation), mean, deviation
 
@@ -115,35 +116,30 @@ class PathFeatures:
         return result
 
 
-def joint_counts(design: Design, path: PathFeatures) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return how often nodes occur with features and with each other, and alone, as fractions."""
-    from conjoin.kernels.logistic import rows_by_leaf
-
+def joint_counts(design: Design, path: PathFeatures) -> tuple[FloatArray, FloatArray]:
+    """Return how often nodes occur with features, and alone, as fractions."""
     total = float(design.weights.sum(dtype=np.float64))
     size = len(path.parent)
-    cross, alone = np.zeros((size, design.x.shape[1])), np.zeros(size)
-    rows_by_leaf(path.leaf, design.weights, design.x, cross, alone)
+    cross = np.zeros((size, design.x.width))
+    design.x.by_leaf(path.leaf, design.weights, cross)
+    alone = np.bincount(path.leaf, design.weights, size).astype(np.float64)
     cross /= total
     alone /= total
     for node in range(size - 1, 0, -1):
         cross[path.parent[node]] += cross[node]
         alone[path.parent[node]] += alone[node]
-    inner = np.zeros((size, size))
-    for node in range(size):
-        above = node
-        while above >= 0:
-            inner[node, above] = inner[above, node] = alone[node]
-            above = int(path.parent[above])
-    return cross, inner, alone
+    return cross, alone
 
 
 def batches(design: Design, targets: Sequence[int]) -> list[list[int]]:
     """Cut the targets into batches of bounded size, the same ones for any number of jobs."""
-    room = max(4, min(64, BATCH_CELLS // max(1, len(design.codes))))
+    widths = np.where(design.cards == 2, 1, design.cards)
+    share = -(-int(widths[list(targets)].sum()) // LEAST_BATCHES)
+    room = max(4, min(64, share, BATCH_CELLS // max(1, len(design.codes))))
     result: list[list[int]] = [[]]
     used = 0
     for t in targets:
-        width = 1 if design.cards[t] == 2 else int(design.cards[t])
+        width = int(widths[t])
         if result[-1] and used + width > room:
             result.append([])
             used = 0

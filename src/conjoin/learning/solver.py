@@ -150,7 +150,7 @@ class Batch:
     def _start(self, y: Float32Array, m: Float32Array) -> None:
         """Begin with no weights, and the bias that the marginals give."""
         self._prepare_own()
-        self.weights = np.zeros((len(self.column_target), self.design.x.shape[1]))
+        self.weights = np.zeros((len(self.column_target), self.design.x.width))
         self.own = np.zeros(int(self.own_first[-1]))
         total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
         yes = (y * m).sum(axis=1, dtype=np.float64)
@@ -168,32 +168,30 @@ class Batch:
         """Lay the path features of all columns end to end, with their correlations."""
         columns, design = len(self.column_target), self.design
         _, mean, deviation = design.correlations
-        sizes = self.own_sizes
         cross: list[Float32Array] = [np.zeros(0, np.float32)]
-        inner: list[Float32Array] = [np.zeros(0, np.float32)]
         self.leaf = np.zeros((0, 0), np.int32)
         self.parent = np.zeros(0, np.int64)
         self.own_usable = np.zeros(0, bool)
+        self.share, self.deviation = np.zeros((2, 0))
         if self.paths is not None:
             ready = []
             for path in self.paths:
-                ab, bb, own_mean = joint_counts(design, path)
-                own_dev = np.sqrt(np.maximum(own_mean * (1 - own_mean), 0))
-                rho_ab = correlation(ab, own_mean, own_dev, mean, deviation).ravel()
-                rho_bb = correlation(bb, own_mean, own_dev, own_mean, own_dev).ravel()
-                ready.append((rho_ab, rho_bb))
+                together, share = joint_counts(design, path)
+                dev = np.sqrt(np.maximum(share * (1 - share), 0))
+                rho = correlation(together, share, dev, mean, deviation).ravel()
+                ready.append((rho, share, dev))
             mine = [self.paths[g] for g in self.group_of]
             cross += [ready[g][0] for g in self.group_of]
-            inner += [ready[g][1] for g in self.group_of]
             self.leaf = self._leaves([path.leaf for path in self.paths])
             self.parent = np.concatenate([path.parent for path in mine]).astype(np.int64)
+            self.share = np.concatenate([ready[g][1] for g in self.group_of])
+            self.deviation = np.concatenate([ready[g][2] for g in self.group_of])
             self.own_usable = np.concatenate([path.depth >= 2 for path in mine])
-        n_shared = design.x.shape[1]
-        self.cross_first, self.inner_first = (
-            np.concatenate([[0], np.cumsum(sizes * width)]) for width in (n_shared, sizes)
-        )
-        self.own_column = np.repeat(np.arange(columns), sizes)
-        self.cross, self.inner = np.concatenate(cross), np.concatenate(inner)
+            self.own_usable &= self.deviation > 0
+        widths = self.own_sizes * design.x.width
+        self.cross_first: IntArray = np.concatenate([[0], np.cumsum(widths)])
+        self.own_column = np.repeat(np.arange(columns), self.own_sizes)
+        self.cross = np.concatenate(cross)
 
     def _leaves(self, by_target: list[IntArray]) -> Int32Array:
         """Lay the leaves of each target's rows below each other, one row a column."""
@@ -224,7 +222,7 @@ class Batch:
         """Return the logits that weights give; `leaf` is where the rows end in each tree."""
         from conjoin.kernels.logistic import spread_to_leaves
 
-        z = weights.astype(np.float32) @ design.x.T
+        z = design.x.logits(weights)
         z += bias.astype(np.float32)[:, None]
         if self.paths is not None:
             spread_to_leaves(columns, own, leaf, self.parent, self.own_first, z)
@@ -274,11 +272,10 @@ class Batch:
         """Return the products of rows of values with the features, ordinary ones and own."""
         from conjoin.kernels.logistic import add_by_leaf
 
-        part = values if len(columns) == len(values) else values[columns]
         own = np.zeros_like(self.own)
         if self.paths is not None:
             add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
-        return (part @ self.design.x).astype(np.float64), own
+        return self.design.x.slopes(values, columns), own
 
     def _spread(
         self, at: Point, columns: IntArray
@@ -330,8 +327,8 @@ class Batch:
             decrease = np.empty(len(columns))
             steps(
                 penalty, columns, self.factor, gradient, scale[columns], h_bias, self.weights, shared,
-                own_gradient, own_scale, self.own, self.own_first, self.cross, self.cross_first,
-                self.inner, self.inner_first, step, own_step, decrease, 20, 1e-3,
+                own_gradient, own_scale, self.own, self.own_first, self.parent, self.share,
+                self.deviation, self.cross, self.cross_first, step, own_step, decrease, 20, 1e-3,
             )  # fmt: skip
             objective = self._objective(at, penalty, columns)
             gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
@@ -413,9 +410,9 @@ class Batch:
         Rows that bend far less than the mean are left out: they hardly count, and are most of the rows
         of a target that is nearly determined.
         """
-        n_shared = self.design.x.shape[1]
+        n_shared = self.design.x.width
         rows = np.flatnonzero(bend > 1e-3 * bend.mean())
-        x = self.design.x[rows][:, active[active < n_shared]]
+        x = self.design.x.part(rows, active[active < n_shared])
         if path is not None:
             nodes = active[active >= n_shared] - n_shared
             x = np.concatenate([x, path.members[:, nodes][path.leaf[rows]]], axis=1)

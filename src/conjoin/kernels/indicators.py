@@ -1,0 +1,60 @@
+"""Products with matrices of indicators of which the places of the ones are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.kernels.jit import LANES, compiled, sum_rows
+
+TILE = 64
+"""Rows that are turned over at a time."""
+
+
+@compiled
+def sparse_logits(first, row, weights, out):
+    """Add each weight to the rows that have its feature."""
+    for c in range(len(weights)):
+        line = out[c]
+        for j in range(len(first) - 1):
+            weight = np.float32(weights[c, j])
+            if weight != np.float32(0.0):
+                for i in range(first[j], first[j + 1]):
+                    line[row[i]] += weight
+
+
+@compiled
+def sparse_slopes(first, row, values, columns, out):
+    """Sum rows of values over the rows that have each feature, several side by side."""
+    n = values.shape[1]
+    block = np.zeros(n * LANES, np.float32)
+    total = np.empty(LANES, np.float32)
+    for low in range(0, len(columns), LANES):
+        width = min(LANES, len(columns) - low)
+        for start in range(0, n, TILE):
+            for k in range(width):
+                line = values[columns[low + k]]
+                for r in range(start, min(n, start + TILE)):
+                    block[r * LANES + k] = line[r]
+        for j in range(len(first) - 1):
+            sum_rows(block, row, first[j], first[j + 1], total)
+            for k in range(width):
+                out[low + k, j] = total[k]
+
+
+@compiled
+def sparse_by_leaf(first, row, leaf, weights, out):
+    """Add the weights of the rows that end in each leaf and have each feature."""
+    for j in range(len(first) - 1):
+        for i in range(first[j], first[j + 1]):
+            r = row[i]
+            out[leaf[r], j] += np.float64(weights[r])
+
+
+@compiled
+def dense_by_leaf(leaf, weights, x, out):
+    """Do the same with all of the matrix."""
+    for r in range(len(leaf)):
+        weight = np.float64(weights[r])
+        line, total = x[r], out[leaf[r]]
+        for j in range(len(line)):
+            total[j] += weight * line[j]

@@ -1,0 +1,138 @@
+"""Matrices of indicators, rows by features: whole, or only the places of the ones where these are few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
+
+SPARSE = 0.1
+"""Below this share of ones, their places are kept."""
+
+
+class Indicators(Protocol):
+    """Features that are 0 or 1 for each row."""
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+
+    def logits(self, weights: FloatArray) -> Float32Array:
+        """Return the sums of the weights of each row's features, one row a row of weights."""
+
+    def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
+        """Return the sums of some rows of values over the rows that have each feature."""
+
+    def second_moments(self, weights: Float32Array) -> Float32Array:
+        """Return the summed weights of the rows that have both of two features."""
+
+    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
+        """Return some features of some rows."""
+
+    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+        """Add the weights of the rows that end in each leaf and have each feature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """All of the matrix, for products as libraries of linear algebra do them best."""
+
+    x: Float32Array
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return self.x.shape[1]
+
+    def logits(self, weights: FloatArray) -> Float32Array:
+        """Return the sums of the weights of each row's features."""
+        return np.asarray(weights.astype(np.float32) @ self.x.T)
+
+    def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
+        """Return the sums of some rows of values over the rows that have each feature."""
+        part = values if len(columns) == len(values) else values[columns]
+        return (part @ self.x).astype(np.float64)
+
+    def second_moments(self, weights: Float32Array) -> Float32Array:
+        """Return the summed weights of the rows that have both of two features."""
+        return np.asarray(self.x.T @ (self.x * weights[:, None]))
+
+    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
+        """Return some features of some rows."""
+        return self.x[rows][:, features]
+
+    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+        """Add the weights of the rows that end in each leaf and have each feature."""
+        from conjoin.kernels.indicators import dense_by_leaf
+
+        dense_by_leaf(leaf, weights, self.x, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """The rows that have each feature: those of feature j are `row[first[j] : first[j + 1]]`."""
+
+    rows: int
+    first: IntArray
+    row: Int32Array
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return len(self.first) - 1
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The same as a matrix of SciPy."""
+        from scipy.sparse import csc_array
+
+        ones = np.ones(len(self.row), np.float32)
+        return csc_array((ones, self.row, self.first), shape=(self.rows, self.width))
+
+    def logits(self, weights: FloatArray) -> Float32Array:
+        """Return the sums of the weights of each row's features."""
+        from conjoin.kernels.indicators import sparse_logits
+
+        out = np.zeros((len(weights), self.rows), np.float32)
+        sparse_logits(self.first, self.row, weights, out)
+        return out
+
+    def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
+        """Return the sums of some rows of values over the rows that have each feature."""
+        from conjoin.kernels.indicators import sparse_slopes
+
+        out = np.empty((len(columns), self.width))
+        sparse_slopes(self.first, self.row, values, columns, out)
+        return out
+
+    def second_moments(self, weights: Float32Array) -> Float32Array:
+        """Return the summed weights of the rows that have both of two features."""
+        weighted = self.matrix.multiply(weights[:, None])
+        return np.asarray((self.matrix.T @ weighted).toarray(), np.float32)
+
+    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
+        """Return some features of some rows."""
+        return np.asarray(self.matrix[:, features].toarray()[rows])
+
+    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+        """Add the weights of the rows that end in each leaf and have each feature."""
+        from conjoin.kernels.indicators import sparse_by_leaf
+
+        sparse_by_leaf(self.first, self.row, leaf, weights, out)
+
+
+def indicators(columns: list[BoolArray], rows: int) -> Indicators:
+    """Return the matrix with these columns, in the form that suits it."""
+    ones = sum(int(np.count_nonzero(column)) for column in columns)
+    if ones < SPARSE * rows * len(columns):
+        places = [np.flatnonzero(column) for column in columns]
+        first = np.cumsum([0, *map(len, places)], dtype=np.int64)
+        return Sparse(rows, first, np.concatenate(places).astype(np.int32))
+    x = np.empty((rows, len(columns)), np.float32)
+    for j, column in enumerate(columns):
+        x[:, j] = column
+    return Dense(x)
