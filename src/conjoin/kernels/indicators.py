@@ -43,11 +43,38 @@ def sparse_slopes(first, row, values, columns, out):
 
 @compiled
 def sparse_by_leaf(first, row, leaf, weights, out):
-    """Add the weights of the rows that end in each leaf and have each feature."""
+    """Add the weights of the rows that end in each leaf and have each feature, features by leaves."""
     for j in range(len(first) - 1):
+        line = out[j]
         for i in range(first[j], first[j + 1]):
             r = row[i]
-            out[leaf[r], j] += np.float64(weights[r])
+            line[leaf[r]] += np.float64(weights[r])
+
+
+@compiled
+def sparse_second(first, row, features, weights, out):
+    """Add the weights of the rows that have both of two of some features."""
+    starts = np.zeros(len(weights) + 1, np.int64)
+    for j in features:
+        for i in range(first[j], first[j + 1]):
+            starts[row[i] + 1] += 1
+    for r in range(len(weights)):
+        starts[r + 1] += starts[r]
+    have = np.empty(starts[-1], np.int64)  # by row, in ascending order
+    filled = starts[:-1].copy()
+    for k in range(len(features)):
+        for i in range(first[features[k]], first[features[k] + 1]):
+            have[filled[row[i]]] = k
+            filled[row[i]] += 1
+    for r in range(len(weights)):
+        weight = np.float64(weights[r])
+        for a in range(starts[r], starts[r + 1]):
+            line = out[have[a]]
+            for b in range(starts[r], a + 1):
+                line[have[b]] += weight
+    for a in range(len(out)):
+        for b in range(a):
+            out[b, a] = out[a, b]
 
 
 @compiled

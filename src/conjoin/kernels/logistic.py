@@ -376,6 +376,22 @@ def move(
 
 
 @compiled
+def penalised(columns, group_of, group_first, weights, factor, own, own_first, norm):
+    """Set the sum of the absolute weights of each column's group, as far as they bear a penalty."""
+    for i in range(len(columns)):
+        g = group_of[columns[i]]
+        total = 0.0
+        for c in range(group_first[g], group_first[g + 1]):
+            for j in range(weights.shape[1]):
+                w = weights[c, j]
+                if w != 0.0:
+                    total += factor[c, j] * abs(w)
+            for o in range(own_first[c], own_first[c + 1]):
+                total += abs(own[o])
+        norm[i] = total
+
+
+@compiled
 def add_by_leaf(columns, values, leaf, parent, first, out):
     """Add the values of each node's rows, column by column: those of its leaves, handed up.
 

@@ -69,8 +69,8 @@ class Design:
     def correlations(self) -> tuple[Float32Array, FloatArray, FloatArray]:
         """The correlations, means and deviations of the features; worked out once."""
         total = float(self.weights.sum(dtype=np.float64))
-        second = self.x.second_moments(self.weights) / np.float32(total)
-        mean = np.diag(second).astype(np.float64)
+        second = self.x.second_moments(self.weights) / total
+        mean = np.diag(second).copy()
         deviation = np.sqrt(np.maximum(mean * (1 - mean), 0))
         return correlation(second, mean, deviation, mean, deviation), mean, deviation
 
@@ -116,15 +116,14 @@ class PathFeatures:
         return result
 
 
-def joint_counts(design: Design, path: PathFeatures) -> tuple[FloatArray, FloatArray]:
-    """Return how often nodes occur with features, and alone, as fractions."""
-    total = float(design.weights.sum(dtype=np.float64))
+def joint_counts(
+    x: Indicators, path: PathFeatures, weights: Float32Array
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the rows in which nodes occur with features, and alone."""
     size = len(path.parent)
-    cross = np.zeros((size, design.x.width))
-    design.x.by_leaf(path.leaf, design.weights, cross)
-    alone = np.bincount(path.leaf, design.weights, size).astype(np.float64)
-    cross /= total
-    alone /= total
+    cross = np.zeros((size, x.width))
+    x.by_leaf(path.leaf, weights, cross)
+    alone = np.bincount(path.leaf, weights, size).astype(np.float64)
     for node in range(size - 1, 0, -1):
         cross[path.parent[node]] += cross[node]
         alone[path.parent[node]] += alone[node]

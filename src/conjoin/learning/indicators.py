@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -27,11 +26,8 @@ class Indicators(Protocol):
     def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
         """Return the sums of some rows of values over the rows that have each feature."""
 
-    def second_moments(self, weights: Float32Array) -> Float32Array:
-        """Return the summed weights of the rows that have both of two features."""
-
-    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
-        """Return some features of some rows."""
+    def second_moments(self, weights: Float32Array, features: IntArray | None = None) -> FloatArray:
+        """Return the summed weights of the rows that have both of two features, of all or of some."""
 
     def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
@@ -57,13 +53,13 @@ class Dense:
         part = values if len(columns) == len(values) else values[columns]
         return (part @ self.x).astype(np.float64)
 
-    def second_moments(self, weights: Float32Array) -> Float32Array:
-        """Return the summed weights of the rows that have both of two features."""
-        return np.asarray(self.x.T @ (self.x * weights[:, None]))
-
-    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
-        """Return some features of some rows."""
-        return self.x[rows][:, features]
+    def second_moments(self, weights: Float32Array, features: IntArray | None = None) -> FloatArray:
+        """Return the summed weights of the rows that have both of two features, of all or of some."""
+        rows = np.flatnonzero(weights)
+        x, w = self.x, weights[rows]
+        x = x if len(rows) == len(x) else x[rows]
+        x = x if features is None else x[:, features]
+        return (x.T @ (x * w[:, None])).astype(np.float64)
 
     def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
@@ -85,14 +81,6 @@ class Sparse:
         """The number of features."""
         return len(self.first) - 1
 
-    @cached_property
-    def matrix(self) -> Any:
-        """The same as a matrix of SciPy."""
-        from scipy.sparse import csc_array
-
-        ones = np.ones(len(self.row), np.float32)
-        return csc_array((ones, self.row, self.first), shape=(self.rows, self.width))
-
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""
         from conjoin.kernels.indicators import sparse_logits
@@ -109,20 +97,22 @@ class Sparse:
         sparse_slopes(self.first, self.row, values, columns, out)
         return out
 
-    def second_moments(self, weights: Float32Array) -> Float32Array:
-        """Return the summed weights of the rows that have both of two features."""
-        weighted = self.matrix.multiply(weights[:, None])
-        return np.asarray((self.matrix.T @ weighted).toarray(), np.float32)
+    def second_moments(self, weights: Float32Array, features: IntArray | None = None) -> FloatArray:
+        """Return the summed weights of the rows that have both of two features, of all or of some."""
+        from conjoin.kernels.indicators import sparse_second
 
-    def part(self, rows: IntArray, features: IntArray) -> Float32Array:
-        """Return some features of some rows."""
-        return np.asarray(self.matrix[:, features].toarray()[rows])
+        chosen = np.arange(self.width) if features is None else features
+        out = np.zeros((len(chosen), len(chosen)))
+        sparse_second(self.first, self.row, chosen, weights, out)
+        return out
 
     def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
         from conjoin.kernels.indicators import sparse_by_leaf
 
-        sparse_by_leaf(self.first, self.row, leaf, weights, out)
+        turned = np.zeros(out.shape[::-1])
+        sparse_by_leaf(self.first, self.row, leaf.astype(np.int32), weights, turned)
+        out += turned.T
 
 
 def indicators(columns: list[BoolArray], rows: int) -> Indicators:

@@ -16,7 +16,6 @@ from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.options import REQUIRED
 from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
-from conjoin.learning.tuning import clearly_worse
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
@@ -25,8 +24,8 @@ from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 WIDE = 32
 """A hybrid leaves variables of more states than this to their trees: one column a state costs much."""
 
-PROBE = 2
-"""How many batches are solved first for a penalty, to see whether the others are worth it."""
+PROBE = 100
+"""So many targets are solved first for a penalty, to see whether the others are worth it."""
 
 
 class LogisticPath:
@@ -102,20 +101,26 @@ class LogisticPath:
     def advance(self, penalty: float) -> FloatArray | None:
         """Solve for a penalty, well enough to compare it with others.
 
-        Returns the summed log-likelihood of the validation rows by target; or None, if some targets
-        show that it is clearly worse than the penalty before, and the others were not solved.
+        Returns the summed log-likelihood of the validation rows by target; or None, if many targets
+        together score lower than with the penalty before, and the others were not solved.
         """
-        probe = 0
-        if self.valid is not None and self.solutions and len(self.batches) >= 2 * PROBE:
-            probe = PROBE
+        probe = self._probe() if self.solutions else 0
         found = self._solve([penalty], ROUGH, slice(0, probe))
         if probe:
-            new = [solutions[0].score for solutions in found]
-            old = [solution.score for solution in self.solutions[min(self.solutions)][:probe]]
-            if clearly_worse(np.concatenate(new), np.concatenate(old)):
+            before = self.solutions[min(self.solutions)][:probe]
+            old = sum(float(solution.score.sum()) for solution in before)
+            if sum(float(solutions[0].score.sum()) for solutions in found) < old:
                 return None
         found += self._solve([penalty], ROUGH, slice(probe, None))
         return self._keep([penalty], found)[0]
+
+    def _probe(self) -> int:
+        """Return how many batches are enough to tell a penalty; 0 if that is half of them or more."""
+        if self.valid is None:
+            return 0
+        many = np.cumsum([len(batch.targets) for batch in self.batches])
+        count = int(np.searchsorted(many, PROBE)) + 1
+        return count if 2 * count <= len(many) else 0
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
         """Solve for several penalties, in descending order; return the scores of each."""

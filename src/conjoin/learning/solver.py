@@ -175,8 +175,9 @@ class Batch:
         self.share, self.deviation = np.zeros((2, 0))
         if self.paths is not None:
             ready = []
+            weights = design.weights / np.float32(design.weights.sum(dtype=np.float64))
             for path in self.paths:
-                together, share = joint_counts(design, path)
+                together, share = joint_counts(design.x, path, weights)
                 dev = np.sqrt(np.maximum(share * (1 - share), 0))
                 rho = correlation(together, share, dev, mean, deviation).ravel()
                 ready.append((rho, share, dev))
@@ -263,10 +264,14 @@ class Batch:
     def _objective(self, at: Point, penalty: float, columns: IntArray) -> FloatArray:
         """Return the loss and the penalty of each column's group."""
         assert self.weights is not None
-        norm = (np.abs(self.weights) * np.maximum(self.factor, 0)).sum(axis=1)
-        norm += np.bincount(self.own_column, np.abs(self.own), minlength=len(norm))
-        by_group = np.bincount(self.group_of, norm)
-        return at.loss[columns] + penalty * by_group[self.group_of[columns]]
+        from conjoin.kernels.logistic import penalised
+
+        norm = np.zeros(len(columns))
+        penalised(
+            columns, self.group_of, self.group_first, self.weights, self.factor, self.own,
+            self.own_first, norm,
+        )  # fmt: skip
+        return at.loss[columns] + penalty * norm
 
     def _slopes(self, values: Float32Array, columns: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the products of rows of values with the features, ordinary ones and own."""
@@ -410,17 +415,21 @@ class Batch:
         Rows that bend far less than the mean are left out: they hardly count, and are most of the rows
         of a target that is nearly determined.
         """
-        n_shared = self.design.x.width
-        rows = np.flatnonzero(bend > 1e-3 * bend.mean())
-        x = self.design.x.part(rows, active[active < n_shared])
-        if path is not None:
-            nodes = active[active >= n_shared] - n_shared
-            x = np.concatenate([x, path.members[:, nodes][path.leaf[rows]]], axis=1)
-        h = bend[rows]
-        total = max(float(h.sum(dtype=np.float64)), 1e-12)
-        mean = (h @ x).astype(np.float64) / total
-        second = (x.T @ (x * h[:, None])).astype(np.float64) / total
-        deviation = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
+        h = np.where(bend > 1e-3 * bend.mean(), bend, np.float32(0))
+        ordinary = active[active < self.design.x.width]
+        nodes = active[len(ordinary) :] - self.design.x.width
+        second = np.zeros((len(active), len(active)))
+        size = len(ordinary)
+        second[:size, :size] = self.design.x.second_moments(h, ordinary)
+        if path is not None and len(nodes):
+            cross, alone = joint_counts(self.design.x, path, h)
+            second[size:, :size] = cross[np.ix_(nodes, ordinary)]
+            second[:size, size:] = second[size:, :size].T
+            inner = path.members[np.ix_(nodes, nodes)] * alone[nodes, None]
+            second[size:, size:] = np.maximum(inner, inner.T)
+        second /= max(float(h.sum(dtype=np.float64)), 1e-12)
+        mean = np.diag(second).copy()
+        deviation = np.sqrt(np.maximum(mean - mean**2, 0))
         deviation[deviation < 1e-6] = 0
         rho = correlation(second, mean, deviation, mean, deviation)
         np.fill_diagonal(rho, 1.0)
