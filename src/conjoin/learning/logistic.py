@@ -99,19 +99,20 @@ class LogisticPath:
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
     def advance(self, penalty: float) -> FloatArray | None:
-        """Solve for a penalty, well enough to compare it with others.
+        """Solve for a penalty; if there are validation rows, well enough to compare it with others.
 
         Returns the summed log-likelihood of the validation rows by target; or None, if many targets
         together score lower than with the penalty before, and the others were not solved.
         """
         probe = self._probe() if self.solutions else 0
-        found = self._solve([penalty], ROUGH, slice(0, probe))
+        tolerance = TOLERANCE if self.valid is None else ROUGH
+        found = self._solve([penalty], tolerance, slice(0, probe))
         if probe:
             before = self.solutions[min(self.solutions)][:probe]
             old = sum(float(solution.score.sum()) for solution in before)
             if sum(float(solutions[0].score.sum()) for solutions in found) < old:
                 return None
-        found += self._solve([penalty], ROUGH, slice(probe, None))
+        found += self._solve([penalty], tolerance, slice(probe, None))
         return self._keep([penalty], found)[0]
 
     def _probe(self) -> int:
