@@ -3,7 +3,7 @@
 Each feature counts how many of its tests fail, and remembers the sum of their entry numbers, so that a
 single failing one is known at once. A variable that changes touches the features whose tests of it turn;
 only when a count passes 0 or 1 do log-odds change. A variable none of whose log-odds changed since its
-last turn costs a random number and a comparison.
+last turn costs a random number and a comparison; how often its distribution counts is made up for later.
 """
 
 # Loops over indices, plain branches and long argument lists are what the compiler wants.
@@ -108,6 +108,17 @@ def soft_field(
 
 
 @compiled
+def count_turns(turns, b, card, p, sums, squares, batch):
+    """Add a variable's distribution to the sums of a batch, once for each turn that it held."""
+    if turns > 0:
+        for s in range(card):
+            sums[batch, b + s] += turns * p[b + s]
+        if len(squares):
+            for s in range(card):
+                squares[batch, b + s] += turns * p[b + s] * p[b + s]
+
+
+@compiled
 def sweeps(
     order, cards, first, var_test_ptr, ptr, test, weight, own, test_var, mask, state_ptr, state_slot,
     column_ptr, column_entry, entry_feature, soft_ptr, soft_test, soft_off, soft_weight, soft_first,
@@ -126,6 +137,9 @@ def sweeps(
         Sums of the conditional probabilities and of their squares, by batch; without rows for none.
     """
     batches = len(sums)
+    since = np.zeros(
+        len(cards), np.int64
+    )  # from which sweep on the distribution is not yet counted
     logits = np.empty(cards.max() if len(cards) else 1)
     batch = 0
     count = counter[0]
@@ -153,14 +167,18 @@ def sweeps(
                     top = max(top, logits[s])
                 total = 0.0
                 for s in range(card):
-                    p[b + s] = np.exp(logits[s] - top)
-                    total += p[b + s]
+                    logits[s] = np.exp(logits[s] - top)
+                    total += logits[s]
+                same = True
                 for s in range(card):
-                    p[b + s] /= total
-            if batches:
-                for s in range(card):
-                    sums[batch, b + s] += p[b + s]
-                    squares[batch, b + s] += p[b + s] * p[b + s]
+                    logits[s] /= total
+                    same &= logits[s] == p[b + s]
+                if not same:
+                    if batches:
+                        count_turns(sweep - since[v], b, card, p, sums, squares, batch)
+                        since[v] = sweep
+                    for s in range(card):
+                        p[b + s] = logits[s]
             count += STEP
             u = uniform(count)
             new = -1
@@ -186,6 +204,10 @@ def sweeps(
                         )  # fmt: skip
         done = sweep + 1
         if batches and done * batches // n_sweeps > batch:
+            for i in range(len(order)):
+                v = order[i]
+                count_turns(done - since[v], first[v], cards[v], p, sums, squares, batch)
+                since[v] = done
             batch += 1
         if len(drawn) and done % thin == 0:
             for v in range(len(state)):

@@ -51,29 +51,73 @@ def _power_of_two(typingctx: Any, k: Any) -> Any:  # noqa: ARG001
 power_of_two: Any = _power_of_two
 
 
-def _lanes(context: Any, builder: Any, array_type: Any, array: Any, word: Any) -> Any:
-    """Return a pointer to the first 64 numbers of an array, and the bits of a word beside them."""
+def _lanes(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """Return a pointer to the first 64 numbers of an array, and the type of these."""
     data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
-    vector = ir.VectorType(ir.DoubleType(), 64)
-    pointer = builder.bitcast(data, vector.as_pointer())
-    return pointer, builder.bitcast(word, ir.VectorType(ir.IntType(1), 64)), vector
+    number = ir.FloatType() if array_type.dtype == types.float32 else ir.DoubleType()
+    vector = ir.VectorType(number, 64)
+    return builder.bitcast(data, vector.as_pointer()), vector
+
+
+def _mask(builder: Any, word: Any) -> Any:
+    """Return the bits of a word side by side."""
+    return builder.bitcast(word, ir.VectorType(ir.IntType(1), 64))
+
+
+def _everywhere(builder: Any, vector: Any, number: Any) -> Any:
+    """Return a number 64 times."""
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, nothing, zeros)
 
 
 @intrinsic
 def _add_lanes(typingctx: Any, line: Any, word: Any, weight: Any) -> Any:  # noqa: ARG001
-    """Add a weight to those of 64 float64 numbers whose bit in the word is set."""
+    """Add a weight to those of 64 numbers whose bit in the word is set."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer, mask, vector = _lanes(context, builder, signature.args[0], args[0], args[1])
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        nothing = ir.Constant(vector, ir.Undefined)
-        first = builder.insert_element(nothing, args[2], ir.Constant(ir.IntType(32), 0))
-        weights = builder.shuffle_vector(first, nothing, zeros)
-        old = builder.load(pointer, align=8)
-        builder.store(builder.select(mask, builder.fadd(old, weights), old), pointer, align=8)
+        pointer, vector = _lanes(context, builder, signature.args[0], args[0])
+        weights = _everywhere(builder, vector, args[2])
+        align = signature.args[0].dtype.bitwidth // 8
+        old = builder.load(pointer, align=align)
+        new = builder.select(_mask(builder, args[1]), builder.fadd(old, weights), old)
+        builder.store(new, pointer, align=align)
         return context.get_dummy_value()
 
-    return types.none(line, types.uint64, types.float64), codegen
+    return types.none(line, types.uint64, line.dtype), codegen
+
+
+@intrinsic
+def _add_row(typingctx: Any, line: Any, word: Any, row: Any, sign: Any) -> Any:  # noqa: ARG001
+    """Add 64 numbers, times 1 or -1, to those of 64 others whose bit in the word is set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, vector = _lanes(context, builder, signature.args[0], args[0])
+        source, _ = _lanes(context, builder, signature.args[2], args[2])
+        signs = _everywhere(builder, vector, args[3])
+        align = signature.args[0].dtype.bitwidth // 8
+        old = builder.load(pointer, align=align)
+        # The product is exact, so that one instruction for both gives the same.
+        product = builder.fmul(builder.load(source, align=align), signs, flags=("contract",))
+        total = builder.fadd(old, product, flags=("contract",))
+        builder.store(builder.select(_mask(builder, args[1]), total, old), pointer, align=align)
+        return context.get_dummy_value()
+
+    return types.none(line, types.uint64, row, line.dtype), codegen
+
+
+@intrinsic
+def _lanes_set(typingctx: Any, line: Any) -> Any:  # noqa: ARG001
+    """Return which of 64 float32 numbers are not 0, as the bits of a word."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, vector = _lanes(context, builder, signature.args[0], args[0])
+        zeros = ir.Constant(vector, [0.0] * 64)
+        chosen = builder.fcmp_unordered("!=", builder.load(pointer, align=4), zeros)
+        return builder.bitcast(chosen, ir.IntType(64))
+
+    return types.uint64(line), codegen
 
 
 @intrinsic
@@ -81,10 +125,9 @@ def _sum_lanes(typingctx: Any, line: Any, word: Any) -> Any:  # noqa: ARG001
     """Add up those of 64 float64 numbers whose bit in the word is set."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer, mask, vector = _lanes(context, builder, signature.args[0], args[0], args[1])
-        chosen = builder.select(
-            mask, builder.load(pointer, align=8), ir.Constant(vector, [0.0] * 64)
-        )
+        pointer, vector = _lanes(context, builder, signature.args[0], args[0])
+        old = builder.load(pointer, align=8)
+        chosen = builder.select(_mask(builder, args[1]), old, ir.Constant(vector, [0.0] * 64))
         kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), vector])
         total = cgutils.get_or_insert_function(
             builder.module, kind, "llvm.vector.reduce.fadd.v64f64"
@@ -96,7 +139,9 @@ def _sum_lanes(typingctx: Any, line: Any, word: Any) -> Any:  # noqa: ARG001
 
 
 add_lanes: Any = _add_lanes
+add_row: Any = _add_row
 sum_lanes: Any = _sum_lanes
+lanes_set: Any = _lanes_set
 
 
 LANES = 16

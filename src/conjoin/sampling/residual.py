@@ -77,9 +77,9 @@ def project(rules: Rules, free: Sequence[int]) -> Residual:
     free_at = np.array(sorted(free), np.int64)
     local = np.full(len(cards), -1, np.int64)
     local[free_at] = np.arange(len(free_at))
-    features, owner = _relevant(rules, local)
+    features, owner = relevant(rules, local)
     soft = features.soft_rows()
-    residual_of = _equal_projections(features, owner, soft, local)
+    residual_of = equal_projections(features, owner, soft, local)
     # Plain features first, those with one projection side by side.
     place = np.lexsort((residual_of, soft))
     features, residual_of = features.select(place), residual_of[place]
@@ -104,7 +104,7 @@ def project(rules: Rules, free: Sequence[int]) -> Residual:
     return Residual(cards_in, bit, first_line, slot_mask, slot_ptr, arrays)
 
 
-def _relevant(rules: Rules, local: IntArray) -> tuple[Features, IntArray | None]:
+def relevant(rules: Rules, local: IntArray) -> tuple[Features, IntArray | None]:
     """Return the features that enter the log-odds of a free variable."""
     features, owner = rules.features, rules.owner
     if owner is None:
@@ -116,7 +116,7 @@ def _relevant(rules: Rules, local: IntArray) -> tuple[Features, IntArray | None]
     return features.select(rows), None if owner is None else owner[rows]
 
 
-def _equal_projections(
+def equal_projections(
     features: Features, owner: IntArray | None, soft: BoolArray, local: IntArray
 ) -> IntArray:
     """Number the projections of features on the free variables, equal ones alike.

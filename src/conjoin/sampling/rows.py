@@ -8,85 +8,25 @@ exact. Which one is used does not depend on the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import Float32Array, FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
-from conjoin.errors import ModelError
 from conjoin.sampling.chain import Sampler
+from conjoin.sampling.engine import BLOCK, Engine, Marginals, Settings, filled
 from conjoin.sampling.residual import Residual, fits, project
 from conjoin.sampling.rules import Rules
-
-BATCHES = 25
-"""In how many parts the sweeps of a chain are summed, for the errors."""
+from conjoin.sampling.wide import BitEngine, Layout, LiveEngine
 
 MAX_LANES_VARIABLES = 32
+"""The bits of a lane's word. Up to here lanes are faster than `BitEngine`, and enumerate."""
 
-BLOCK = 128
-"""How many rows an engine is asked for at a time; the lanes of `kernels.lanes`."""
-
-Marginals = tuple[FloatArray, Float32Array, BoolArray]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How chains are run.
-
-    Attributes
-    ----------
-    burn_in : int
-        Sweeps that do not count.
-    samples : int
-        Sweeps that do; a multiple of the number of batches.
-    batches : int
-        In how many parts they are summed.
-    """
-
-    burn_in: int
-    samples: int
-    batches: int
-
-    @classmethod
-    def of(cls, burn_in: int, samples: int) -> Settings:
-        """Round the sweeps up to whole batches."""
-        if burn_in < 0 or samples < 2:
-            raise ModelError("burn_in must not be negative, samples must be 2 or more")
-        batches = min(BATCHES, samples)
-        return cls(burn_in, -(-samples // batches) * batches, batches)
-
-    def limit(self, variables: int) -> int:
-        """Return up to how many states enumerating them is no dearer than sampling."""
-        return (self.burn_in + self.samples) * variables // 4
-
-
-class Engine(Protocol):
-    """Marginals of fixed free variables for rows of the others."""
-
-    def marginals(self, codes: Codes, counters: UIntArray) -> Marginals:
-        """Return marginals given each of at most `BLOCK` rows.
-
-        Parameters
-        ----------
-        codes : array of codes, shape (rows, variables)
-            What they say of the free variables is ignored.
-        counters : array of uint64, shape (rows,)
-            Where the random numbers of each row start.
-
-        Returns
-        -------
-        mean : array of float, shape (rows, states of all free variables)
-            The marginals, side by side.
-        batch : array of float32, shape (batches, states, rows or more)
-            Sums of the conditionals by batch, where they are not exact.
-        exact : array of bool, shape (rows, free variables)
-            Which marginals are exact.
-        """
-        ...
+MAX_BIT_WORK = 1 << 22
+"""Up to how many tests rows are sampled side by side, as bits: they should not fill the memory."""
 
 
 def engine_for(rules: Rules, free: Sequence[int], order: IntArray, settings: Settings) -> Engine:
@@ -112,18 +52,12 @@ def engine_for(rules: Rules, free: Sequence[int], order: IntArray, settings: Set
         return PairEngine(rules, np.array(free, np.int64), local, settings)
     if fits(rules, free):
         return ResidualEngine(project(rules, free), local, rules.joint, narrow, settings)
+    if not wild and rules.features.off is None:
+        layout = Layout.of(rules, free)
+        if binary and layout.work() <= MAX_BIT_WORK:
+            return BitEngine(layout, local, settings)
+        return LiveEngine(layout, local, settings)
     return ChainEngine(rules, np.array(free, np.int64), order, settings)
-
-
-def _filled(
-    mean: FloatArray, batch: Float32Array, exact: BoolArray, cards: IntArray, settings: Settings
-) -> Marginals:
-    """Put means of what was sampled beside what was worked out exactly."""
-    if not exact.all():
-        sampled = batch[:, :, : len(mean)].sum(axis=0, dtype=np.float64).T / settings.samples
-        known = np.repeat(exact, cards, axis=1)
-        mean = np.where(known, mean, sampled) if known.any() else np.ascontiguousarray(sampled)
-    return mean, batch, exact
 
 
 def _lanes(
@@ -239,7 +173,7 @@ class PairEngine:
                 batch = sums
             else:
                 batch[:, states] = sums
-        return _filled(mean, batch, exact, np.full(n, 2), self.settings)
+        return filled(mean, batch, exact, np.full(n, 2), self.settings)
 
     def _enumerated(self, members: IntArray, bias: FloatArray) -> FloatArray:
         size = len(members)
@@ -313,7 +247,7 @@ class ResidualEngine:
         if unsure and self.narrow:
             shape = self._shape(weight)
             batch = _lanes(shape, NO_PAIRS, bias, self.order, counters, settings)
-        return _filled(mean, batch, exact, residual.cards, settings)
+        return filled(mean, batch, exact, residual.cards, settings)
 
     def _shape(self, weight: Float32Array) -> tuple[Any, ...]:
         from conjoin.kernels.lanes import compacted
@@ -327,7 +261,7 @@ class ResidualEngine:
 
 
 class ChainEngine:
-    """Any network at all: a chain for each row.
+    """Any network at all: a chain set up for each row, which looks for a possible state first.
 
     Parameters
     ----------

@@ -17,7 +17,8 @@ from conjoin.jobs import run
 from conjoin.models.network import Network
 from conjoin.progress import progress
 from conjoin.sampling.chain import variable_order
-from conjoin.sampling.rows import BLOCK, Engine, Settings, engine_for
+from conjoin.sampling.engine import BLOCK, Engine, Settings
+from conjoin.sampling.rows import engine_for
 from conjoin.sampling.rules import Rules
 from conjoin.scoring.result import Score
 
@@ -117,7 +118,8 @@ def cmll(
     The variables are divided into sets. The score of a row is the sum over its variables of the log
     of the variable's marginal probability given the values of all variables in other sets. Marginals
     are averages of conditional distributions over Gibbs sweeps; components of few states, after the
-    evidence is put in, are enumerated instead, if the network has a joint distribution.
+    evidence is put in, are enumerated instead, if the network has a joint distribution. Where many
+    variables are free only those that depend on no other are exact.
 
     Parameters
     ----------
