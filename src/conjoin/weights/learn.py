@@ -12,6 +12,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
+from conjoin.jobs import one_thread
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -113,14 +114,15 @@ def learn_weights(
     learner = _Learner(features, start, l1, limit, tolerance, n_jobs)
     choose = len(sds) > 1 or start == "model"
     record: dict[str, Any] = {"start": start, "rows": len(train)}
-    if valid is not None or not choose:
-        held = None if valid is None else as_table(valid, model.domain)
-        weights, chosen, _ = learner.best(train, held, sds, record)
-    else:
-        rng = np.random.default_rng(random_state)
-        fitted, held = _split(train, holdout, rng)
-        _, chosen, iterations = learner.best(fitted, held, sds, record)
-        weights = learner.fit(train, chosen, iterations)
+    with one_thread():
+        if valid is not None or not choose:
+            held = None if valid is None else as_table(valid, model.domain)
+            weights, chosen, _ = learner.best(train, held, sds, record)
+        else:
+            rng = np.random.default_rng(random_state)
+            fitted, held = _split(train, holdout, rng)
+            _, chosen, iterations = learner.best(fitted, held, sds, record)
+            weights = learner.fit(train, chosen, iterations)
     record["prior_sd"] = chosen
     provenance = {**model.provenance, "weights": record}
     return MarkovNetwork(model.domain, replace(features, weights=weights), provenance=provenance)
