@@ -9,7 +9,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.packing import distinct_rows
-from conjoin.data.table import Codes
+from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import one_thread, run
 from conjoin.models.network import Network
@@ -55,11 +55,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     [-0.627, -1.386]
     """
     rows = as_table(table, model.domain)
-    if rows.domain != model.domain:
-        raise DataError(
-            "the table's variables or states are not the model's; read it with the model's "
-            "domain (`read_table(path, domain=model.domain)`)"
-        )
+    codes_of(model.domain, rows, complete=False)
     if not len(rows):
         raise DataError("the table has no rows to score")
     first, inverse = distinct_rows(rows.codes)
