@@ -20,7 +20,7 @@ import numpy as np
 from conjoin import Table, cmll, convert, gibbs, learn, read_table, sample
 from conjoin.models.markov import MarkovNetwork
 from conjoin.scoring.cmll import random_sets
-from goals import headline, machine
+from goals import cpu, headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")
 
@@ -33,16 +33,6 @@ GOAL = {
 LIBRA = {"nltcs": 993 / 3236, "plants": 4.1, "baudio": 6.0}
 """Seconds a row of Libra 1.1.2 (mnacc with Gibbs, 100 + 1,000 sweeps), tree networks, one thread of a
 machine with two cores; measured once, beside the runs that made the goals."""
-
-
-def cpu(function, runs: int = 2) -> tuple[float, object]:
-    """Return the CPU seconds of the fastest run, and the result."""
-    best, result = np.inf, None
-    for _ in range(runs):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
 
 
 def rival(mn: MarkovNetwork, row: np.ndarray, sets, sweeps: int) -> float:
@@ -86,7 +76,7 @@ def scores(folder: Path, names: list[str]) -> None:
             )
             mn = convert(learn(train, cpd, valid=valid), train)
             cmll(mn, Table(test.domain, test.codes[:2]))  # compile
-            seconds, result = cpu(lambda m=mn, t=test: cmll(m, t))
+            seconds, result = cpu(lambda m=mn, t=test: cmll(m, t), 2)
             sets = random_sets(mn.domain)
             plain = rival(mn, test.codes[0], sets, 20) * len(test)
             line = f"{name + ', ' + cpd:<20}{seconds:>7.2f} s"
@@ -110,7 +100,7 @@ def joint(folder: Path, names: list[str]) -> None:
             sample(model, 10, chains=1)  # compile
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                seconds, _ = cpu(lambda m=model: gibbs(m, n_samples=400, burn_in=0, chains=1))
+                seconds, _ = cpu(lambda m=model: gibbs(m, n_samples=400, burn_in=0, chains=1), 2)
             rate = 400 / seconds
             print(
                 f"{name + ', ' + model.kind:<34}{rate:>10,.0f} sweeps/s of {len(train.domain)} variables"
