@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from conjoin.kernels.functions import exp64
 from conjoin.kernels.jit import compiled
 
 
@@ -301,53 +302,20 @@ def _gather(table, sizes, strides, out, scratch):
 
 
 CHUNK = 512
-_LOG2E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
-_ROUND = 6755399441055744.0  # adding it leaves the nearest whole number in the low bits
+LOWEST = -708.0
+"""Below this, e^x is no normal number."""
 
 
 @compiled
-def _exponentials(x, bits, power):
-    """Replace numbers that are not positive by their exponentials, in vector instructions.
-
-    `bits` and `power` are two views of one block of memory.
-    """
-    if len(x) < 8:
-        for j in range(len(x)):
-            x[j] = np.exp(x[j])
-        return
-    scale = power[: len(x)]
-    raw = bits[: len(x)]
-    for j in range(len(x)):
-        scale[j] = max(x[j], -708.0) * _LOG2E + _ROUND
+def _exponentials(x):
+    """Replace numbers that are not positive by their exponentials, in vector instructions."""
     for j in range(len(x)):
         v = x[j]
-        k = scale[j] - _ROUND
-        r = (max(v, -708.0) - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.6059043836821613e-10
-        p = p * r + 2.08767569878681e-09
-        p = p * r + 2.505210838544172e-08
-        p = p * r + 2.755731922398589e-07
-        p = p * r + 2.7557319223985893e-06
-        p = p * r + 2.48015873015873e-05
-        p = p * r + 0.0001984126984126984
-        p = p * r + 0.001388888888888889
-        p = p * r + 0.008333333333333333
-        p = p * r + 0.041666666666666664
-        p = p * r + 0.16666666666666666
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        x[j] = p if v > -708.0 else 0.0
-    for j in range(len(x)):
-        raw[j] = (raw[j] + 1023) << 52
-    for j in range(len(x)):
-        x[j] *= scale[j]
+        x[j] = exp64(max(v, LOWEST)) if v > LOWEST else 0.0
 
 
 @compiled
-def _sum_whole(out, keep, bits, power):
+def _sum_whole(out, keep):
     """Return the logarithm of the sum of a whole table; leave probabilities if asked to."""
     top = out[0]
     for j in range(1, len(out)):
@@ -361,7 +329,7 @@ def _sum_whole(out, keep, bits, power):
         work = part if keep else copy[: len(part)]
         for j in range(len(part)):
             work[j] = part[j] - top
-        _exponentials(work, bits, power)
+        _exponentials(work)
         total += _total(work)
     if keep:
         scale = 1 / total
@@ -371,7 +339,7 @@ def _sum_whole(out, keep, bits, power):
 
 
 @compiled
-def _sum_residual(out, block, sent, keep, bits, power, top, total, work):
+def _sum_residual(out, block, sent, keep, top, total, work):
     """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
     width = len(out) // block
     for low in range(0, width, CHUNK):
@@ -394,7 +362,7 @@ def _sum_residual(out, block, sent, keep, bits, power, top, total, work):
             part = row if keep else work[:size]
             for j in range(size):
                 part[j] = row[j] - best[j]
-            _exponentials(part, bits, power)
+            _exponentials(part)
             for j in range(size):
                 sums[j] += part[j]
         to = sent[low : low + size]
@@ -440,8 +408,6 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
     scratch = np.empty((4, 64), np.int64)
     partial = np.empty(64)
     top, total, work = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    power = np.empty(CHUNK)
-    bits = power.view(np.int64)
     for c in range(len(parent)):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + clique_size[c]]
@@ -479,7 +445,7 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
             if mode == 2:
                 result += out.max()
             else:
-                result += _sum_whole(out, mode == 1, bits, power)
+                result += _sum_whole(out, mode == 1)
             continue
         sent = message[message_first[c] : message_first[c] + width]
         if mode == 2:
@@ -490,7 +456,7 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
                 for j in range(len(row)):
                     sent[j] = max(sent[j], row[j])
         else:
-            _sum_residual(out, block, sent, mode == 1, bits, power, top, total, work)
+            _sum_residual(out, block, sent, mode == 1, top, total, work)
     return result
 
 
