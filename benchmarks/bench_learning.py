@@ -27,19 +27,9 @@ from conjoin import Domain, Table, learn, read_table
 from conjoin.data.packing import pack_table
 from conjoin.learning.logistic import LogisticPath
 from conjoin.learning.options import LAMBDAS, parent_rules
-from goals import headline, machine
+from goals import cpu, headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")
-
-
-def cpu(function, runs: int = 1) -> tuple[float, object]:
-    """Return the CPU seconds of the fastest run, and the result."""
-    best, result = np.inf, None
-    for _ in range(runs):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
 
 
 def ratio(what: str, ours: float, theirs: float, goal: float) -> None:

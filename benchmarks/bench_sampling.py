@@ -24,7 +24,7 @@ from conjoin.sampling.engine import Settings
 from conjoin.sampling.rows import ChainEngine
 from conjoin.sampling.rules import Rules
 from conjoin.scoring.cmll import random_sets
-from goals import headline, machine
+from goals import cpu, headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")
 
@@ -42,16 +42,6 @@ machine with two cores; measured once, beside the runs that made the goals."""
 WIDE = "cwebkb"
 WIDE_GOAL = 10
 """How many times as long the general chain should take, on a set of 839 variables."""
-
-
-def cpu(function, runs: int = 2) -> tuple[float, object]:
-    """Return the CPU seconds of the fastest run, and the result."""
-    best, result = np.inf, None
-    for _ in range(runs):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
 
 
 def rival(mn: MarkovNetwork, row: np.ndarray, sets, sweeps: int) -> float:
@@ -95,7 +85,7 @@ def scores(folder: Path, names: list[str]) -> None:
             )
             mn = convert(learn(train, cpd, valid=valid), train)
             cmll(mn, Table(test.domain, test.codes[:2]))  # compile
-            seconds, result = cpu(lambda m=mn, t=test: cmll(m, t))
+            seconds, result = cpu(lambda m=mn, t=test: cmll(m, t), 2)
             sets = random_sets(mn.domain)
             plain = rival(mn, test.codes[0], sets, 20) * len(test)
             line = f"{name + ', ' + cpd:<20}{seconds:>7.2f} s"
@@ -147,7 +137,7 @@ def joint(folder: Path, names: list[str]) -> None:
             sample(model, 10, chains=1)  # compile
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                seconds, _ = cpu(lambda m=model: gibbs(m, n_samples=400, burn_in=0, chains=1))
+                seconds, _ = cpu(lambda m=model: gibbs(m, n_samples=400, burn_in=0, chains=1), 2)
             rate = 400 / seconds
             print(
                 f"{name + ', ' + model.kind:<34}{rate:>10,.0f} sweeps/s of {len(train.domain)} variables"

@@ -12,27 +12,16 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
 from conjoin import Table, convert, learn, learn_weights, pll, read_table
-from goals import headline, machine
+from goals import cpu, headline, machine
 
 LIBRA_SCORE = {"nltcs": 0.91, "plants": 4.6, "baudio": 5.7, "jester": 6.0, "bnetflix": 6.6}
 LIBRA_WEIGHTS = {"nltcs": 7.2, "plants": 40.0, "baudio": 38.0, "jester": 19.0, "bnetflix": 33.0}
 SCORE_GOAL, WEIGHTS_GOAL = 50, 5
-
-
-def cpu(function, runs: int = 1) -> tuple[float, object]:
-    """Return the CPU seconds of the fastest run, and the result."""
-    best, result = np.inf, None
-    for _ in range(runs):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
 
 
 def ratio(what: str, ours: float, theirs: float, goal: float | None, note: str = "") -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 def best_of(function: Callable[[], object], repeats: int = 15) -> float:
@@ -17,6 +20,16 @@ def best_of(function: Callable[[], object], repeats: int = 15) -> float:
         function()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+def cpu(function: Callable[[], T], runs: int = 1) -> tuple[float, T]:
+    """Return the CPU seconds of the fastest run, and the result."""
+    best = np.inf
+    for _ in range(runs):
+        start = time.process_time()
+        result = function()
+        best = min(best, time.process_time() - start)
+    return best, result
 
 
 def headline(title: str) -> None:

@@ -18,7 +18,7 @@ from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.formats.uai import read_evidence
 from conjoin.inference import exact
 from conjoin.inference.engines import ENGINES
-from conjoin.inference.plan import TooLarge
+from conjoin.inference.plan import TooLarge, find_order
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.markov import TableFactor, TreeFactor
 from reference import all_states, log_potentials, normalized
@@ -290,7 +290,7 @@ def test_a_conjunction_over_forty_variables_is_taken_apart():
     for finer in taken_apart:
         assert len(finer.cards) == 9 + 7
         none = np.zeros(0, np.int64)
-        order = exact.find_order(finer.cards, finer.indptr, finer.var, none, 1e9)
+        order = find_order(finer.cards, finer.indptr, finer.var, none, 1e9)
         plan = exact.Plan(finer, order, np.ones(len(finer.indptr) - 1, bool))
         log_z, flat, _ = plan.run(np.zeros((1, 0), np.int64), 1)
         assert log_z[0] == pytest.approx(log_sum(values), abs=1e-9)

@@ -13,6 +13,7 @@ from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
 from conjoin.data.packing import merge_rows, pack_table
 from conjoin.errors import ModelError
+from conjoin.kernels import counts
 from conjoin.kernels import trees as kernel
 from conjoin.learning.learn import KAPPAS
 from conjoin.learning.logistic import LogisticPath
@@ -111,7 +112,7 @@ def test_packed_counts_are_counts(rng, weighted):
     assert packed.weight == pytest.approx(weights.sum(), abs=tolerance + 1e-9)
     everyone = np.stack([packed.everyone])
     out = np.zeros((len(packed.sets), 1))
-    kernel.count_bits(packed.sets, everyone, packed.segments, packed.powers, out)
+    counts.count_bits(packed.sets, everyone, packed.segments, packed.powers, out)
     for i, (var, state) in enumerate(zip(packed.set_var, packed.set_state, strict=True)):
         column = table.codes[:, var]
         inside = column != table.missing if state < 0 else column == state
@@ -129,10 +130,10 @@ def test_rows_one_by_one_count_the_same(rng):
     masks = np.empty((card, len(some)), np.uint64)
     kernel.masks_of(some, packed.sets[index.of[target, 1:card]], masks)
     by_bits = np.zeros((len(packed.sets), card))
-    kernel.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
+    counts.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
     by_rows = np.zeros_like(by_bits)
     sums = np.empty(packed.members.shape[1], np.uint8)
-    kernel.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
+    counts.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
     np.testing.assert_array_equal(by_rows, by_bits)
 
 
@@ -142,9 +143,9 @@ def test_a_byte_of_rows_does_not_overflow(rng):
     packed = pack_table(Table(table.domain, table.codes, 1.0 + np.arange(900) % 2))
     masks = np.stack([packed.everyone])
     by_bits, by_rows = np.zeros((2, len(packed.sets), 1))
-    kernel.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
+    counts.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
     sums = np.empty(packed.members.shape[1], np.uint8)
-    kernel.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
+    counts.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
     np.testing.assert_array_equal(by_rows, by_bits)
 
 

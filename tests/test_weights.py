@@ -23,6 +23,8 @@ from conjoin import (
     read_table,
 )
 from conjoin.errors import ModelError
+from conjoin.scoring.conditionals import Block, Layout
+from conjoin.weights.live import Live
 from conjoin.weights.objective import Objective
 from conjoin.weights.optimize import descend
 from reference import feature_rows
@@ -71,6 +73,73 @@ def test_gradients_with_missing_values(rng):
         step[f] = 1e-5
         slope = (objective.value(weights + step) - objective.value(weights - step)) / 2e-5
         assert gradient[f] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def many_rows(variables, rows, seed=5):
+    """Features over many variables, one of them of three states, and many rows."""
+    rng = np.random.default_rng(seed)
+    domain = Domain.numbered([3] + [2] * (variables - 1))
+    terms = []
+    for _ in range(4 * variables):
+        chosen = rng.choice(variables, rng.integers(1, 5), replace=False)
+        states = {domain.names[i]: int(rng.integers(domain.cards[i])) for i in chosen}
+        terms.append((float(rng.normal()), states))
+    mn = MarkovNetwork(domain, Features.from_terms(domain, terms)).merged()
+    return mn, random_rows(rng, domain, rows, weighted=True)
+
+
+@pytest.mark.parametrize(("variables", "rows"), [(14, 5000), (1050, 30)])
+def test_many_rows_and_many_variables(variables, rows):
+    """Rows of several pieces; more variables than factors of 2 that a number can hold."""
+    mn, table = many_rows(variables, rows)
+    weights = mn.features.weights
+    objective = Objective(mn.features, table)
+    value, gradient = objective.value_and_gradient(weights)
+    score = pll(mn, table)
+    assert value == pytest.approx(score.by_row @ score.weights, rel=1e-12)
+    for f in (0, len(weights) // 2, len(weights) - 1):
+        step = np.zeros(len(weights))
+        step[f] = 1e-5
+        slope = (objective.value(weights + step) - objective.value(weights - step)) / 2e-5
+        assert gradient[f] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_lists_of_live_rows_are_those_where_all_other_tests_hold():
+    mn, table = many_rows(9, 700)
+    layout = Layout(mn.features, np.full(len(mn.features), -1))
+    blocks = [Block(mn.features, table.codes[:512]), Block(mn.features, table.codes[512:])]
+    live = Live.of(layout, blocks)
+    hard = layout.long[0]
+    truth = np.zeros((len(mn.features.tests), 1024), bool)
+    truth[:, :700] = mn.features.tests.truth(table.codes)
+    found = set()
+    for test in range(len(truth)):
+        for j in range(live.test_first[test], live.test_first[test + 1]):
+            rows = live.rows[live.single[j] : live.single[j + 1]].tolist()
+            for q in range(live.whole[j], live.whole[j + 1]):
+                bits = [b for b in range(64) if int(live.masks[q]) >> b & 1]
+                rows += [64 * int(live.words[q]) + b for b in bits]
+            assert len(rows) == len(set(rows))
+            found |= {(int(live.feature[j]), test, row) for row in rows}
+    expected = set()
+    for f in range(len(hard)):
+        tests = hard.indices[hard.indptr[f] : hard.indptr[f + 1]]
+        for test in tests:
+            others = truth[[t for t in tests if t != test]].all(axis=0)
+            expected |= {(f, int(test), int(row)) for row in np.flatnonzero(others)}
+    assert found == expected
+
+
+def test_lists_that_are_not_kept_change_nothing(monkeypatch):
+    mn, table = many_rows(14, 5000)
+    kept = Objective(mn.features, table)
+    monkeypatch.setattr("conjoin.weights.objective.MEMORY", 0)
+    anew = Objective(mn.features, table)
+    for _ in range(2):
+        ours, theirs = (o.value_and_gradient(mn.features.weights) for o in (anew, kept))
+        assert ours[0] == theirs[0]
+        np.testing.assert_array_equal(ours[1], theirs[1])
+    assert not any(piece.keep for piece in anew.pieces)
 
 
 @settings(max_examples=10)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -121,35 +120,3 @@ class Discretizer:
         """
         cut = [v for v in domain if v.cuts is not None]
         return cls({v.name: v.cuts for v in cut if v.cuts}, {v.name: v.states for v in cut})
-
-    def to_json(self) -> dict[str, dict[str, list[Any]]]:
-        """Return plain dictionaries and lists, fit for JSON.
-
-        Examples
-        --------
-        >>> Discretizer({"age": [17, 30, 90]}, {"age": ["17-29", "30-90"]}).to_json()
-        {'age': {'cuts': [17.0, 30.0, 90.0], 'labels': ['17-29', '30-90']}}
-        """
-        return {
-            name: {"cuts": list(cuts), "labels": list(self.labels[name])}
-            for name, cuts in self.cuts.items()
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Mapping[str, Sequence[Any]]]) -> Discretizer:
-        """Return the discretizer that `to_json` wrote.
-
-        Examples
-        --------
-        >>> Discretizer.from_json({"age": {"cuts": [17, 30, 90], "labels": ["17-29", "30-90"]}})
-        Discretizer(cuts={'age': (17.0, 30.0, 90.0)}, labels={'age': ('17-29', '30-90')})
-        """
-        try:
-            cuts = {name: tuple(map(float, entry["cuts"])) for name, entry in data.items()}
-            labels = {name: tuple(entry["labels"]) for name, entry in data.items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                "a discretizer is written as {column: {'cuts': [numbers], 'labels': [texts]}}; "
-                f"this is not: {error!r}"
-            ) from None
-        return cls(cuts, labels)

@@ -111,7 +111,7 @@ def save(model: Network, path: str | Path) -> None:
 
         write_uai(model, path)
     else:
-        from conjoin.formats.libra import write_network
+        from conjoin.formats.libra_writing import write_network
 
         write_network(model, path, kind[1:].upper())
 

@@ -181,7 +181,7 @@ class Plan:
 
     def __init__(self, operands: Operands, order: Order, used: BoolArray) -> None:
         from conjoin.kernels.elimination import cliques
-        from conjoin.kernels.propagation import schedule
+        from conjoin.kernels.schedule import schedule
 
         self.operands = operands
         n = len(order.order)

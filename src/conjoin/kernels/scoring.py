@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64, log1p64
-from conjoin.kernels.jit import add_lanes, compiled, compiled_fused, sum_lanes
+from conjoin.kernels.jit import add_lanes, compiled, compiled_fused
 
 WORDS = 8
 """Words of 64 rows that are scored together: a fixed number, so that loops over them unroll."""
@@ -25,9 +25,10 @@ def truth_bits(codes, var, mask, bits):
         for k in range(len(line)):
             word = np.uint64(0)
             for r in range(k * 64, min(rows, k * 64 + 64)):
-                state = np.uint64(codes[r, v])
-                held = mask[t, state >> np.uint64(6)] >> (state & np.uint64(63)) & np.uint64(1)
-                word |= held << np.uint64(r & 63)
+                state = np.int64(codes[r, v])
+                if state >> 6 < mask.shape[1]:  # else it is missing
+                    held = mask[t, state >> 6] >> np.uint64(state & 63) & np.uint64(1)
+                    word |= held << np.uint64(r & 63)
             line[k] = word
 
 
@@ -68,20 +69,21 @@ def add_conjunctions(bits, indptr, indices, weights, only, out):
 
 
 @compiled
-def add_products(truth, indptr, indices, off, weights, only, out):
-    """Do the same where tests hold in part, or have off values.
+def pass_products(truth, indptr, indices, off, only, weights, gains, errors, slopes):
+    """Do the same where tests hold in part, or have off values, or sum errors of tests by feature.
 
     `truth` says how far each test holds on each row; a test that holds to the part u counts as u +
-    (1 - u) * off in the product.
+    (1 - u) * off in the product. If there are weights, they are added to `gains`, which is D; if there
+    are errors, tests by rows, they are added to `slopes`: the transpose of that.
     """
     rows = truth.shape[1]
     longest = 1
-    for f in range(len(weights)):
+    for f in range(len(indptr) - 1):
         longest = max(longest, indptr[f + 1] - indptr[f])
     value = np.empty((longest, rows))
     before = np.empty((longest + 1, rows))
     after = np.empty(rows)
-    for f in range(len(weights)):
+    for f in range(len(indptr) - 1):
         low, high = indptr[f], indptr[f + 1]
         before[0] = 1.0
         for j in range(high - low):
@@ -91,71 +93,22 @@ def add_products(truth, indptr, indices, off, weights, only, out):
                 before[j + 1, r] = before[j, r] * value[j, r]
         after[:] = 1.0
         for j in range(high - low - 1, -1, -1):
+            share = 1 - off[low + j]
             if only[f] < 0 or only[f] == j:
-                share = 1 - off[low + j]
-                line = out[indices[low + j]]
-                for r in range(rows):
-                    others = before[j, r] * after[r]
-                    if others != 0.0:  # nothing times minus infinity is nothing
-                        line[r] += weights[f] * others * share
+                if len(weights):
+                    line = gains[indices[low + j]]
+                    for r in range(rows):
+                        others = before[j, r] * after[r]
+                        if others != 0.0:  # nothing times minus infinity is nothing
+                            line[r] += weights[f] * others * share
+                if len(errors):
+                    line = errors[indices[low + j]]
+                    total = 0.0
+                    for r in range(rows):
+                        total += line[r] * before[j, r] * after[r] * share
+                    slopes[f] += total
             for r in range(rows):
                 after[r] *= value[j, r]
-
-
-@compiled
-def sum_conjunctions(bits, indptr, indices, only, errors, out):
-    """Add to each conjunction the errors of its tests, where all other tests hold.
-
-    The transpose of `add_conjunctions`.
-    """
-    one = np.empty(WORDS, np.uint64)
-    two = np.empty(WORDS, np.uint64)
-    for f in range(len(out)):
-        low, high = indptr[f], indptr[f + 1]
-        count_failing(bits, indices[low:high], one, two)
-        first, last = low, high
-        if only[f] >= 0:
-            first = low + only[f]
-            last = first + 1
-        total = 0.0
-        for e in range(first, last):
-            holds, line = bits[indices[e]], errors[indices[e]]
-            for k in range(WORDS):
-                word = ~two[k] & (~one[k] | ~holds[k])
-                if word != np.uint64(0):
-                    total += sum_lanes(line[k * 64 : k * 64 + 64], word)
-        out[f] += total
-
-
-@compiled
-def sum_products(truth, indptr, indices, off, only, errors, out):
-    """Do the same where tests hold in part, or have off values; the transpose of `add_products`."""
-    rows = truth.shape[1]
-    longest = 1
-    for f in range(len(out)):
-        longest = max(longest, indptr[f + 1] - indptr[f])
-    value = np.empty((longest, rows))
-    before = np.empty((longest + 1, rows))
-    after = np.empty(rows)
-    for f in range(len(out)):
-        low, high = indptr[f], indptr[f + 1]
-        before[0] = 1.0
-        for j in range(high - low):
-            line, rest = truth[indices[low + j]], off[low + j]
-            for r in range(rows):
-                value[j, r] = line[r] + (1 - line[r]) * rest
-                before[j + 1, r] = before[j, r] * value[j, r]
-        after[:] = 1.0
-        total = 0.0
-        for j in range(high - low - 1, -1, -1):
-            if only[f] < 0 or only[f] == j:
-                share = 1 - off[low + j]
-                line = errors[indices[low + j]]
-                for r in range(rows):
-                    total += line[r] * before[j, r] * after[r] * share
-            for r in range(rows):
-                after[r] *= value[j, r]
-        out[f] += total
 
 
 @compiled_fused
@@ -171,12 +124,38 @@ def binary_conditionals(column, odds, out, probability):
 
 
 @compiled
-def conditionals(columns, cards, test_first, members, weights, gains, out):
+def add_scores(card, member, gains, score):
+    """Add what a test gains to the scores of the states that hold in it, states by rows."""
+    for s in range(card):
+        if member[s]:
+            line = score[s]
+            for r in range(len(gains)):
+                line[r] += gains[r]
+
+
+@compiled
+def normalize(column, card, score, out):
+    """Turn scores of states into probabilities, and set log P(x); a missing x gives 0."""
+    for r in range(len(column)):
+        top = -np.inf
+        for s in range(card):
+            top = max(top, score[s, r])
+        total = 0.0
+        for s in range(card):
+            score[s, r] = np.exp(score[s, r] - top)
+            total += score[s, r]
+        for s in range(card):
+            score[s, r] /= total
+        x = column[r]
+        out[r] = np.log(score[x, r]) if x < card else 0.0
+
+
+@compiled
+def conditionals(columns, cards, test_first, members, gains, out):
     """Set log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing.
 
     `columns` are the codes, variables by rows; `gains` is D; the tests of variable i are test_first[i]
-    to test_first[i + 1], and `members` says which states hold in each. If there are weights of rows,
-    `gains` gets the errors: the weight times (whether test t holds, less its probability).
+    to test_first[i + 1], and `members` says which states hold in each.
     """
     rows = columns.shape[1]
     missing = np.iinfo(columns.dtype).max
@@ -195,39 +174,8 @@ def conditionals(columns, cards, test_first, members, weights, gains, out):
             binary_conditionals(column, odds, line, chance)
         else:
             for t in range(low, high):
-                for s in range(card):
-                    if members[t, s]:
-                        for r in range(rows):
-                            score[s, r] += gains[t, r]
-            for r in range(rows):
-                top = -np.inf
-                for s in range(card):
-                    top = max(top, score[s, r])
-                total = 0.0
-                for s in range(card):
-                    score[s, r] = np.exp(score[s, r] - top)
-                    total += score[s, r]
-                for s in range(card):
-                    score[s, r] /= total
-                x = column[r]
-                line[r] = np.log(score[x, r]) if x < card else 0.0
+                add_scores(card, members[t], gains[t], score)
+            normalize(column, card, score, line)
         for r in range(rows):
             if column[r] == missing:
                 line[r] = 0.0
-        if not len(weights):
-            continue
-        for t in range(low, high):
-            error = gains[t]
-            for r in range(rows):
-                p = 0.0
-                if card == 2:
-                    p = chance[r] if members[t, 1] else 1 - chance[r]
-                else:
-                    for s in range(card):
-                        if members[t, s]:
-                            p += score[s, r]
-                x = column[r]
-                if x == missing:
-                    error[r] = 0.0
-                else:
-                    error[r] = weights[r] * ((1.0 if members[t, x] else 0.0) - p)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.splits import deal_out, hold_out
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.learning.work import Work
@@ -33,32 +33,15 @@ def split_rows(
     """Return the pairs of training and validation rows that a setting is chosen on."""
     if valid is not None:
         return [(table, valid)]
-    if folds is None and not 0 < holdout < 1:
-        raise ModelError(f"holdout must be a share between 0 and 1, not {holdout}")
-    if folds is not None and not 2 <= folds <= len(table):
-        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
-    order = rng.permutation(len(table))
     if folds is None:
-        parts = [order[: max(1, round(holdout * len(table)))]]
-    else:
-        parts = np.array_split(order, folds)
-    pairs = []
-    for part in parts:
-        out = np.zeros(len(table), bool)
-        out[part] = True
-        pairs.append((_rows(table, ~out), _rows(table, out)))
-    return pairs
+        return [hold_out(table, holdout, rng)]
+    return deal_out(table, folds, rng)
 
 
 def held_weight(splits: list[tuple[Table, Table]]) -> float:
     """Return the weight of all validation rows."""
     weights = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
     return max(sum(weights), 1e-300)
-
-
-def _rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
-    weights = None if table.weights is None else table.weights[chosen]
-    return Table(table.domain, table.codes[chosen], weights)
 
 
 def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:

@@ -16,7 +16,7 @@ from conjoin.errors import DataError
 from conjoin.jobs import one_thread
 from conjoin.models.cpd import log_normalized
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import BLOCK, Block, Layout
+from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
 
 BINS = 10
 MAX_ROWS = 5000
@@ -137,9 +137,10 @@ def calibration(
     sums = np.zeros((len(cards), 3, BINS))  # weight, predicted, observed
     loss, known, right, frequent, baseline = np.zeros((5, len(cards)))
     layout = Layout.of(model)
+    weighted = Weighted(layout, layout.features.weights)
     for low in range(0, len(codes), BLOCK):
         part, weight = codes[low : low + BLOCK], weights[low : low + BLOCK]
-        for i, log_p in enumerate(all_conditionals(layout, part, given)):
+        for i, log_p in enumerate(all_conditionals(weighted, part, given)):
             there = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
             if not there.any():
                 continue
@@ -182,23 +183,25 @@ def _gap(sums: FloatArray) -> float:
     return float(np.abs(sums[1] - sums[2]).sum() / max(sums[0].sum(), 1e-300))
 
 
-def all_conditionals(layout: Layout, codes: Codes, marginals: list[FloatArray]) -> list[FloatArray]:
+def all_conditionals(
+    weighted: Weighted, codes: Codes, marginals: list[FloatArray]
+) -> list[FloatArray]:
     """Return log P(X = state | the rest of the row) of each variable, rows by states.
 
     Parameters
     ----------
-    layout : Layout
-        The features of the network.
+    weighted : Weighted
+        The features of the network, with their weights.
     codes : array of int, shape (rows, variables)
         At most `BLOCK` rows.
     marginals : list of array
         What missing values are averaged over.
     """
-    features = layout.features
+    layout, features = weighted.layout, weighted.layout.features
     lacking = (codes == np.iinfo(codes.dtype).max).any()
     block = Block(features, codes, marginals if lacking else None)
     with one_thread():
-        gains = layout.gains(block, features.weights)[:, : len(codes)]
+        gains = weighted.gains(block)[:, : len(codes)]
     result = []
     for i, card in enumerate(features.tests.cards.tolist()):
         tests = slice(layout.test_first[i], layout.test_first[i + 1])

@@ -120,101 +120,154 @@ class Layout:
         return self.features.tests.members()
 
     @cached_property
-    def _single(self) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    def single_tests(self) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """The test of each feature of one, and what is left of its weight beside the off value."""
         # A test with an off value adds the same to all states, and its rest where it holds.
         entry = self.features.indptr[:-1][self.parts[0]]
         return self.features.indices[entry], 1 - self.features.off_values()[entry]
 
     @cached_property
-    def _pair(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], FloatArray, FloatArray]:
+    def pair_tests(
+        self,
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], FloatArray, FloatArray]:
+        """The two tests of each feature of the matrix, and which of them count, 0 or 1."""
         entry = self.features.indptr[:-1][self.parts[1]]
         only = self.only[self.parts[1]]
         first, second = (only != 1).astype(np.float64), (only != 0).astype(np.float64)
         return self.features.indices[entry], self.features.indices[entry + 1], first, second
 
-    def gains(self, block: Block, weights: FloatArray) -> FloatArray:
+    def needs_truth(self, block: Block) -> bool:
+        """Return whether its sums need to know how far each test holds, beside the bits."""
+        return bool(len(self.parts[1]) or len(self.parts[3]) or block.marginals is not None)
+
+    def start_slopes(self, sums: FloatArray) -> FloatArray:
+        """Return the slopes of features of one test, given the summed errors of each test."""
+        out = np.zeros(len(self.features))
+        test, share = self.single_tests
+        out[self.parts[0]] = sums[test] * share
+        return out
+
+    def slopes(self, block: Block, truth: FloatArray, errors: FloatArray) -> FloatArray:
+        """Return the slopes of the features that `Weighted.sums` adds up, but for those of one test.
+
+        Parameters
+        ----------
+        block : Block
+            The rows.
+        truth : array of float
+            What `block.truth` returns.
+        errors : array of float, shape (tests, rows)
+            The slope of what is summed by what each row gains if each test holds.
+        """
+        from conjoin.kernels.scoring import pass_products
+
+        _, pairs, hard_rows, soft_rows = self.parts
+        out = np.zeros(len(self.features))
+        if len(pairs):
+            a, b, first, second = self.pair_tests
+            matrix = errors @ truth.T
+            out[pairs] = first * matrix[a, b] + second * matrix[b, a]
+        for part, rows in zip(self.long, (hard_rows, soft_rows), strict=True):
+            if len(part) and (rows is soft_rows or block.marginals is not None):
+                sums = np.zeros(len(rows))
+                pass_products(
+                    truth, part.indptr, part.indices, part.off_values(), self.only[rows],
+                    np.zeros(0), np.zeros((0, 0)), errors, sums,
+                )  # fmt: skip
+                out[rows] = sums
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Weights for the features of a layout, in the forms that the sums need.
+
+    Attributes
+    ----------
+    layout : Layout
+        The features.
+    weights : array of float
+        The weight of each.
+    """
+
+    layout: Layout
+    weights: FloatArray
+
+    @cached_property
+    def start(self) -> FloatArray:
+        """What all rows gain alike if each test holds: the features of one test."""
+        test, share = self.layout.single_tests
+        weights = self.weights[self.layout.parts[0]]
+        size = len(self.layout.features.tests)
+        return np.bincount(test, weights * share, size).astype(np.float64, copy=False)
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """The features of two tests, if they are a matrix: what a test gains where another holds."""
+        size = len(self.layout.features.tests)
+        weights = self.weights[self.layout.parts[1]]
+        a, b, first, second = self.layout.pair_tests
+        matrix = np.zeros((size, size))
+        np.add.at(matrix, (a, b), first * weights)
+        np.add.at(matrix, (b, a), second * weights)
+        return matrix
+
+    @cached_property
+    def long(self) -> tuple[FloatArray, FloatArray]:
+        """The weights of the layout's `long` features."""
+        return self.weights[self.layout.parts[2]], self.weights[self.layout.parts[3]]
+
+    def sums(self, block: Block, truth: FloatArray) -> FloatArray:
+        """Return what `gains` does, without the conjunctions that are summed on bits.
+
+        Parameters
+        ----------
+        block : Block
+            The rows.
+        truth : array of float
+            What `block.truth` returns, if the layout needs it.
+        """
+        from conjoin.kernels.scoring import pass_products
+
+        layout = self.layout
+        _, pairs, hard_rows, soft_rows = layout.parts
+        out = np.zeros((len(self.start), BLOCK))
+        if len(pairs):
+            np.matmul(self.matrix, truth, out=out)
+        out += self.start[:, None]
+        parts = zip(layout.long, self.long, (hard_rows, soft_rows), strict=True)
+        for part, weights, rows in parts:
+            if len(part) and (rows is soft_rows or block.marginals is not None):
+                pass_products(
+                    truth, part.indptr, part.indices, part.off_values(), layout.only[rows],
+                    weights, out, np.zeros((0, 0)), np.zeros(0),
+                )  # fmt: skip
+        return out
+
+    def gains(self, block: Block) -> FloatArray:
         """Return what each row would gain if each test held, tests by rows.
 
         A test on a missing value holds to the part that the block's marginals give.
         """
-        from conjoin.kernels.scoring import add_conjunctions, add_products
+        from conjoin.kernels.scoring import add_conjunctions
 
-        singles, pairs, hard_rows, soft_rows = self.parts
-        size = len(self.features.tests)
-        hard, soft = self.long
-        truth = block.truth() if self._needs_truth(block) else np.zeros((0, 0))
-        out = np.zeros((size, BLOCK))
-        if len(pairs):
-            a, b, first, second = self._pair
-            matrix = np.zeros((size, size))
-            np.add.at(matrix, (a, b), first * weights[pairs])
-            np.add.at(matrix, (b, a), second * weights[pairs])
-            np.matmul(matrix, truth, out=out)
-        test, share = self._single
-        out += np.bincount(test, weights[singles] * share, size)[:, None]
+        layout, hard = self.layout, self.layout.long[0]
+        truth = block.truth() if layout.needs_truth(block) else np.zeros((0, 0))
+        out = self.sums(block, truth)
         if len(hard) and block.marginals is None:
-            add_conjunctions(
-                block.bits, hard.indptr, hard.indices, weights[hard_rows], self.only[hard_rows], out
-            )
-        for part, rows in ((hard, hard_rows), (soft, soft_rows)):
-            if len(part) and (part is soft or block.marginals is not None):
-                add_products(
-                    truth, part.indptr, part.indices, part.off_values(), weights[rows],
-                    self.only[rows], out,
-                )  # fmt: skip
+            only = layout.only[layout.parts[2]]
+            add_conjunctions(block.bits, hard.indptr, hard.indices, self.long[0], only, out)
         return out
 
-    def slopes(self, block: Block, errors: FloatArray) -> FloatArray:
-        """Return the derivatives of the summed log conditionals by the weights."""
-        from conjoin.kernels.scoring import sum_conjunctions, sum_products
-
-        singles, pairs, hard_rows, soft_rows = self.parts
-        hard, soft = self.long
-        truth = block.truth() if self._needs_truth(block) else np.zeros((0, 0))
-        out = np.zeros(len(self.features))
-        test, share = self._single
-        out[singles] = errors.sum(axis=1)[test] * share
-        if len(pairs):
-            a, b, first, second = self._pair
-            matrix = errors @ truth.T
-            out[pairs] = first * matrix[a, b] + second * matrix[b, a]
-        for part, rows in ((hard, hard_rows), (soft, soft_rows)):
-            sums = np.zeros(len(rows))
-            if len(part) and part is hard and block.marginals is None:
-                sum_conjunctions(
-                    block.bits, part.indptr, part.indices, self.only[rows], errors, sums
-                )
-            elif len(part):
-                off = part.off_values()
-                sum_products(truth, part.indptr, part.indices, off, self.only[rows], errors, sums)
-            out[rows] = sums
-        return out
-
-    def _needs_truth(self, block: Block) -> bool:
-        return bool(len(self.parts[1]) or len(self.parts[3]) or block.marginals is not None)
-
-    def log_probabilities(
-        self,
-        block: Block,
-        weights: FloatArray,
-        row_weights: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing.
-
-        With weights of rows, also the errors: the weight of a row times whether each test holds on it,
-        less its probability; else what `gains` returns.
-        """
+    def log_probabilities(self, block: Block) -> FloatArray:
+        """Return log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing."""
         from conjoin.kernels.scoring import conditionals
 
-        gains = self.gains(block, weights)
-        out = np.zeros((len(self.features.tests.cards), BLOCK))
-        padded = np.zeros(0)
-        if row_weights is not None:
-            padded = np.zeros(BLOCK)
-            padded[: block.size] = row_weights
-        cards = self.features.tests.cards
-        conditionals(block.columns, cards, self.test_first, self.members, padded, gains, out)
-        return out[:, : block.size], gains
+        layout, cards = self.layout, self.layout.features.tests.cards
+        out = np.zeros((len(cards), BLOCK))
+        gains = self.gains(block)
+        conditionals(block.columns, cards, layout.test_first, layout.members, gains, out)
+        return out[:, : block.size]
 
 
 def features_of(model: Network) -> tuple[Features, IntArray | None]:

@@ -9,11 +9,11 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.packing import distinct_rows
-from conjoin.data.table import Codes
+from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import one_thread, run
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import BLOCK, Block, Layout
+from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
 from conjoin.scoring.result import Score
 
 BLOCKS_A_JOB = 8
@@ -55,11 +55,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     [-0.627, -1.386]
     """
     rows = as_table(table, model.domain)
-    if rows.domain != model.domain:
-        raise DataError(
-            "the table's variables or states are not the model's; read it with the model's "
-            "domain (`read_table(path, domain=model.domain)`)"
-        )
+    codes_of(model.domain, rows, complete=False)
     if not len(rows):
         raise DataError("the table has no rows to score")
     first, inverse = distinct_rows(rows.codes)
@@ -69,6 +65,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     if lacking.any():
         given = (rows if marginals is None else as_table(marginals, model.domain)).marginals()
     layout = Layout.of(model)
+    weighted = Weighted(layout, layout.features.weights)
     by_cell = np.empty((len(codes), len(model.domain)))
     tasks, places = [], []
     for incomplete in (False, True):
@@ -76,7 +73,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
         size = BLOCK * BLOCKS_A_JOB
         for low in range(0, len(chosen), size):
             part = chosen[low : low + size]
-            tasks.append((layout, codes[part], given if incomplete else None))
+            tasks.append((weighted, codes[part], given if incomplete else None))
             places.append(part)
     for part, cells in zip(places, run(_score_blocks, tasks, n_jobs), strict=True):
         by_cell[part] = cells
@@ -103,12 +100,13 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     )
 
 
-def _score_blocks(layout: Layout, codes: Codes, marginals: list[FloatArray] | None) -> FloatArray:
+def _score_blocks(
+    weighted: Weighted, codes: Codes, marginals: list[FloatArray] | None
+) -> FloatArray:
     """Score some rows, a block at a time."""
-    features = layout.features
     parts = []
     with one_thread():
         for low in range(0, len(codes), BLOCK):
-            block = Block(features, codes[low : low + BLOCK], marginals)
-            parts.append(layout.log_probabilities(block, features.weights)[0].T)
+            block = Block(weighted.layout.features, codes[low : low + BLOCK], marginals)
+            parts.append(weighted.log_probabilities(block).T)
     return np.concatenate(parts)

@@ -10,8 +10,10 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
+from conjoin.data.splits import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
+from conjoin.jobs import one_thread
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -113,14 +115,19 @@ def learn_weights(
     learner = _Learner(features, start, l1, limit, tolerance, n_jobs)
     choose = len(sds) > 1 or start == "model"
     record: dict[str, Any] = {"start": start, "rows": len(train)}
-    if valid is not None or not choose:
-        held = None if valid is None else as_table(valid, model.domain)
-        weights, chosen, _ = learner.best(train, held, sds, record)
-    else:
-        rng = np.random.default_rng(random_state)
-        fitted, held = _split(train, holdout, rng)
-        _, chosen, iterations = learner.best(fitted, held, sds, record)
-        weights = learner.fit(train, chosen, iterations)
+    with one_thread():
+        if valid is not None or not choose:
+            held = None if valid is None else as_table(valid, model.domain)
+            weights, chosen, _ = learner.best(train, held, sds, record)
+        else:
+            rng = np.random.default_rng(random_state)
+            fitted, held = hold_out(train, holdout, rng)
+            if not len(fitted):
+                raise ModelError(
+                    "the table has too few rows to hold some out; give `valid` or one prior_sd"
+                )
+            _, chosen, iterations = learner.best(fitted, held, sds, record)
+            weights = learner.fit(train, chosen, iterations)
     record["prior_sd"] = chosen
     provenance = {**model.provenance, "weights": record}
     return MarkovNetwork(model.domain, replace(features, weights=weights), provenance=provenance)
@@ -157,22 +164,6 @@ def _all_states(features: Features, owner: IntArray) -> Features:
     mine = var == np.repeat(owner, copies)[row]
     mask[mine] = state_masks(state[row[mine]], mask.shape[1])
     return Features.from_tests(cards, row, var, mask, np.repeat(features.weights, copies))
-
-
-def _split(table: Table, share: float, rng: np.random.Generator) -> tuple[Table, Table]:
-    if not 0 < share < 1:
-        raise ModelError(f"holdout must be a share between 0 and 1, not {share}")
-    out = np.zeros(len(table), bool)
-    out[rng.permutation(len(table))[: max(1, round(share * len(table)))]] = True
-    if out.all():
-        raise ModelError(
-            "the table has too few rows to hold some out; give `valid` or one prior_sd"
-        )
-    parts = []
-    for chosen in (~out, out):
-        weights = None if table.weights is None else table.weights[chosen]
-        parts.append(Table(table.domain, table.codes[chosen], weights))
-    return parts[0], parts[1]
 
 
 class _Learner:

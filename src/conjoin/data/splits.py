@@ -1,0 +1,44 @@
+"""Rows of a table that are held out from the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.data.arrays import IntArray
+from conjoin.data.table import Table
+from conjoin.errors import ModelError
+
+
+def hold_out(table: Table, share: float, rng: np.random.Generator) -> tuple[Table, Table]:
+    """Return the rows that are left, and a share of the rows, at least one, drawn at random.
+
+    Examples
+    --------
+    >>> from conjoin import Domain
+    >>> table = Table(Domain.numbered([2]), np.zeros((10, 1), np.uint8))
+    >>> [len(part) for part in hold_out(table, 0.3, np.random.default_rng(0))]
+    [7, 3]
+    """
+    if not 0 < share < 1:
+        raise ModelError(f"holdout must be a share between 0 and 1, not {share}")
+    order = rng.permutation(len(table))
+    return _apart(table, order[: max(1, round(share * len(table)))])
+
+
+def deal_out(table: Table, folds: int, rng: np.random.Generator) -> list[tuple[Table, Table]]:
+    """Deal the rows out into a number of folds; return each with the rows that are left."""
+    if not 2 <= folds <= len(table):
+        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
+    return [_apart(table, part) for part in np.array_split(rng.permutation(len(table)), folds)]
+
+
+def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:
+    out = np.zeros(len(table), bool)
+    out[part] = True
+    left, held = (
+        Table(
+            table.domain, table.codes[rows], None if table.weights is None else table.weights[rows]
+        )
+        for rows in (~out, out)
+    )
+    return left, held

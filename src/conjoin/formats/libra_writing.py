@@ -1,0 +1,139 @@
+"""Libra's model files, written: see `conjoin.formats.libra` for what they look like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import FormatError
+from conjoin.formats.names import write_named
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.cpd import CPD, RuleCPD, TableCPD, TreeCPD
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
+from conjoin.models.network import Network
+from conjoin.models.tree import Tree, factor_features
+from conjoin.models.vocabulary import Vocabulary
+
+NUMBER = "%.14g"
+"""How numbers are written: Python prints 14 digits twice as fast as 17."""
+
+
+def write_network(model: Network, path: Path, kind: str) -> None:
+    """Write a .dn, .mn or .bn file (kind 'DN', 'MN' or 'BN')."""
+    if not len(model.domain):
+        raise FormatError("Libra's format has no models without variables", str(path))
+    pieces = [",".join(map(str, model.domain.cards)), "\n", kind, " {\n"]
+    if isinstance(model, MarkovNetwork):
+        pieces += feature_lines(model.features, path)
+        for factor in model.factors:
+            pieces += _factor_lines(factor, model.domain.cards, path)
+    else:
+        assert isinstance(model, DependencyNetwork | BayesianNetwork)
+        for cpd in model.cpds:
+            pieces += [f"v{cpd.target} {{\n", *_cpd_lines(cpd, path), "}\n"]
+    pieces.append("}\n")
+    write_named(path, "".join(pieces).encode(), model.domain)
+
+
+def words_of_tests(tests: Vocabulary) -> list[str]:
+    """Return the words for each test: +v0_1, or -v0_0 -v0_2 for a set of several states."""
+    words = []
+    for var, member in zip(tests.var.tolist(), tests.members(), strict=True):
+        states = np.flatnonzero(member).tolist()
+        if len(states) == 1:
+            words.append(f" +v{var}_{states[0]}")
+        else:
+            outside = [s for s in range(int(tests.cards[var])) if not member[s]]
+            words.append("".join(f" -v{var}_{s}" for s in outside))
+    return words
+
+
+def feature_lines(features: Features, path: Path) -> list[str]:
+    """Return the pieces of one line a feature."""
+    if features.soft_rows().any():
+        raise FormatError(
+            "Libra's format has no features with off values, which averaging over all orders made; "
+            "use the native format (.conjoin), a larger max_length, or orders 'rotations'",
+            str(path),
+        )
+    words = words_of_tests(features.tests)
+    # One list of words for the whole file: weight, tests, newline, weight, ...
+    pieces = np.empty(len(features.indices) + 2 * len(features), object)
+    starts = features.indptr[:-1] + 2 * np.arange(len(features))
+    pieces[starts] = [NUMBER % weight for weight in features.weights.tolist()]
+    ends = features.indptr[1:] + 2 * np.arange(len(features)) + 1
+    pieces[ends] = "\n"
+    tests = np.ones(len(pieces), bool)
+    tests[starts] = tests[ends] = False
+    table = np.array([*words, ""], object)[:-1]
+    pieces[tests] = table[features.indices]
+    return list(pieces)
+
+
+def _factor_lines(factor: Factor, cards: npt.NDArray[np.int64], path: Path) -> list[str]:
+    if isinstance(factor, TableFactor):
+        return table_lines(factor)
+    if one_against_rest(factor.splits, cards):
+        return tree_lines(factor.splits, cards)
+    return feature_lines(factor_features(cards, [factor.splits]), path)
+
+
+def _cpd_lines(cpd: CPD, path: Path) -> list[str]:
+    if isinstance(cpd, TableCPD):
+        return table_lines(TableFactor((*cpd.parents, cpd.target), cpd.table))
+    if isinstance(cpd, TreeCPD | RuleCPD):
+        tree = cpd if isinstance(cpd, TreeCPD) else TreeCPD(cpd.cards, cpd.target, cpd.trees[0])
+        factor = tree.to_factor()
+        if one_against_rest(tree.tree, cpd.cards):
+            return tree_lines(factor, cpd.cards)
+    return feature_lines(cpd.features(), path)
+
+
+def table_lines(factor: TableFactor) -> list[str]:
+    """Return the pieces of a table block, one line a joint state."""
+    lines = ["table {\n"]
+    for index in np.ndindex(*factor.table.shape):
+        tests = "".join(f" +v{v}_{s}" for v, s in zip(factor.variables, index, strict=True))
+        lines.append(f"{NUMBER % factor.table[index]}{tests}\n")
+    return [*lines, "}\n"]
+
+
+def one_against_rest(tree: Tree, cards: npt.NDArray[np.int64]) -> bool:
+    """Tell whether at most one branch of each split is shared by several states."""
+    for node in np.flatnonzero(tree.var >= 0).tolist():
+        children = tree.children(node, cards)
+        if sum(children.count(c) > 1 for c in set(children)) > 1:
+            return False
+    return True
+
+
+def tree_lines(tree: Tree, cards: npt.NDArray[np.int64]) -> list[str]:
+    """Return the pieces of a tree block; splits of many ways become chains."""
+    pieces = ["tree {\n"]
+    # Work left to do, last first: text to write, or a node with the states still possible.
+    stack: list[str | tuple[int, tuple[int, ...] | None]] = [(0, None)]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+            continue
+        node, states = item
+        if tree.var[node] < 0:
+            pieces.append(" " + NUMBER % tree.value[tree.ptr[node]])
+            continue
+        children = tree.children(node, cards)
+        states = tuple(range(len(children))) if states is None else states
+        left = {children[s] for s in states}
+        if len(left) == 1:
+            stack.append((left.pop(), None))
+            continue
+        # Test a state that has its branch to itself; the rest are the other branch.
+        alone = next(s for s in states if sum(children[t] == children[s] for t in states) == 1)
+        rest = tuple(s for s in states if s != alone)
+        pieces.append(f"\n(v{tree.var[node]}_{alone}")
+        stack += [")", (node, rest), (children[alone], None)]
+    return [*pieces, "\n}\n"]

@@ -1,0 +1,217 @@
+"""Sums of clique tables: other tables read through strides, features, and sums over axes.
+
+A table is a flat array of cells, the last axis running fastest, with the sizes of its axes beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.kernels.functions import exp64
+from conjoin.kernels.jit import compiled
+
+CHUNK = 512
+"""So many cells are exponentiated together: what that takes stays in the cache."""
+LOWEST = -708.0
+"""Below this, e^x is no normal number."""
+
+
+@compiled
+def joined(sizes, strides, length, span, step):
+    """Make runs of axes that are read as one into one; return how many axes are left."""
+    count = 0
+    for d in range(length):
+        if count and step[count - 1] == strides[d] * sizes[d]:
+            span[count - 1] *= sizes[d]
+            step[count - 1] = strides[d]
+        else:
+            span[count] = sizes[d]
+            step[count] = strides[d]
+            count += 1
+    return count
+
+
+@compiled
+def add_table(out, sizes, strides, values, base, scratch):
+    """Add values[base + strides . state] to each cell of a table."""
+    counter, span, step = scratch[0], scratch[1], scratch[2]
+    last = joined(sizes, strides, len(strides), span, step) - 1
+    inner = span[last]
+    stride = step[last]
+    for d in range(last):
+        counter[d] = 0
+    at = base
+    cell = 0
+    while True:
+        if inner == 2:
+            out[cell] += values[at]
+            out[cell + 1] += values[at + stride]
+        elif stride == 1:
+            part = out[cell : cell + inner]
+            row = values[at : at + inner]
+            for k in range(len(part)):
+                part[k] += row[k]
+        else:
+            part = out[cell : cell + inner]
+            for k in range(len(part)):
+                part[k] += values[at + k * stride]
+        cell += inner
+        d = last - 1
+        while d >= 0:
+            counter[d] += 1
+            at += step[d]
+            if counter[d] < span[d]:
+                break
+            at -= step[d] * span[d]
+            counter[d] = 0
+            d -= 1
+        if d < 0:
+            return
+
+
+@compiled
+def add_feature(out, sizes, args, numbers, weight, state, index, value):
+    """Add weight * product of the tests' numbers where that is not 0, in the order of the cells."""
+    last = len(args) - 1
+    d = 0
+    state[0] = -1
+    index[0] = 0
+    value[0] = weight
+    while d >= 0:
+        state[d] += 1
+        if state[d] == sizes[d]:
+            d -= 1
+            continue
+        factor = 1.0 if args[d] < 0 else numbers[args[d] + state[d]]
+        if factor == 0:
+            continue
+        cell = index[d] * sizes[d] + state[d]
+        if d == last:
+            out[cell] += value[d] * factor
+        else:
+            d += 1
+            state[d] = -1
+            index[d] = cell
+            value[d] = value[d - 1] * factor
+
+
+@compiled
+def total_of(values):
+    """Sum numbers in pieces, so that millions of them lose no digits."""
+    result = 0.0
+    for low in range(0, len(values), 1024):
+        part = values[low : low + 1024]
+        piece = 0.0
+        for j in range(len(part)):
+            piece += part[j]
+        result += piece
+    return result
+
+
+@compiled
+def gather(table, sizes, strides, out, scratch):
+    """Sum a table over the axes that `strides` does not reach or has a 0 for."""
+    counter, span, step, whole = scratch[0], scratch[1], scratch[2], scratch[3]
+    for d in range(len(sizes)):
+        whole[d] = strides[d] if d < len(strides) else 0
+    last = joined(sizes, whole, len(sizes), span, step) - 1
+    inner = span[last]
+    stride = step[last]
+    for d in range(last):
+        counter[d] = 0
+    at = 0
+    cell = 0
+    while True:
+        part = table[cell : cell + inner]
+        if stride == 0:
+            out[at] += total_of(part)
+        elif stride == 1:
+            to = out[at : at + inner]
+            for k in range(len(part)):
+                to[k] += part[k]
+        else:
+            for k in range(len(part)):
+                out[at + k * stride] += part[k]
+        cell += inner
+        d = last - 1
+        while d >= 0:
+            counter[d] += 1
+            at += step[d]
+            if counter[d] < span[d]:
+                break
+            at -= step[d] * span[d]
+            counter[d] = 0
+            d -= 1
+        if d < 0:
+            return
+
+
+@compiled
+def exponentials(x):
+    """Replace numbers that are not positive by their exponentials, in vector instructions."""
+    for j in range(len(x)):
+        v = x[j]
+        x[j] = exp64(max(v, LOWEST)) if v > LOWEST else 0.0
+
+
+@compiled
+def sum_whole(out, keep):
+    """Return the logarithm of the sum of a whole table; leave probabilities if asked to."""
+    top = out[0]
+    for j in range(1, len(out)):
+        top = max(top, out[j])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    copy = np.empty(min(CHUNK, len(out)))
+    for low in range(0, len(out), CHUNK):
+        part = out[low : low + CHUNK]
+        work = part if keep else copy[: len(part)]
+        for j in range(len(part)):
+            work[j] = part[j] - top
+        exponentials(work)
+        total += total_of(work)
+    if keep:
+        scale = 1 / total
+        for j in range(len(out)):
+            out[j] *= scale
+    return top + np.log(total)
+
+
+@compiled
+def sum_residual(out, block, sent, keep, top, total, work):
+    """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
+    width = len(out) // block
+    for low in range(0, width, CHUNK):
+        size = min(CHUNK, width - low)
+        best = top[:size]
+        row = out[low : low + size]
+        for j in range(size):
+            best[j] = row[j]
+        for r in range(1, block):
+            row = out[r * width + low : r * width + low + size]
+            for j in range(size):
+                best[j] = max(best[j], row[j])
+        for j in range(size):
+            best[j] = best[j] if best[j] > -np.inf else 0.0
+        sums = total[:size]
+        for j in range(size):
+            sums[j] = 0.0
+        for r in range(block):
+            row = out[r * width + low : r * width + low + size]
+            part = row if keep else work[:size]
+            for j in range(size):
+                part[j] = row[j] - best[j]
+            exponentials(part)
+            for j in range(size):
+                sums[j] += part[j]
+        to = sent[low : low + size]
+        for j in range(size):
+            to[j] = best[j] + np.log(sums[j])
+        if keep:
+            for j in range(size):
+                sums[j] = 1 / sums[j] if sums[j] > 0 else 0.0
+            for r in range(block):
+                row = out[r * width + low : r * width + low + size]
+                for j in range(size):
+                    row[j] *= sums[j]
