@@ -1,7 +1,7 @@
 """Writes reproduction.md from the result files beside it; run it after a new `conjoin reproduce`.
 
 conjoin reproduce --out OUT
-cp OUT/results.json OUT/about.json OUT/figure1.svg OUT/figure1.png docs/reproduction/
+cp OUT/results.json OUT/sets.json OUT/about.json OUT/figure1.svg OUT/figure1.png docs/reproduction/
 python docs/generate_reproduction.py
 """
 

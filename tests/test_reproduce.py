@@ -58,7 +58,14 @@ def test_a_run_is_resumed_and_reported(collection, capsys, monkeypatch):
     assert set(results) == set(done)
     assert results["tree.6"]["pll"] <= 0 and results["hybrid.6.cmll"]["mc_stderr"] >= 0
     written = {p.name for p in (collection / "out").iterdir()}
-    assert {"report.md", "summary.csv", "figure1.svg", "figure1.png", "about.json"} <= written
+    assert {
+        "report.md",
+        "summary.csv",
+        "sets.json",
+        "figure1.svg",
+        "figure1.png",
+        "about.json",
+    } <= written
     page = (collection / "out" / "report.md").read_text()
     assert f"{results['tree.lw']['pll']:.3f}" in page
     before = (collection / "out" / "summary.csv").read_bytes()
