@@ -11,17 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from conjoin.data.arrays import FloatArray
-from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.inference import exact
 from conjoin.inference.plan import MAX_MEMORY
 from conjoin.inference.results import Assignment, Run
-from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, TreeCPD
+from conjoin.models.bayes import as_table
+from conjoin.models.cpd import CPD, TreeCPD
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.markov import Factor, MarkovNetwork, TreeFactor
 from conjoin.models.network import Network
 
 _products: WeakKeyDictionary[Network, MarkovNetwork] = WeakKeyDictionary()
@@ -58,14 +55,10 @@ def _factor(cpd: CPD) -> Factor:
     """Return log P(x_i | its blanket) as a factor."""
     if isinstance(cpd, TreeCPD):
         return TreeFactor(cpd.to_factor())
-    scope = (*cpd.blanket, cpd.target)
-    if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
+    table = as_table(cpd)
+    if table is None:
         raise ModelError(
-            f"the CPD of variable {cpd.target} looks at {len(scope) - 1} others: too many for a "
+            f"the CPD of variable {cpd.target} looks at {len(cpd.blanket)} others: too many for a "
             "table; method='viterbi' is for chains and the like"
         )
-
-    def chosen(codes: Codes) -> FloatArray:
-        return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
-
-    return TableFactor.tabulated(scope, cpd.cards, chosen)
+    return table

@@ -29,28 +29,15 @@ FACTORS = 500
 
 
 @compiled
-def count_live(bits, indptr, indices, single, whole):
-    """Add up, for each entry of the features, how many rows and how many words to list."""
-    one = np.empty(WORDS, np.uint64)
-    two = np.empty(WORDS, np.uint64)
-    for f in range(len(indptr) - 1):
-        low, high = indptr[f], indptr[f + 1]
-        count_failing(bits, indices[low:high], one, two)
-        for e in range(low, high):
-            holds = bits[indices[e]]
-            for k in range(WORDS):
-                live = popcount(~two[k] & (~one[k] | ~holds[k]))
-                if live > FEW:
-                    whole[e] += 1
-                else:
-                    single[e] += live
-
-
-@compiled
 def list_live(bits, indptr, indices, first_word, single, whole, rows, words, masks):
-    """List them; `single` and `whole` say where the next ones of each entry go, and are moved on."""
+    """List, for each entry of the features, the rows and the words where it is live.
+
+    `single` and `whole` say where the next ones of each entry go, and are moved on. If there is no room
+    in `rows` and `words`, nothing is listed: then they only count.
+    """
     one = np.empty(WORDS, np.uint64)
     two = np.empty(WORDS, np.uint64)
+    fill = len(rows) + len(words) > 0
     for f in range(len(indptr) - 1):
         low, high = indptr[f], indptr[f + 1]
         count_failing(bits, indices[low:high], one, two)
@@ -58,18 +45,21 @@ def list_live(bits, indptr, indices, first_word, single, whole, rows, words, mas
             holds = bits[indices[e]]
             for k in range(WORDS):
                 live = ~two[k] & (~one[k] | ~holds[k])
-                if live == np.uint64(0):
-                    continue
-                if popcount(live) > FEW:
-                    words[whole[e]] = first_word + k
-                    masks[whole[e]] = live
+                count = popcount(live)
+                if count > FEW:
+                    if fill:
+                        words[whole[e]] = first_word + k
+                        masks[whole[e]] = live
                     whole[e] += 1
                     continue
-                while live != np.uint64(0):
-                    below = popcount(~live & (live - np.uint64(1)))
-                    rows[single[e]] = (first_word + k) * 64 + below
-                    single[e] += 1
-                    live &= live - np.uint64(1)
+                if fill:
+                    at = single[e]
+                    while live != np.uint64(0):
+                        below = popcount(~live & (live - np.uint64(1)))
+                        rows[at] = (first_word + k) * 64 + below
+                        at += 1
+                        live &= live - np.uint64(1)
+                single[e] += count
 
 
 @compiled

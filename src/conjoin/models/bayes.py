@@ -96,7 +96,13 @@ class BayesianNetwork(Network):
             elif isinstance(cpd, TreeCPD):
                 factors.append(TreeFactor(cpd.to_factor()))
             else:
-                factors.append(_as_table(cpd))
+                table = as_table(cpd)
+                if table is None:
+                    raise ModelError(
+                        f"the {type(cpd).__name__} of variable {cpd.target} has "
+                        f"{len(cpd.blanket)} parents: too many for a table; use a tree or a table CPD"
+                    )
+                factors.append(table)
         return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
@@ -121,14 +127,11 @@ class BayesianNetwork(Network):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
-def _as_table(cpd: CPD) -> TableFactor:
-    """Evaluate a CPD of another kind on every joint state of its variables."""
+def as_table(cpd: CPD) -> TableFactor | None:
+    """Evaluate a CPD on every joint state of its variables, unless there are too many."""
     scope = (*cpd.blanket, cpd.target)
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
-        raise ModelError(
-            f"the {type(cpd).__name__} of variable {cpd.target} has {len(scope) - 1} parents: too "
-            "many for a table; use a tree or a table CPD"
-        )
+        return None
 
     def chosen(codes: Codes) -> FloatArray:
         return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import IntArray, UIntArray
 from conjoin.scoring.conditionals import WORDS, Block, Layout
 
+Rows = npt.NDArray[np.uint16]
+
 
 @dataclass(frozen=True, eq=False)
 class Live:
@@ -33,19 +35,26 @@ class Live:
     feature: npt.NDArray[np.int32]
     single: IntArray
     whole: IntArray
-    rows: npt.NDArray[np.uint16]
-    words: npt.NDArray[np.uint16]
+    rows: Rows
+    words: Rows
     masks: UIntArray
 
     @classmethod
     def of(cls, layout: Layout, blocks: list[Block]) -> Live:
         """List the live rows of some blocks, one after the other; of none, nothing is live."""
-        from conjoin.kernels.live import count_live, list_live
+        from conjoin.kernels.live import list_live
 
         hard = layout.long[0]
         single, whole = np.zeros((2, len(hard.indices)), np.int64)
-        for block in blocks:
-            count_live(block.bits, hard.indptr, hard.indices, single, whole)
+
+        def fill(rows: Rows, words: Rows, masks: UIntArray) -> None:
+            for number, block in enumerate(blocks):
+                first = number * WORDS
+                list_live(
+                    block.bits, hard.indptr, hard.indices, first, single, whole, rows, words, masks
+                )
+
+        fill(np.empty(0, np.uint16), np.empty(0, np.uint16), np.empty(0, np.uint64))
         order = np.argsort(hard.indices, kind="stable")
         order = order[(single + whole)[order] > 0]
         starts = []
@@ -56,11 +65,7 @@ class Live:
         rows = np.empty(starts[0][-1], np.uint16)
         words = np.empty(starts[1][-1], np.uint16)
         masks = np.empty(len(words), np.uint64)
-        for number, block in enumerate(blocks):
-            list_live(
-                block.bits, hard.indptr, hard.indices, number * WORDS, single, whole,
-                rows, words, masks,
-            )  # fmt: skip
+        fill(rows, words, masks)
         test_first = np.searchsorted(hard.indices[order], np.arange(len(layout.features.tests) + 1))
         feature = hard.entry_feature[order].astype(np.int32)
         return cls(test_first, feature, starts[0], starts[1], rows, words, masks)
