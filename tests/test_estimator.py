@@ -62,14 +62,15 @@ def truth_of(mn, states, codes):
         yield p / p.sum(), np.log(p.sum())
 
 
-# Everything enumerated; everything by plans; everything sampled.
-WAYS = {"enumerated": (1 << 16, 1 << 21), "planned": (1, 1 << 21), "sampled": (1, 1)}
+# Everything eliminated in the kernel; everything by plans; everything sampled.
+WAYS = {"eliminated": (1 << 16, 1 << 21), "planned": (1, 1 << 21), "sampled": (1, 1)}
 
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     monkeypatch.setattr(completion, "STATES", WAYS[request.param][0])
     monkeypatch.setattr(completion, "CELLS", WAYS[request.param][1])
+    monkeypatch.setattr(completion, "ALIKE", 1)
     return request.param
 
 
@@ -96,6 +97,44 @@ def test_rows_with_holes_agree_with_enumeration(seed, way):
             if way != "sampled":
                 assert want[likely[r, v]] == pytest.approx(want.max(), abs=1e-12)
     assert exact.all() or way == "sampled"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_variables_are_eliminated_along_any_graph(seed):
+    """Loops, trees and several components, with tests that hold in several states, or none."""
+    rng = np.random.default_rng(seed)
+    domain = Domain({f"x{i}": range(int(rng.integers(2, 4))) for i in range(9)})
+    terms = []
+    for _ in range(25):
+        scope = rng.choice(9, size=int(rng.integers(1, 4)), replace=False)
+        if scope.max() - scope.min() > 4:
+            continue  # so that no bucket holds all
+        tests = {
+            f"x{v}": np.flatnonzero(rng.random(domain.cards[v]) < 0.5).tolist() or [0]
+            for v in scope.tolist()
+        }
+        never = len(scope) == 3 and rng.random() < 0.2
+        terms.append((-np.inf if never else float(rng.normal(0, 2)), tests))
+    mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
+    states = all_states(domain)
+    log_weight = log_potentials(mn, states)
+    codes = states[rng.choice(np.flatnonzero(log_weight > -np.inf), size=10)]
+    codes[rng.random(codes.shape) < 0.7] = HOLE
+    codes[0] = HOLE
+    rows = Completion(mn, codes)
+    modes, exact = rows.modes()
+    draws, sums = rows.draws(3), rows.log_sums()[0]
+    marginals = [rows.marginals(v)[0] for v in range(9)]
+    assert exact.all()
+    for r, (p, log_sum) in enumerate(truth_of(mn, states, codes)):
+        at = np.flatnonzero((states == modes[r]).all(axis=1))[0]
+        assert p[at] == pytest.approx(p.max(), abs=1e-12)
+        assert sums[r] == pytest.approx(log_sum, abs=1e-9)
+        for drawn in draws[:, r]:
+            assert p[np.flatnonzero((states == drawn).all(axis=1))[0]] > 0
+        for v, card in enumerate(domain.cards):
+            want = np.bincount(states[:, v], p, card)
+            assert marginals[v][r] == pytest.approx(want, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,9 +1,9 @@
 """Whole tables with holes: marginals, modes, draws and log-probabilities, row by row.
 
 Most rows of a table have holes of their own, so plans for patterns of holes would not pay. A kernel puts
-what a row knows into the features and enumerates the components that are left. A row with a component of
-too many states is asked exactly, with a plan that all rows with the same holes share, if that is small
-enough; otherwise it is sampled. Equal rows are asked once.
+what a row knows into the features and eliminates the free variables, one component after another, if that
+takes small tables. Other rows are asked exactly, with a plan that all rows with the same holes share, if
+there are enough of them; or else sampled. Equal rows are asked once.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ from conjoin.errors import ModelError
 from conjoin.inference.exact import compiled
 from conjoin.inference.operands import as_markov_network
 from conjoin.inference.plan import Plan, TooLarge
+from conjoin.models.features import Features
 from conjoin.models.network import Network
 from conjoin.progress import progress
 from conjoin.sampling.rules import Rules
 
-STATES = 1 << 16
-"""Components of so many joint states are enumerated."""
+STATES = 1 << 17
+"""How many cells the tables may have by which a component of a row is answered exactly."""
 
 CELLS = 1 << 21
-"""Plans for rows with larger ones may have so many cells."""
+"""Plans for the other rows may have so many."""
 
 PLANS = 32
 """For so many patterns of holes plans are made, those of most rows; the others are sampled."""
+
+ALIKE = 8
+"""Among so many rows that are too large, a plan is made for as many with the same holes, or more: fewer
+are sampled in less time than it takes."""
 
 BLOCK = 1 << 10
 """Rows that the kernel is asked for at a time."""
@@ -74,12 +79,13 @@ class Ready:
         features = self.rules.features
         touched = np.zeros(len(features), bool)
         touched[features.entry_feature[variables[features.entry_var]]] = True
-        if not touched.all():
-            features = features.select(np.flatnonzero(touched))
+        features = features.select(np.flatnonzero(touched))
+        order, skip = _by_tests(features)
+        features = features.select(order)
         tests = features.tests
         return (
             tests.var.astype(np.int64), tests.mask, features.indptr.astype(np.int64),
-            features.indices.astype(np.int64), features.weights,
+            features.indices.astype(np.int64), skip, features.weights,
         )  # fmt: skip
 
 
@@ -270,7 +276,10 @@ class Completion:
             block = self._open(rows, mode, count)
             status = self._kernel(block, mode, asked, arrays, sampling=False)
             large = np.flatnonzero(status == 1)
-            left = self._planned(block, large, mode, count) if len(large) else large
+            left = large
+            if len(large):
+                alike = ALIKE if sampling and len(large) >= ALIKE else 1
+                left = self._planned(block, large, mode, count, alike)
             if len(left):
                 block.exact[left] = False
                 if sampling:
@@ -333,8 +342,13 @@ class Completion:
         self._kernel(some, mode, asked, arrays, sampling=True)
         block.marginals[left], block.filled[left] = some.marginals, some.filled
 
-    def _planned(self, block: Block, large: IntArray, mode: int, count: int) -> IntArray:
-        """Answer rows exactly, those with the same holes together; return those that are left."""
+    def _planned(
+        self, block: Block, large: IntArray, mode: int, count: int, alike: int
+    ) -> IntArray:
+        """Answer rows exactly, those with the same holes together; return those that are left.
+
+        So are those with the same holes of which there are fewer than `alike`.
+        """
         ready = compiled(self.model)
         patterns = distinct_rows(self.free[block.rows[large]].astype(np.uint8))[1]
         left = []
@@ -342,7 +356,8 @@ class Completion:
             which = large[patterns == pattern]
             rows = block.rows[which]
             known = np.flatnonzero(~self.free[rows[0]])
-            if self.plans_left == 0 and not self.ready.soft:
+            few = len(which) < alike or self.plans_left == 0
+            if few and not self.ready.soft:
                 left.append(which)
                 continue
             self.plans_left = max(0, self.plans_left - 1)
@@ -381,6 +396,35 @@ class Completion:
             p, low = plan.place[v], self.slot[v]
             first, end = plan.marginal_first[p], plan.marginal_first[p + 1]
             block.marginals[which, low : low + (end - first)] = flat[:, first:end]
+
+
+def _by_tests(features: Features) -> tuple[IntArray, IntArray]:
+    """Sort features by their tests, the first one first.
+
+    Returns
+    -------
+    order : array of int
+        The features in that order.
+    skip : array of int
+        For each test of each, in that order, the next one that does not begin with the same tests up
+        to it.
+    """
+    lengths = features.lengths
+    widest = int(lengths.max(initial=1))
+    padded = np.full((len(features), widest), -1, np.int64)
+    column = np.arange(features.indptr[-1]) - np.repeat(features.indptr[:-1], lengths)
+    padded[features.entry_feature, column] = features.indices
+    order = np.lexsort(padded.T[::-1])
+    padded = padded[order]
+    skip = np.empty_like(padded)
+    differs = np.ones(len(features), bool)
+    differs[:-1] = False  # from the next one, in the tests so far
+    numbers = np.arange(1, len(features) + 1)
+    for k in range(widest):
+        differs[:-1] |= padded[1:, k] != padded[:-1, k]
+        ends = np.where(differs, numbers, len(features))
+        skip[:, k] = np.minimum.accumulate(ends[::-1])[::-1]
+    return order, skip[padded >= 0]
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

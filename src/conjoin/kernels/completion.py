@@ -1,7 +1,8 @@
 """Answers for rows with holes, each row with holes of its own.
 
 What a row knows is put into the features; those that are left speak of its free variables only and fall
-into components. A component of few joint states is enumerated, a larger one is reported, or sampled.
+into components. The variables of a component are eliminated one by one if the tables for that are small;
+otherwise it is reported, or sampled.
 """
 
 # Loops over indices, plain branches and long argument lists are what the compiler wants.
@@ -10,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from conjoin.kernels.buckets import DRAWS, MARGINALS, MODES, MOST, eliminate
 from conjoin.kernels.gibbs import holds
 from conjoin.kernels.jit import compiled
 from conjoin.kernels.random import STEP, scatter, uniform
 
-MARGINALS, MODES, DRAWS = 0, 1, 2
 DONE, LARGE, IMPOSSIBLE = 0, 1, 2
 ICM_SWEEPS = 1000
 
@@ -29,10 +30,11 @@ def root_of(parent, v):
 
 
 @compiled
-def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, left_ptr, left_test,
+def reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, parent, left_ptr, left_test,
                left_weight, bucket, key, stamp, number):  # fmt: skip
     """Put the known values of a row into the features.
 
+    Where a test fails, `skip` is the next feature that does not begin with the same tests up to it.
     Returns how many are left, and the sum of those that hold for sure. What is left of each is written
     to `left_*`, equal ones once, and `parent` links the free variables that share one. `bucket`, `key`
     and `stamp` are a hash table; what bears the stamp `number` is of this row.
@@ -47,7 +49,10 @@ def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, lef
         else:
             truth[t] = 1 if holds(t, state, mask) else 0
     count, end, sure = 0, 0, 0.0
-    for f in range(len(weight)):
+    following = 0
+    while following < len(weight):
+        f = following
+        following += 1
         start = end
         alive = True
         mine = np.uint64(0)
@@ -55,6 +60,7 @@ def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, lef
             known = truth[test[e]]
             if known == 0:
                 alive = False
+                following = skip[e]
                 break
             if known == 2:
                 left_test[end] = test[e]
@@ -85,121 +91,92 @@ def reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent, lef
 
 
 @compiled
-def fill_table(table, members, stride, cards, features, ptr, test, weight, test_var, mask, place,
-               digit, first, allowed, number):  # fmt: skip
-    """Sum the features of a component over its joint states, the last member fastest."""
-    size = len(members)
+def columns(members, features, ptr, test, test_var, column_ptr, column):
+    """List the features of each member with its tests, from column_ptr[v, 0] to column_ptr[v, 1]."""
+    for v in members:
+        column_ptr[v, 1] = 0
     for f in features:
-        for k in range(size):
-            first[k] = -1
         for e in range(ptr[f], ptr[f + 1]):
-            first[place[test_var[test[e]]]] = test[e]
-        for k in range(size):
-            count = 0
-            for s in range(cards[members[k]]):
-                if first[k] < 0 or holds(first[k], s, mask):
-                    allowed[k, count] = s
-                    count += 1
-            number[k] = count
-            digit[k] = 0
-        last = size - 1
-        base = 0
-        for k in range(last):
-            base += allowed[k, 0] * stride[k]
-        while True:
-            for j in range(number[last]):
-                table[base + allowed[last, j]] += weight[f]
-            k = last - 1
-            while k >= 0:
-                base -= allowed[k, digit[k]] * stride[k]
-                digit[k] += 1
-                if digit[k] < number[k]:
-                    base += allowed[k, digit[k]] * stride[k]
-                    break
-                digit[k] = 0
-                base += allowed[k, 0] * stride[k]
-                k -= 1
-            if k < 0:
-                break
+            column_ptr[test_var[test[e]], 1] += 1
+    at = 0
+    for v in members:
+        count = column_ptr[v, 1]
+        column_ptr[v] = at
+        at += count
+    for f in features:
+        for e in range(ptr[f], ptr[f + 1]):
+            v = test_var[test[e]]
+            column[column_ptr[v, 1], 0] = f
+            column[column_ptr[v, 1], 1] = test[e]
+            column_ptr[v, 1] += 1
 
 
 @compiled
-def logits_of(v, state, cards, column_ptr, column, ptr, test, weight, test_var, mask, out):
-    """Sum the features that enter the log-odds of a variable, given the states of the others."""
+def add_weight(t, weight, test_var, cards, mask, fields):
+    """Add a weight to the states in which a test holds."""
+    v = test_var[t]
     for s in range(cards[v]):
-        out[s] = 0.0
-    for c in range(column_ptr[v], column_ptr[v + 1]):
-        f = column[c]
-        own = -1
-        alive = True
+        if holds(t, s, mask):
+            fields[v, s] += weight
+
+
+@compiled
+def settle(members, features, cards, ptr, test, weight, test_var, mask, state, failing, fields):
+    """Count the failing tests of each feature, and sum for each state the features it would complete."""
+    for v in members:
+        fields[v, : cards[v]] = 0.0
+    for f in features:
+        failing[f] = 0
+        for e in range(ptr[f], ptr[f + 1]):
+            failing[f] += not holds(test[e], state[test_var[test[e]]], mask)
+        for e in range(ptr[f], ptr[f + 1]):
+            others = failing[f] - (not holds(test[e], state[test_var[test[e]]], mask))
+            if others == 0:
+                add_weight(test[e], weight[f], test_var, cards, mask, fields)
+
+
+@compiled
+def move(v, new, cards, column_ptr, column, ptr, test, weight, test_var, mask, state, failing, fields,
+         stale):  # fmt: skip
+    """Give a variable another state; the fields of those that share a feature with it follow."""
+    old = state[v]
+    state[v] = new
+    for c in range(column_ptr[v, 0], column_ptr[v, 1]):
+        f, own = column[c, 0], column[c, 1]
+        after = holds(own, new, mask)
+        if holds(own, old, mask) == after:
+            continue
+        failing[f] += -1 if after else 1
+        others = failing[f] - (not after)
+        if others > 1:
+            continue
+        change = weight[f] if after else -weight[f]
         for e in range(ptr[f], ptr[f + 1]):
             t = test[e]
-            if test_var[t] == v:
-                own = t
-            elif not holds(t, state[test_var[t]], mask):
-                alive = False
-                break
-        if alive:
-            for s in range(cards[v]):
-                if holds(own, s, mask):
-                    out[s] += weight[f]
+            u = test_var[t]
+            if u != v and (others == 0 or not holds(t, state[u], mask)):
+                add_weight(t, change, test_var, cards, mask, fields)
+                stale[u] = True
 
 
 @compiled
-def draw_state(logits, card, beta, u):
-    """Turn log-odds into probabilities, in place, and draw a state."""
-    top = logits[0]
-    for s in range(1, card):
-        top = max(top, logits[s])
+def set_chances(field, beta, chances):
+    """Turn log-odds into probabilities."""
+    top = field[0]
+    for s in range(1, len(chances)):
+        top = max(top, field[s])
     total = 0.0
-    for s in range(card):
-        logits[s] = np.exp(beta * (logits[s] - top))
-        total += logits[s]
-    for s in range(card):
-        logits[s] /= total
-    drawn = 0
-    while drawn < card - 1 and u >= logits[drawn]:
-        u -= logits[drawn]
-        drawn += 1
-    return drawn
-
-
-@compiled
-def columns(members, features, ptr, test, test_var, column_ptr, column):
-    """List the features that test each member: a variable's are `column[column_ptr[v]:...]`."""
-    for v in members:
-        column_ptr[v] = 0
-        column_ptr[v + 1] = 0
-    at = 0
-    for v in members:  # ascending
-        column_ptr[v] = at
-        for f in features:
-            for e in range(ptr[f], ptr[f + 1]):
-                if test_var[test[e]] == v:
-                    column[at] = f
-                    at += 1
-        column_ptr[v + 1] = at
-
-
-@compiled
-def score_of(state, features, ptr, test, weight, test_var, mask):
-    """Sum the features that hold in a state."""
-    total = 0.0
-    for f in features:
-        alive = True
-        for e in range(ptr[f], ptr[f + 1]):
-            if not holds(test[e], state[test_var[test[e]]], mask):
-                alive = False
-                break
-        if alive:
-            total += weight[f]
-    return total
+    for s in range(len(chances)):
+        chances[s] = np.exp(beta * (field[s] - top))
+        total += chances[s]
+    for s in range(len(chances)):
+        chances[s] /= total
 
 
 @compiled
 def sample_component(mode, members, features, cards, ptr, test, weight, test_var, mask, slot,
-                     column_ptr, column, counter, burn_in, sweeps, thin, starts, logits, state,
-                     marginals, draws):  # fmt: skip
+                     column_ptr, column, failing, fields, chances, stale, counter, burn_in, sweeps,
+                     thin, starts, state, marginals, draws):  # fmt: skip
     """Answer for a component by Gibbs sweeps; for its mode by annealing, then climbing."""
     columns(members, features, ptr, test, test_var, column_ptr, column)
     best = np.empty(len(members), np.int64)
@@ -209,18 +186,28 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
         for v in members:
             counter += STEP
             state[v] = min(cards[v] - 1, np.int64(uniform(counter) * cards[v]))
+            stale[v] = True
+        settle(members, features, cards, ptr, test, weight, test_var, mask, state, failing, fields)
         for sweep in range(total):
             beta = 1.0
             if mode == MODES:
                 beta = 0.2 * 25.0 ** (sweep / max(1, total - 1))  # from 0.2 to 5
             for v in members:
-                logits_of(v, state, cards, column_ptr, column, ptr, test, weight, test_var, mask,
-                          logits)  # fmt: skip
+                if stale[v] or mode == MODES:
+                    set_chances(fields[v], beta, chances[v, : cards[v]])
+                    stale[v] = False
                 counter += STEP
-                state[v] = draw_state(logits, cards[v], beta, uniform(counter))
+                u = uniform(counter)
+                drawn = 0
+                while drawn < cards[v] - 1 and u >= chances[v, drawn]:
+                    u -= chances[v, drawn]
+                    drawn += 1
+                if drawn != state[v]:
+                    move(v, drawn, cards, column_ptr, column, ptr, test, weight, test_var, mask,
+                         state, failing, fields, stale)  # fmt: skip
                 if mode == MARGINALS and sweep >= burn_in:
                     for s in range(cards[v]):
-                        marginals[slot[v] + s] += logits[s] / sweeps
+                        marginals[slot[v] + s] += chances[v, s] / sweeps
             if mode == DRAWS and sweep >= burn_in and (sweep - burn_in) % thin == thin - 1:
                 for v in members:
                     draws[(sweep - burn_in) // thin, v] = state[v]
@@ -228,15 +215,17 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
             for _ in range(ICM_SWEEPS):
                 moved = False
                 for v in members:
-                    logits_of(v, state, cards, column_ptr, column, ptr, test, weight, test_var,
-                              mask, logits)  # fmt: skip
-                    better = np.argmax(logits[: cards[v]])
-                    if logits[better] > logits[state[v]]:
-                        state[v] = better
+                    better = np.argmax(fields[v, : cards[v]])
+                    if fields[v, better] > fields[v, state[v]] + 1e-9:
+                        move(v, better, cards, column_ptr, column, ptr, test, weight, test_var, mask,
+                             state, failing, fields, stale)  # fmt: skip
                         moved = True
                 if not moved:
                     break
-            score = score_of(state, features, ptr, test, weight, test_var, mask)
+            score = 0.0
+            for f in features:
+                if failing[f] == 0:
+                    score += weight[f]
             if score > top:
                 top = score
                 for k in range(len(members)):
@@ -247,41 +236,9 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
 
 
 @compiled
-def read_table(mode, table, members, stride, cards, slot, breaking, counter, marginals, draws):
-    """Answer from the log-values of all joint states; return their log-sum, NaN if none is possible."""
-    where = np.argmax(table)
-    top = table[where]
-    if top < breaking:
-        return np.nan
-    total = 0.0
-    for c in range(len(table)):
-        table[c] = np.exp(table[c] - top)
-        total += table[c]
-    if mode == MARGINALS:
-        for c in range(len(table)):
-            p = table[c] / total
-            for k in range(len(members)):
-                v = members[k]
-                marginals[slot[v] + c // stride[k] % cards[v]] += p
-        return top + np.log(total)
-    for d in range(1 if mode == MODES else len(draws)):
-        cell = np.int64(where)
-        if mode == DRAWS:
-            counter += STEP
-            u = uniform(counter) * total
-            cell = np.int64(0)
-            while cell < len(table) - 1 and u >= table[cell]:
-                u -= table[cell]
-                cell += 1
-        for k in range(len(members)):
-            draws[d, members[k]] = cell // stride[k] % cards[members[k]]
-    return top + np.log(total)
-
-
-@compiled
 def complete_rows(
-    mode, rows, counters, wanted, cards, slot, test_var, mask, ptr, test, weight, breaking, limit,
-    sampling, burn_in, sweeps, thin, starts, status, log_sum, marginals, draws,
+    mode, rows, counters, wanted, cards, slot, test_var, mask, ptr, test, skip, weight, breaking,
+    limit, sampling, burn_in, sweeps, thin, starts, status, log_sum, marginals, draws,
 ):  # fmt: skip
     """Answer for the free variables of rows: those whose code is not a state.
 
@@ -297,12 +254,12 @@ def complete_rows(
         Components without such a variable are left out.
     slot : array of int
         Where the states of a variable begin in `marginals`.
-    test_var, mask, ptr, test, weight : arrays
-        The features.
+    test_var, mask, ptr, test, skip, weight : arrays
+        The features, sorted by their tests; see `reduce_row` for `skip`.
     breaking : float
         A log-value below this one stands for -inf.
     limit : int
-        Up to how many joint states a component is enumerated.
+        How many cells the tables may have by which a component is answered exactly.
     sampling : bool
         Sample larger ones, with so many `burn_in` sweeps and `sweeps` that count, `thin` from draw to
         draw, `starts` for a mode; otherwise report such a row as LARGE.
@@ -329,21 +286,22 @@ def complete_rows(
     key = np.empty(room, np.uint64)
     order = np.empty(len(weight), np.int64)
     members = np.empty(n, np.int64)
-    stride = np.empty(n, np.int64)
     place = np.empty(n, np.int64)
-    digit, first, number = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     widest = np.int64(1)
     for v in range(n):
         widest = max(widest, cards[v])
-    allowed = np.empty((n, widest), np.int64)
-    logits = np.empty(widest)
-    table = np.empty(limit)
+    allowed = np.empty((min(n, MOST), widest), np.int64)
+    tables, messages, part = np.empty((3, limit))
+    inner, outer = np.empty((2, limit), np.int64)
     state = np.zeros(n, np.int64)
-    column_ptr = np.zeros(n + 1, np.int64)
-    column = np.empty(len(test) if sampling else 0, np.int64)
+    column_ptr = np.zeros((n, 2), np.int64)
+    column = np.empty((len(test) if sampling else 0, 2), np.int64)
+    failing = np.empty(len(weight) if sampling else 0, np.int64)
+    fields, chances = np.empty((2, n if sampling else 0, widest))
+    stale = np.zeros(n, np.bool_)
     for r in range(len(rows)):
         row = rows[r]
-        count, sure = reduce_row(row, cards, test_var, mask, ptr, test, weight, truth, parent,
+        count, sure = reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, parent,
                                  left_ptr, left_test, left_weight, bucket, key, stamp, r)  # fmt: skip
         status[r] = DONE
         total = sure
@@ -354,15 +312,13 @@ def complete_rows(
         for v in range(n):
             if row[v] < cards[v] or root_of(parent, v) != v:
                 continue
-            size, states, asked = 0, 1, False
+            size, asked = 0, False
             for w in range(n):
                 if row[w] >= cards[w] and root_of(parent, w) == v:
                     members[size] = w
                     place[w] = size
                     size += 1
                     asked = asked or wanted[w]
-                    if states <= limit:
-                        states *= cards[w]
             if not asked:
                 total = np.nan
                 continue
@@ -372,28 +328,26 @@ def complete_rows(
                     order[mine] = f
                     mine += 1
             counter += STEP * np.uint64(1 << 32)
-            if states > limit:
-                if not sampling:
-                    status[r] = LARGE
-                    break
-                total = np.nan
-                sample_component(
-                    mode, members[:size], order[:mine], cards, left_ptr, left_test, left_weight,
-                    test_var, mask, slot, column_ptr, column, counter, burn_in, sweeps, thin,
-                    starts, logits, state, marginals[r], draws[r],
+            found = np.inf
+            if size <= MOST:
+                found = eliminate(
+                    mode, members[:size], order[:mine], cards, place, left_ptr, left_test,
+                    left_weight, test_var, mask, slot, breaking, counter, tables, messages, part,
+                    inner, outer, allowed, marginals[r], draws[r],
                 )  # fmt: skip
-                continue
-            step = 1
-            for k in range(size - 1, -1, -1):
-                stride[k] = step
-                step *= cards[members[k]]
-            table[:states] = 0.0
-            fill_table(table, members[:size], stride, cards, order[:mine], left_ptr, left_test,
-                       left_weight, test_var, mask, place, digit, first, allowed, number)  # fmt: skip
-            found = read_table(mode, table[:states], members[:size], stride, cards, slot, breaking,
-                               counter, marginals[r], draws[r])  # fmt: skip
             if np.isnan(found):
                 status[r] = IMPOSSIBLE
                 break
             total += found
+            if found < np.inf:
+                continue
+            if not sampling:
+                status[r] = LARGE
+                break
+            total = np.nan
+            sample_component(
+                mode, members[:size], order[:mine], cards, left_ptr, left_test, left_weight,
+                test_var, mask, slot, column_ptr, column, failing, fields, chances, stale, counter,
+                burn_in, sweeps, thin, starts, state, marginals[r], draws[r],
+            )  # fmt: skip
         log_sum[r] = total
