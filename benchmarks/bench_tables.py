@@ -22,7 +22,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
-from conjoin import JointModel, Table, read_table
+from conjoin import Domain, JointModel, Table, read_table
 from conjoin.estimator.encoding import Encoding
 from goals import headline, machine
 
@@ -56,9 +56,12 @@ def iterative(estimator):
     return impute
 
 
-def ours(cpd, by="row"):
+def ours(cpd):
     def impute(table):
-        return JointModel(cpd, discretize=None).fit(table).impute(table, by=by).codes
+        start = time.process_time()
+        model = JointModel(cpd, discretize=None).fit(table)
+        fitted = time.process_time() - start
+        return model.impute(table).codes, fitted
 
     return impute
 
@@ -68,14 +71,17 @@ METHODS = {
     "IterativeImputer": iterative(None),
     "random forests": iterative(RandomForestClassifier(random_state=0)),
     "JointModel": ours("auto"),
-    "JointModel, by cell": ours("auto", "cell"),
+    "JointModel('tree')": ours("tree"),
 }
+OURS = list(METHODS)[3:]
 
 
 def imputation(names, folder, rows):
-    headline(f"cells recovered of the 20% hidden, at most {rows:,} rows; CPU seconds")
+    headline(
+        f"cells recovered of the 20% hidden, at most {rows:,} rows; CPU seconds (fit + impute)"
+    )
     print(f"{'':<22}" + "".join(f"{m:>22}" for m in METHODS))
-    wins, faster = 0, 0
+    wins, faster = dict.fromkeys(OURS, 0), dict.fromkeys(OURS, 0)
     for name in names:
         rng = np.random.default_rng(0)
         table = load(folder / f"{name}.csv.gz", rows, rng)
@@ -85,16 +91,22 @@ def imputation(names, folder, rows):
         line, shares, seconds = f"{name:<22}", {}, {}
         for method, impute in METHODS.items():
             full, seconds[method] = timed(impute, lacking)
+            parts = ""
+            if method in OURS:
+                full, fitted = full
+                parts = f"{fitted:.2f} + {seconds[method] - fitted:.2f}"
             shares[method] = float((full == table.codes)[hidden].mean())
-            line += f"{shares[method]:>12.4f}{seconds[method]:>8.1f} s"
+            line += f"{shares[method]:>8.4f}{parts or f'{seconds[method]:.2f}':>12} s"
         print(line, flush=True)
         rivals = list(METHODS)[:3]
-        wins += shares["JointModel"] > max(shares[m] for m in rivals)
-        faster += seconds["JointModel"] < min(seconds[m] for m in rivals[1:])
-    verdict = "met" if 2 * wins > len(names) else "MISSED"
-    print(f"recovers more than all three on {wins} of {len(names)} tables: goal most, {verdict}")
-    verdict = "met" if 2 * faster > len(names) else "MISSED"
-    print(f"takes less time than the last two on {faster} of {len(names)}: goal most, {verdict}")
+        for method in OURS:
+            wins[method] += shares[method] > max(shares[m] for m in rivals)
+            faster[method] += seconds[method] < min(seconds[m] for m in rivals[1:])
+    for method in OURS:
+        for what, count in (("recovers more than all three", wins[method]),
+                            ("takes less time than the last two", faster[method])):  # fmt: skip
+            verdict = "met" if 2 * count > len(names) else "MISSED"
+            print(f"{method} {what} on {count} of {len(names)} tables: goal most, {verdict}")
 
 
 def log_loss(p, truth):
@@ -149,6 +161,17 @@ def prediction(names, folder, rows, columns):
     print(f"at most 0.02 nats worse on {close} of {len(names)} tables: goal all, {verdict}")
 
 
+def warm_up():
+    """Compile all kernels, on a small table with so many holes that some rows are sampled."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (200, 24))
+    codes[:, 1:12] = np.where(rng.random((200, 11)) < 0.5, codes[:, :1], codes[:, 1:12])
+    codes[rng.random(codes.shape) < 0.5] = 255
+    table = Table(Domain({f"x{i}": range(6) for i in range(24)}), codes.astype(np.uint8))
+    for method in OURS:
+        METHODS[method](table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=3000)
@@ -162,7 +185,7 @@ def main() -> None:
         names = options.tables.split(",")
     print(machine())
     warnings.simplefilter("ignore")
-    ours("auto", "cell")(load(folder / f"{names[0]}.csv.gz", 100, np.random.default_rng(0)))
+    warm_up()
     with threadpool_limits(1):
         if options.part != "predict":
             imputation(names, folder, options.rows)

@@ -33,6 +33,7 @@ from conjoin import (
     read_table,
 )
 from conjoin.cli.main import main
+from conjoin.estimator import joint_model
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
 from conjoin.inference.completion import Completion
@@ -241,6 +242,26 @@ def test_explanations_of_rows_with_holes_add_up(seed):
     assert "x2" not in found.contributions and "x3" not in found.contributions
 
 
+# ---- refining ----------------------------------------------------------------------------------
+
+
+def test_refining_fills_holes_by_draws_from_the_model():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 4000)
+    b = np.where(rng.random(4000) < 0.9, a, 1 - a)
+    codes = np.stack([a, b], axis=1)
+    codes[rng.random(4000) < 0.5, 1] = HOLE
+    table = Table(Domain({"a": [0, 1], "b": [0, 1]}), codes.astype(np.uint8))
+    model = JointModel("tree").fit(table)
+    full = joint_model._drawn(model.model_, table, 0)
+    lacking = codes[:, 1] == HOLE
+    assert (full.codes != HOLE).all()
+    assert (full.codes[~lacking] == table.codes[~lacking]).all()
+    same = (full.codes[lacking, 0] == full.codes[lacking, 1]).mean()
+    assert same == pytest.approx(0.9, abs=0.03)  # the mode would make it 1, the marginals 0.5
+    assert joint_model._drawn(model.model_, full, 0) is full
+
+
 # ---- the estimator -----------------------------------------------------------------------------
 
 # There is none: every check of scikit-learn passes. A check that looks at feature names in their order
@@ -339,7 +360,8 @@ def test_any_column_from_any_others(fitted):
     codes = plain.encoding_.table(frame)
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
-    steps = learn_weights(mn, read, start="model")
+    full = Table(read.domain, Completion(mn, read.codes).draws(1)[0])
+    steps = learn_weights(mn, full, start="model", prior_sd=(0.02, 0.1, 0.5))
     p = fitted.predict_proba(frame, "smokes")
     assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 

@@ -187,6 +187,19 @@ def test_every_engine_is_repeatable_and_told_apart(question):
 
 
 @pytest.mark.parametrize("question", ENGINES)
+def test_evidence_that_breaks_a_rule_by_itself_is_an_error_for_all_engines(question):
+    domain = Domain({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
+    terms = [(-np.inf, {"a": 1, "b": [1, 2]}), (0.5, {"b": 2, "c": 1})]
+    mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
+    for method in ENGINES[question]:
+        if method == "viterbi" or (question == "log_partition" and method == "exact"):
+            continue  # a dependency network's; and log 0 is a value
+        with pytest.raises(ModelError, match="impossible|probability 0"):
+            getattr(cj, question)(mn, {"a": 1, "b": 2}, method=method)
+        getattr(cj, question)(mn, {"a": 1}, method=method)  # b may still be 0
+
+
+@pytest.mark.parametrize("question", ENGINES)
 def test_impossible_evidence_is_an_error(question):
     domain = Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
     zeros = np.array([[0.0, -np.inf], [-np.inf, 0.0]])  # a = b = c

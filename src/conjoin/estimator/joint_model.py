@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.estimator.base import (
     BaseEstimator,
@@ -19,9 +20,13 @@ from conjoin.estimator.base import (
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.inference.results import Assignment, Marginals
+from conjoin.models.markov import MarkovNetwork
 
 ENOUGH = 50
 """Fewer rows than this are too few to hold some out: their weights are not refined."""
+
+PRIORS = (0.02, 0.1, 0.5)
+"""The standard deviations that refining chooses from."""
 
 
 class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,7 +44,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Settings of `learn`.
     refine : bool
         Whether to mend the converted weights by a few steps of pseudo-likelihood, as far as rows held
-        out say (see `learn_weights`). It helps where some columns nearly determine others.
+        out say (see `learn_weights`). It helps where some columns nearly determine others. Missing values
+        are drawn once from the converted network for that.
     target : str, optional
         The column that `predict` is for when it is not told; by default the last one.
     unseen : {'error', 'missing'}
@@ -124,12 +130,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.model_ = convert(self.network_, table)
         if self.refine and len(table) >= ENOUGH:
             self.model_ = learn_weights(
-                self.model_,
-                table,
-                start="model",
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-            )
+                self.model_, _drawn(self.model_, table, self.random_state), start="model",
+                prior_sd=PRIORS, random_state=self.random_state, n_jobs=self.n_jobs,
+            )  # fmt: skip
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
@@ -345,6 +348,16 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _drawn(model: MarkovNetwork, table: Table, random_state: int) -> Table:
+    """Return a table with its holes filled by draws from a model, as in one step of Monte Carlo EM."""
+    from conjoin.inference.completion import Completion
+
+    if not (table.codes == table.missing).any():
+        return table
+    codes = Completion(model, table.codes, random_state).draws(1)[0]
+    return Table(table.domain, codes, table.weights)
 
 
 def _array(states: list[Any]) -> Any:

@@ -28,6 +28,10 @@ def log_partition(
 ) -> LogValue:
     """Estimate log Z by chains that go from the even distribution to the model.
 
+    The error is the spread of the chains that were run. Where strong couplings or zeros keep all of them
+    away from a part of the distribution it is too small, and the estimate most often too low: the result
+    says so where there are zeros, or where a few chains bear most of the weight.
+
     Parameters
     ----------
     model : MarkovNetwork or BayesianNetwork
@@ -73,5 +77,7 @@ def log_partition(
         error = float(np.hypot(error, 1 / chains))
     effective = weights.sum() ** 2 / (weights**2).sum()
     note = f"{chains} chains of {steps} steps, worth {effective:.0f}"
+    if zeros or effective < chains / 2:
+        note += "; the error may be larger than stated"
     run = Run("ais", converged=bool(effective >= chains / 10), note=note)
     return LogValue(float(top + np.log(mean)), run, error=error)

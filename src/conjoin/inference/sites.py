@@ -11,8 +11,10 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
+from conjoin.inference.exact import impossible
 from conjoin.inference.operands import Operands, as_markov_network
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
 from conjoin.models.network import Network
 
 
@@ -49,6 +51,11 @@ class Sites:
             The evidence, by names.
         hard : float
             What stands for a weight of -inf.
+
+        Raises
+        ------
+        ModelError
+            If the evidence alone makes a feature of weight -inf hold.
         """
         domain = model.domain
         codes = domain.encode_partial(given or {})
@@ -58,6 +65,8 @@ class Sites:
         else:
             features = as_markov_network(model).to_features().features
         operands = Operands.of(domain.cards, [], features)
+        if owner is None and _broken(features, operands, codes):
+            raise impossible(given or {})
         free = np.array([v for v in range(len(domain)) if v not in codes], np.int64)
         entry_feature = features.entry_feature
 
@@ -108,6 +117,19 @@ class Sites:
     def split(self, q: FloatArray) -> list[FloatArray]:
         """Cut an array over all states into one a variable."""
         return np.split(q, self.first[1:-1]) if len(self.domain) else []
+
+
+def _broken(features: Features, operands: Operands, codes: Mapping[int, int]) -> bool:
+    """Tell whether evidence makes a feature of weight -inf hold, whatever the other variables are."""
+    endless = np.isneginf(features.weights)
+    if not endless.any():
+        return False
+    known = np.full(len(features.tests.cards), -1, np.int64)
+    known[list(codes)] = list(codes.values())
+    state = known[operands.var]
+    open_ = (state < 0) | (operands.numbers[operands.arg + np.maximum(state, 0)] == 0)
+    endless[features.entry_feature[open_]] = False
+    return bool(endless.any())
 
 
 def score(model: Network, row: IntArray) -> float:
