@@ -30,15 +30,15 @@ from conjoin.sampling.rules import Rules
 STATES = 1 << 17
 """How many cells the tables may have by which a component of a row is answered exactly."""
 
-CELLS = 1 << 21
+CELLS = 1 << 19
 """Plans for the other rows may have so many."""
 
 PLANS = 32
 """For so many patterns of holes plans are made, those of most rows; the others are sampled."""
 
 ALIKE = 8
-"""Among so many rows that are too large, a plan is made for as many with the same holes, or more: fewer
-are sampled in less time than it takes."""
+"""A plan is made for so many rows with the same holes, or more: fewer are sampled in less time than it
+takes."""
 
 BLOCK = 1 << 10
 """Rows that the kernel is asked for at a time."""
@@ -278,8 +278,7 @@ class Completion:
             large = np.flatnonzero(status == 1)
             left = large
             if len(large):
-                alike = ALIKE if sampling and len(large) >= ALIKE else 1
-                left = self._planned(block, large, mode, count, alike)
+                left = self._planned(block, large, mode, count, ALIKE if sampling else 1)
             if len(left):
                 block.exact[left] = False
                 if sampling:
