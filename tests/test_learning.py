@@ -441,7 +441,7 @@ def test_a_hybrid_leaves_variables_of_many_states_to_their_trees():
         chosen.log_conditional(name, table)[rows, codes[:, i]].mean()
         for i, name in enumerate(table.domain.names)
     )
-    assert total == pytest.approx(best, rel=2e-4)  # the path is solved less exactly
+    assert total == pytest.approx(best, rel=1e-3)  # the path is solved less exactly
 
 
 # ---- boosted trees ----------------------------------------------------------------------------------
@@ -569,7 +569,7 @@ def test_tuning_finds_the_best_of_the_path(cpd):
         dn.log_conditional(v, valid)[rows, valid.codes[:, i]].mean()
         for i, v in enumerate(table.domain.names)
     )
-    rel = 1e-9 if cpd == "tree" else 2e-4  # the path is solved less exactly than its best point
+    rel = 1e-9 if cpd == "tree" else 1e-3  # the path is solved less exactly than its best point
     assert scores[record[name]] == pytest.approx(by_hand, rel=rel)
 
 

@@ -15,7 +15,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
-from conjoin.learning.options import KAPPAS, LAMBDAS, REQUIRED, Options, parent_rules
+from conjoin.learning.options import KAPPAS, LAMBDAS, MIDDLE, REQUIRED, Options, parent_rules
 from conjoin.learning.tuning import Path, choose, held_weight, split_rows
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
@@ -179,6 +179,7 @@ class _Learner:
         self.work = work
         self.kappa: float | None = None
         self.last: Path | None = None
+        self.trees: Any = None
 
     def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
         return DependencyNetwork(self.table.domain, cpds, {"learned": record})
@@ -221,10 +222,12 @@ class _Learner:
         if cpd != "logistic":
             value = choose(build, splits, KAPPAS, kappa, "kappa", 1, self.work, record)
         if cpd != "tree":
-            self.kappa, self.last = (value if cpd == "hybrid" else None), None
+            self.kappa = value if cpd == "hybrid" else None
+            self.trees = self.last if self.valid is not None else None  # on the same rows
+            self.last = None
             self.work.sent.forget()
             build = self._logistic
-            value = choose(build, splits, LAMBDAS, penalty, "penalty", 2, self.work, record)
+            value = choose(build, splits, LAMBDAS, penalty, "penalty", 2, self.work, record, MIDDLE)
         path = self.last
         if path is None or self.valid is None:  # nothing was chosen, or not on all rows
             self.last = None
@@ -243,8 +246,8 @@ class _Learner:
         from conjoin.learning.logistic import LogisticPath
         from conjoin.learning.trees import TreePath
 
-        trees = None
-        if self.kappa is not None:
+        trees = self.trees
+        if self.kappa is not None and trees is None:
             trees = TreePath(table, None, self.options, self.rules, work)
             trees.advance(self.kappa)
         self.last = LogisticPath(table, valid, self.rules, work, trees, self.kappa or 1.0)

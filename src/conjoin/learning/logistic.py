@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,15 +103,14 @@ class LogisticPath:
         """Solve for a penalty; if there are validation rows, well enough to compare it with others.
 
         Returns the summed log-likelihood of the validation rows by target; or None, if many targets
-        together score lower than with the penalty before, and the others were not solved.
+        together score lower than with a penalty before, and the others were not solved.
         """
         probe = self._probe() if self.solutions else 0
         tolerance = TOLERANCE if self.valid is None else ROUGH
         found = self._solve([penalty], tolerance, slice(0, probe))
         if probe:
-            before = self.solutions[min(self.solutions)][:probe]
-            old = sum(float(solution.score.sum()) for solution in before)
-            if sum(float(solutions[0].score.sum()) for solutions in found) < old:
+            new = _score([solutions[0] for solutions in found])
+            if new < max(_score(solutions[:probe]) for solutions in self.solutions.values()):
                 return None
         found += self._solve([penalty], tolerance, slice(probe, None))
         return self._keep([penalty], found)[0]
@@ -192,10 +192,10 @@ class LogisticPath:
                 count += size
         features = self._assemble(entries, np.array(weights))
         owners = np.concatenate(owner)
+        first = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))  # those of a target in a row
         result: list[CPD] = [
-            LogLinearCPD(t, features.select(np.flatnonzero(owners == t)))
-            for batch in self.batches
-            for t in batch.targets
+            LogLinearCPD(int(owners[low]), features.select(np.arange(low, high)))
+            for low, high in pairwise(first.tolist())
         ]
         if self.trees is not None:
             result += self.trees.cpds(self.kappa, self.wide)
@@ -209,15 +209,13 @@ class LogisticPath:
         tree, data = self.trees.trees[target], self.trees.data
         order, _ = tree.visible(gain_needed(self.kappa))
         entries = []
-        for node, feature in zip(nodes, features, strict=True):
-            at, splits, negated = order[node], [], []
-            while at != 0:
-                above = int(tree.parent[at])
-                splits.append(int(tree.split[above]))
-                negated.append(int(tree.yes[above] != at))
-                at = above
-            owner = np.full(len(splits), feature)
-            entries.append((owner, data.set_var[splits], data.set_state[splits], np.array(negated)))
+        at = order[nodes]
+        while len(at):  # up all paths together
+            above = tree.parent[at]
+            split = tree.split[above]
+            negated = (tree.yes[above] != at).astype(np.int64)
+            entries.append((features, data.set_var[split], data.set_state[split], negated))
+            at, features = above[above != 0], features[above != 0]
         return entries
 
     def _assemble(
@@ -230,6 +228,10 @@ class LogisticPath:
         mask = state_masks(state, mask_words(cards))
         mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
         return Features.from_tests(cards, feature, var, mask, weights)
+
+
+def _score(solutions: Sequence[Solution]) -> float:
+    return sum(float(solution.score.sum()) for solution in solutions)
 
 
 def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Batch, list[Solution]]:

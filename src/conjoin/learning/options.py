@@ -16,6 +16,8 @@ KAPPAS = tuple(10.0**e for e in range(-4, 1))
 
 LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1.0)))
 """The L1 penalties of the paper, from the largest to the smallest."""
+MIDDLE = 50.0
+"""The one that is tried first: larger ones only if smaller ones score lower."""
 
 
 @dataclass(frozen=True)

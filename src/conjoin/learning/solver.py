@@ -22,7 +22,7 @@ from conjoin.learning.design import Design, PathFeatures, correlation, joint_cou
 
 TOLERANCE = 1e-7
 """A column is done when a step would gain less than this part of its objective."""
-ROUGH = 1e-5
+ROUGH = 1e-4
 """The same on the way, where penalties are only compared by their scores."""
 MAX_STEPS = 100
 PATIENCE = 30

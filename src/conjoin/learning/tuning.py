@@ -66,6 +66,7 @@ def choose(
     falls: int,
     work: Work,
     record: dict[str, Any],
+    start: float | None = None,
 ) -> float:
     """Return the value with the best score.
 
@@ -76,7 +77,7 @@ def choose(
     splits : list of pairs of Table
         Those rows; the scores are added.
     values : sequence of float
-        The values to try, one after the other.
+        The values to try, one after the other; of equal scores the first is the best.
     given : float, optional
         The value to use instead.
     name : str
@@ -88,6 +89,9 @@ def choose(
         How the work is done.
     record : dict
         Gets the value and the scores.
+    start : float, optional
+        The value to begin with, by default the first. Those before it are tried, from there back, only
+        if those after it score lower.
     """
     if given is not None:
         if not given > 0 or not np.isfinite(given):
@@ -102,22 +106,39 @@ def choose(
     if not paths:
         record[name] = values[0]
         return values[0]
+    first = values.index(start) if start in values else 0
+    found = _scan(paths, values[first:], falls, {})
+    if first and max(found, key=lambda v: float(found[v].sum())) == values[first]:
+        found = _scan(
+            paths, values[first - 1 :: -1], falls, found
+        )  # the best may lie the other way
     weight = held_weight(splits)
-    scores: list[float] = []
-    top = np.full(1, -np.inf)
+    tried = [(v, float(found[v].sum()) / weight) for v in values if v in found]
+    best = max(tried, key=lambda pair: pair[1])[0]
+    record[name] = best
+    record[f"{name}_path"] = [list(pair) for pair in tried]
+    return best
+
+
+def _scan(
+    paths: Sequence[Path],
+    values: Sequence[float],
+    falls: int,
+    found: dict[float, FloatArray],
+) -> dict[float, FloatArray]:
+    """Try values in order until the scores fall below the best; return all scores by target."""
+    found = dict(found)
+    best = max(found, key=lambda v: float(found[v].sum()), default=None)
+    in_a_row = 0
     for value in values:
         parts = [path.advance(value) for path in paths]
         if any(part is None for part in parts):
             break
-        by_target = np.sum(np.stack([part for part in parts if part is not None]), axis=0)
-        scores.append(float(by_target.sum()) / weight)
-        if scores[-1] == max(scores):
-            top = by_target
-        elif clearly_worse(by_target, top):
+        found[value] = np.sum(np.stack([part for part in parts if part is not None]), axis=0)
+        if best is None or found[value].sum() > found[best].sum():
+            best = value
+        fell = bool(found[value].sum() < found[best].sum() * (1 + 1e-9))  # log-likelihoods
+        in_a_row = in_a_row + 1 if fell else 0
+        if in_a_row == falls or clearly_worse(found[value], found[best]):
             break
-        if all(score < max(scores) - 1e-9 for score in scores[-falls:]):
-            break
-    best = values[int(np.argmax(scores))]
-    record[name] = best
-    record[f"{name}_path"] = [[v, s] for v, s in zip(values, scores, strict=False)]
-    return best
+    return found
