@@ -179,12 +179,16 @@ def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
     """
     if not codes.shape[1]:
         return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
+    size = codes.shape[1] * codes.itemsize
+    padded = np.zeros((len(codes), -(-size // 8) * 8), np.uint8)
+    padded[:, :size] = np.ascontiguousarray(codes).view(np.uint8)
+    words = padded.view(np.uint64).T
     keys = []
-    for numbers in code_numbers(codes.shape[1]):
+    for numbers in code_numbers(len(words)):
         key = np.zeros(len(codes), np.uint64)
-        for j, number in enumerate(numbers):
+        for word, number in zip(words, numbers, strict=True):
             # A product with an odd number mixes each value over the whole key.
-            key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * (number | np.uint64(1))
+            key += (word + np.uint64(1)) * (number | np.uint64(1))
             key ^= key >> np.uint64(29)
         keys.append(key)
     order, starts, first = group_equal(*keys)

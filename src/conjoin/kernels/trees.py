@@ -366,14 +366,14 @@ def visible_nodes(nodes, gains, threshold, order, number):
 def walk(codes, nodes, gains, threshold, split_var, split_state, out):
     """Find the leaf that each row reaches in the tree that stops at a threshold.
 
-    A row without a value goes where the training rows without one went.
+    `codes` has one row a variable, so that neighbouring rows of the table are read together. A row
+    without a value goes where the training rows without one went.
     """
-    for r in range(codes.shape[0]):
-        line = codes[r]
+    for r in range(codes.shape[1]):
         node = 0
         while nodes[node, YES] >= 0 and gains[node] > threshold:
             split = nodes[node, SPLIT]
-            state = np.int64(line[split_var[split]])
+            state = np.int64(codes[split_var[split], r])
             if state == split_state[split]:
                 node = nodes[node, YES]
             elif state == np.iinfo(codes.dtype).max and nodes[node, MISSING_TO] == 1:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows, pack_table
-from conjoin.data.table import Table
+from conjoin.data.table import Codes, Table
 from conjoin.jobs import one_thread
 from conjoin.learning.design import Design, PathFeatures, batches
 from conjoin.learning.options import REQUIRED
@@ -76,16 +76,22 @@ class LogisticPath:
                     self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
+        nothing = self.design.codes[:0]
+        tables = [
+            np.ascontiguousarray(codes.T)
+            for codes in (self.design.codes, nothing if self.valid is None else self.valid.codes)
+        ]
         self.batches = []
         narrow = [t for t in range(len(cards)) if t not in set(self.wide)]
         for targets in batches(self.design, narrow):
             paths = None
             if trees is not None:
-                paths = [self._paths_of(trees, t) for t in targets]
+                paths = [self._paths_of(trees, t, tables) for t in targets]
             self.batches.append(Batch(self.design, targets, factor, paths, self.valid))
         self.solutions: dict[float, list[Solution]] = {}
 
-    def _paths_of(self, trees: TreePath, target: int) -> PathFeatures:
+    def _paths_of(self, trees: TreePath, target: int, tables: Sequence[Codes]) -> PathFeatures:
+        """Return the path features of a target, on the training and the validation rows."""
         tree = trees.trees[target]
         threshold = gain_needed(self.kappa)
         order, number = tree.visible(threshold)
@@ -93,10 +99,9 @@ class LogisticPath:
         depth = np.zeros(len(order), np.int64)
         for node in range(1, len(order)):
             depth[node] = depth[parent[node]] + 1
-        leaf = number[tree.leaves(self.design.codes, trees.data, threshold)]
-        valid_leaf = np.zeros(0, np.int64)
-        if self.valid is not None:
-            valid_leaf = number[tree.leaves(self.valid.codes, trees.data, threshold)]
+        leaf, valid_leaf = (
+            number[tree.leaves(columns, trees.data, threshold)] for columns in tables
+        )
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
     def advance(self, penalty: float) -> FloatArray | None:

@@ -131,10 +131,13 @@ class NestedTree:
             self._allocate(4 * len(self.nodes))
 
     def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
-        """Return the leaf that each row reaches in the tree of a threshold."""
+        """Return the leaf that each row reaches in the tree of a threshold.
+
+        `codes` has one row a variable.
+        """
         from conjoin.kernels.trees import walk
 
-        out = np.empty(len(codes), np.int64)
+        out = np.empty(codes.shape[1], np.int64)
         walk(codes, self.nodes, self.gains, float(threshold), data.set_var, data.set_state, out)
         return out
 
