@@ -19,12 +19,15 @@ def steps(
     columns,
     factor,
     gradient,
+    mean,
     scale,
-    curvature,
+    own_mean,
+    own_scale,
+    g_bias,
+    h_bias,
     weights,
     shared,
     own_gradient,
-    own_scale,
     own_weights,
     own_first,
     parent,
@@ -34,29 +37,36 @@ def steps(
     cross_first,
     step,
     own_step,
+    bias_step,
     decrease,
     max_sweeps,
     tolerance,
 ):
     """Minimise, for each column, the quadratic model of its loss plus the penalty.
 
-    The model's Hessian is curvature[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
+    The model's Hessian is h_bias[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
     ordinary features, `cross` between these and the features of the column's own (its tree's paths);
     those among the latter follow from the tree, from the share of the rows in each node and its
     `deviation`. Features of scale 0 take no part. `factor` multiplies the penalty of ordinary features.
-    `step` gets the change of each weight, `decrease` the decrease that the model predicts.
+    The bias moves along: its best value for each step is put into the gradients. `step` and `bias_step`
+    get the changes, `decrease` the decrease that the model predicts.
     """
     n_shared = shared.shape[0]
     for place in range(len(columns)):
         c = columns[place]
         low, high = own_first[c], own_first[c + 1]
+        line, means, pull, h = gradient[place], mean[c], g_bias[c], h_bias[c]
+        for j in range(n_shared):
+            line[j] -= means[j] * pull
+        for o in range(low, high):
+            own_gradient[o] -= own_mean[o] * pull
         # The active set: weights that are not 0, and those whose gradient exceeds the penalty.
         active = np.empty(n_shared, np.int64)
         own = np.empty(high - low, np.int64)
         size, n_own = 0, 0
         for j in range(n_shared):
             step[place, j] = 0.0
-            if scale[place, j] > 0 and (
+            if scale[c, j] > 0 and (
                 weights[c, j] != 0 or abs(gradient[place, j]) > penalty * factor[c, j]
             ):
                 active[size] = j
@@ -66,41 +76,62 @@ def steps(
             if own_scale[o] > 0 and (own_weights[o] != 0 or abs(own_gradient[o]) > penalty):
                 own[n_own] = o - low
                 n_own += 1
-        decrease[place] = 0.0
+        bias_step[place] = -pull / h
+        decrease[place] = 0.5 * pull * pull / h
         if size + n_own == 0:
             continue
         active, own = active[:size], own[:n_own]
         matrix = np.empty((size, size), np.float32)
         across = np.empty((n_own, size), np.float32)
-        s = scale[place][active]
+        s = scale[c][active]
         g = gradient[place][active]
         w = weights[c][active]
         cost = penalty * factor[c][active]
         for a in range(size):
-            line = shared[active[a]]
+            row = shared[active[a]]
             for b in range(size):
-                matrix[a, b] = line[active[b]]
+                matrix[a, b] = row[active[b]]
         for k in range(n_own):
-            line = cross[cross_first[c] + own[k] * n_shared :]
+            row = cross[cross_first[c] + own[k] * n_shared :]
             for b in range(size):
-                across[k, b] = line[active[b]]
+                across[k, b] = row[active[b]]
         delta = np.zeros(size)
-        h = curvature[place]
         if n_own == 0:
-            decrease[place] = coordinate_descent(
+            decrease[place] += coordinate_descent(
                 matrix, s, g, w, cost, h, max_sweeps, tolerance, delta
             )
         else:
             own_delta = np.zeros(n_own)
-            decrease[place] = tree_descent(
+            decrease[place] += tree_descent(
                 matrix, s, g, w, cost, across, own, own_scale[low:high], own_gradient[low:high],
                 own_weights[low:high], penalty, parent[low:high], share[low:high],
                 deviation[low:high], h, max_sweeps, tolerance, delta, own_delta,
             )  # fmt: skip
             for k in range(n_own):
                 own_step[low + own[k]] = own_delta[k]
+                bias_step[place] -= own_mean[low + own[k]] * own_delta[k]
         for a in range(size):
             step[place, active[a]] = delta[a]
+            bias_step[place] -= means[active[a]] * delta[a]
+
+
+@compiled
+def deviations(
+    columns, sums, own_sums, h_bias, factor, usable, own_first, mean, scale, own_mean, own_scale
+):
+    """Set the means and deviations of features from their sums; 0 for those that take no part."""
+    for place in range(len(columns)):
+        c = columns[place]
+        for j in range(sums.shape[1]):
+            m = min(max(sums[place, j] / h_bias[c], 0.0), 1.0)
+            deviation = np.sqrt(m * (1.0 - m))
+            mean[c, j] = m
+            scale[c, j] = deviation if deviation >= 1e-6 and factor[c, j] >= 0.0 else 0.0
+        for o in range(own_first[c], own_first[c + 1]):
+            m = min(max(own_sums[o] / h_bias[c], 0.0), 1.0)
+            deviation = np.sqrt(m * (1.0 - m))
+            own_mean[o] = m
+            own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
 
 
 @compiled

@@ -33,6 +33,10 @@ REQUIRED_SHARE = 1e-3
 """The share of the penalty that the terms of required parents bear: enough to keep them finite."""
 
 
+Spread = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""The means and deviations of the features by column, and those of the columns' own features."""
+
+
 @dataclass(eq=False)
 class Solution:
     """Weights of one batch at one penalty: columns by features, and those of path features.
@@ -282,18 +286,14 @@ class Batch:
             add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
         return self.design.x.slopes(values, columns), own
 
-    def _spread(
-        self, at: Point, columns: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return the means and deviations of the features, weighted by the second derivatives."""
-        mean, own_mean = self._slopes(at.bend, columns)
-        mean = np.clip(mean / at.h_bias[columns, None], 0, 1)
-        scale = np.sqrt(mean * (1 - mean)) * (self.factor[columns] >= 0)
-        scale[scale < 1e-6] = 0
-        own_mean = np.clip(own_mean / at.h_bias[self.own_column], 0, 1)
-        own_scale = np.sqrt(own_mean * (1 - own_mean)) * self.own_usable
-        own_scale[own_scale < 1e-6] = 0
-        return mean, scale, own_mean, own_scale
+    def _spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
+        """Set the means and deviations of the features, weighted by the second derivatives."""
+        from conjoin.kernels.logistic import deviations
+
+        sums, own_sums = self._slopes(at.bend, columns)
+        deviations(
+            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, *spread
+        )  # fmt: skip
 
     def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
         """Minimise for one penalty, all targets together, one state of each after the other."""
@@ -303,8 +303,7 @@ class Batch:
         self._place(at, self.design, self.leaf)
         states = np.diff(self.group_first)[self.group_of]
         state = np.arange(len(states)) - self.group_first[self.group_of]
-        mean, scale = np.zeros((2, *self.factor.shape))
-        own_mean, own_scale = np.zeros((2, len(self.own)))
+        spread: Spread = (*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
         gain = np.full(len(states), np.inf)
         gain[~self.movable] = 0
         for iteration in range(MAX_STEPS * int(states.max(initial=1))):
@@ -318,37 +317,30 @@ class Batch:
             if not left.any():
                 break
             gradient, own_gradient = self._slopes(at.residual, columns)
-            stale = iteration // states[columns] % 3 == 0
-            if stale.any():
-                some = columns[stale]
-                mean[some], scale[some], m, s = self._spread(at, some)
-                mine = np.isin(self.own_column, some)
-                own_mean[mine], own_scale[mine] = m[mine], s[mine]
-            g_bias, h_bias = at.g_bias[columns], at.h_bias[columns]
-            # The bias moves along: its best value for each step is put into the gradient.
-            gradient -= mean[columns] * g_bias[:, None]
-            own_gradient -= own_mean * at.g_bias[self.own_column]
+            stale = columns[iteration // states[columns] % 3 == 0]
+            if len(stale):
+                self._spread(at, stale, spread)
             step, own_step = np.empty_like(gradient), np.zeros_like(self.own)
-            decrease = np.empty(len(columns))
+            decrease, bias_step = np.empty((2, len(columns)))
             steps(
-                penalty, columns, self.factor, gradient, scale[columns], h_bias, self.weights, shared,
-                own_gradient, own_scale, self.own, self.own_first, self.parent, self.share,
-                self.deviation, self.cross, self.cross_first, step, own_step, decrease, 20, 1e-3,
+                penalty, columns, self.factor, gradient, *spread, at.g_bias, at.h_bias, self.weights,
+                shared, own_gradient, self.own, self.own_first, self.parent, self.share,
+                self.deviation, self.cross, self.cross_first, step, own_step, bias_step, decrease, 20,
+                1e-3,
             )  # fmt: skip
             objective = self._objective(at, penalty, columns)
-            gain[columns] = (decrease + 0.5 * g_bias**2 / h_bias) / np.maximum(objective, 1e-12)
+            gain[columns] = decrease / np.maximum(objective, 1e-12)
             moving = gain[columns] > tolerance
             late = moving & (states[columns] == 1) & (iteration >= PATIENCE)
             late &= np.diff(self.own_first)[columns] <= MOST_ALONE
             for c in columns[late].tolist():
-                self._go_alone(c, penalty, at, tolerance)
+                self._go_alone(c, penalty, at, tolerance, spread)
             gain[columns[late]] = 0
             moving &= ~late
-            columns, step = columns[moving], step[moving]
-            bias_step = -g_bias[moving] / h_bias[moving] - (mean[columns] * step).sum(axis=1)
-            sums = np.bincount(self.own_column, own_mean * own_step, len(states))
+            if not moving.all():
+                columns, step, bias_step = columns[moving], step[moving], bias_step[moving]
             if len(columns):
-                self._move(at, penalty, columns, step, own_step, bias_step - sums[columns])
+                self._move(at, penalty, columns, step, own_step, bias_step)
                 fell = objective[moving] - self._objective(at, penalty, columns)
                 # Where no step helps, the numbers' own precision is reached.
                 gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
@@ -365,7 +357,9 @@ class Batch:
             own = self.own[self.own_first[low] : self.own_first[high]].reshape(high - low, -1)
             own -= _nearest_median(own)
 
-    def _go_alone(self, column: int, penalty: float, at: Point, tolerance: float) -> None:
+    def _go_alone(
+        self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
+    ) -> None:
         """Finish one binary column with correlations weighted by its own second derivatives."""
         from conjoin.kernels.logistic import coordinate_descent
 
@@ -378,9 +372,9 @@ class Batch:
         for iteration in range(MAX_STEPS):
             slopes, own_slopes = self._slopes(at.residual, one)
             if iteration % 2 == 0:
-                means, scales, own_means, own_scales = self._spread(at, one)
-                mean = np.concatenate([means[0], own_means[slot]])
-                scale = np.concatenate([scales[0], own_scales[slot]])
+                self._spread(at, one, spread)
+                mean = np.concatenate([spread[0][column], spread[2][slot]])
+                scale = np.concatenate([spread[1][column], spread[3][slot]])
             g_bias, h_bias = at.g_bias[column], at.h_bias[column]
             gradient = np.concatenate([slopes[0], own_slopes[slot]]) - mean * g_bias
             cost = penalty * np.concatenate([factor, np.ones(slot.stop - slot.start)])
