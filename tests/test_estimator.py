@@ -484,6 +484,29 @@ def test_many_rows_do_not_cost_many_times_one():
 # ---- the commands ------------------------------------------------------------------------------
 
 
+def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    age = rng.integers(18, 80, 300)
+    old = np.where(age > 50, "yes", "no")
+    plain = tmp_path / "all.csv"
+    rows = [f"{i},{a},{o}" for i, (a, o) in enumerate(zip(age, old, strict=True))]
+    plain.write_text("\n".join(["id,age,old", *rows]) + "\n")
+    model = str(tmp_path / "m.conjoin")
+    table = read_table(plain)
+    table = Table(Domain(table.domain.variables[1:]), table.codes[:, 1:])
+    dn = learn(table, "tree", discretize={"age": [50.5]})
+    dn.save(model)
+    holes = tmp_path / "holes.csv"
+    holes.write_text('id,"age",old\n"a, b",33,\n2,,yes\n\n3,71,yes\n')
+    out = tmp_path / "full.csv"
+    assert main(["impute", model, str(holes), "-o", str(out)]) == 0
+    over = dn.domain["age"].states[1]
+    assert out.read_text().splitlines() == [
+        "id,age,old", '"a, b",33,no', f"2,{over},yes", "3,71,yes"
+    ]  # fmt: skip
+    capsys.readouterr()
+
+
 def test_impute_and_predict_commands(tmp_path, capsys):
     rng = np.random.default_rng(0)
     a = rng.integers(0, 2, 300)
@@ -503,6 +526,9 @@ def test_impute_and_predict_commands(tmp_path, capsys):
         full = read_table(out, domain)
         assert full.complete
         assert full.codes[:3].tolist() == [[1, 1], [0, 0], [0, 0]]
+        lines = out.read_text().splitlines()
+        assert lines[:4] == ["a,b,other", "yes,yes,1", "no,no,2", "no,no,3"]
+        assert lines[4].endswith(",4")
     assert main(["impute", model, str(holes), "-o", str(out), "--draw", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["filled"] == 4
     assert main(["predict", model, str(holes), "--target", "a", "--json"]) == 0

@@ -20,7 +20,9 @@ def add_parser(commands: Any) -> None:
         "impute",
         help="fill in the missing values of a table",
         description="Fill in the missing values of a table with those that a model finds most probable "
-        "given the rest of the row. A dependency network is converted first.",
+        "given the rest of the row. A dependency network is converted first. From CSV to CSV, columns "
+        "that the model does not know and values that are there stay as they are; a hole in a column "
+        "of numbers that were cut into bins gets the bin.",
     )
     parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
     parser.add_argument("table", metavar="TABLE", help="the table (.csv, .parquet, .data)")
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.table import Table
     from conjoin.estimator.impute import completed
-    from conjoin.formats.files import check_can_write, load, read_table, write_table
+    from conjoin.formats.files import check_can_write, load, read_table, write_filled
 
     started = time.perf_counter()
     check_can_write(options.output)
@@ -71,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
         joint_of(model, table), table, 1 if options.draw else None, options.by, options.seed
     )
     full = codes[0] if options.draw else codes
-    write_table(Table(model.domain, full, table.weights), options.output)
+    filled = Table(model.domain, full, table.weights)
+    write_filled(options.table, filled, holes, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started
     if options.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from conjoin.data.arrays import BoolArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
@@ -179,3 +180,17 @@ def write_table(table: Table, path: str | Path) -> None:
     check_can_write(path)
     writers = {".data": write_data, ".csv": write_csv, ".parquet": write_parquet}
     writers[ending(path)](table, path)
+
+
+def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | Path) -> None:
+    """Write a table that was read from a file, with its holes filled.
+
+    From CSV to CSV, columns that are not variables and values that were there stay as they are.
+    """
+    from conjoin.formats.tabular import write_filled_csv
+
+    if ending(Path(source)) == ending(Path(path)) == ".csv":
+        check_can_write(Path(path))
+        write_filled_csv(Path(source), full, holes, Path(path))
+    else:
+        write_table(full, path)

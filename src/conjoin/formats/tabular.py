@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import BoolArray
 from conjoin.data.arrow import MISSING, table_from_arrow
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
@@ -152,6 +153,35 @@ def write_csv(table: Table, path: Path) -> None:
         codes = np.where(table.codes[:, i] == table.missing, len(variable), table.codes[:, i])
         columns.append(labels[codes])
     writer.writerows(zip(*columns, strict=True))
+    write_bytes(path, out.getvalue().encode())
+
+
+def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
+    """Write a CSV file again with its holes filled; all else stays as it is there.
+
+    Parameters
+    ----------
+    source : Path
+        The file that the table was read from. Its columns may be more than the table's variables.
+    full : Table
+        Its rows, completed.
+    holes : array of bool
+        Which values were missing.
+    path : Path
+        The file to write.
+    """
+    import csv as plain_csv
+
+    text = decoded(read_bytes(source), source)
+    rows = [row for row in plain_csv.reader(io.StringIO(text, newline="")) if row]
+    header = _header(text, source)
+    for i, variable in enumerate(full.domain):
+        at = header.index(variable.name)
+        labels = [str(state) for state in variable.states]
+        for r in np.flatnonzero(holes[:, i]).tolist():
+            rows[r + 1][at] = labels[full.codes[r, i]]
+    out = io.StringIO()
+    plain_csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
     write_bytes(path, out.getvalue().encode())
 
 
