@@ -121,4 +121,8 @@ def _write_machine(out: Path, seed: int, command: str) -> None:
         "seed": seed,
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_bytes(out / "about.json", (json.dumps(about, indent=1) + "\n").encode())
+    path = out / "about.json"
+    if path.is_file():  # commands that added to the same folder, one after the other
+        before = json.loads(path.read_text(encoding="utf-8")).get("command", "").split("; ")
+        about["command"] = "; ".join(dict.fromkeys([*filter(None, before), command]))
+    write_bytes(path, (json.dumps(about, indent=1) + "\n").encode())
