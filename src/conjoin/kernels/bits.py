@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.jit import add_lanes, add_row, compiled, lanes_set
-from conjoin.kernels.lanes import LANES, draw, seed
+from conjoin.kernels.lanes import LANES, draw, end_sweep, seed
 from conjoin.kernels.random import STEP, scatter
 
 F = np.float32
@@ -224,10 +224,4 @@ def sweep_bits(
             set_tests(
                 v, lanes_set(ones[:64]), lanes_set(ones[64:]), test_ptr, on_zero, on_one, bits
             )
-        done = sweep + 1 - burn_in
-        if done <= 0:
-            now[:] = F(0.0)
-        elif done * sums.shape[0] // samples > batch:
-            sums[batch] = now
-            now[:] = F(0.0)
-            batch += 1
+        batch = end_sweep(sweep + 1 - burn_in, samples, batch, now, sums)

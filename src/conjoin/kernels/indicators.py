@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import LANES, compiled, sum_rows
+from conjoin.kernels.jit import SIDE_BY_SIDE, compiled, sum_rows
 
 TILE = 64
 """Rows that are turned over at a time."""
@@ -26,15 +26,15 @@ def sparse_logits(first, row, weights, out):
 def sparse_slopes(first, row, values, columns, out):
     """Sum rows of values over the rows that have each feature, several side by side."""
     n = values.shape[1]
-    block = np.zeros(n * LANES, np.float32)
-    total = np.empty(LANES, np.float32)
-    for low in range(0, len(columns), LANES):
-        width = min(LANES, len(columns) - low)
+    block = np.zeros(n * SIDE_BY_SIDE, np.float32)
+    total = np.empty(SIDE_BY_SIDE, np.float32)
+    for low in range(0, len(columns), SIDE_BY_SIDE):
+        width = min(SIDE_BY_SIDE, len(columns) - low)
         for start in range(0, n, TILE):
             for k in range(width):
                 line = values[columns[low + k]]
                 for r in range(start, min(n, start + TILE)):
-                    block[r * LANES + k] = line[r]
+                    block[r * SIDE_BY_SIDE + k] = line[r]
         for j in range(len(first) - 1):
             sum_rows(block, row, first[j], first[j + 1], total)
             for k in range(width):

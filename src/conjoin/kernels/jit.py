@@ -144,22 +144,22 @@ sum_lanes: Any = _sum_lanes
 lanes_set: Any = _lanes_set
 
 
-LANES = 16
+SIDE_BY_SIDE = 16
 """How many numbers `sum_rows` adds up side by side."""
 
 
 @intrinsic
 def _sum_rows(typingctx: Any, block: Any, row: Any, start: Any, end: Any, out: Any) -> Any:  # noqa: ARG001
-    """Set `out` to the sum of some rows of LANES float32 numbers: row[start:end] of a block of them."""
+    """Set `out` to the sum of rows of SIDE_BY_SIDE float32 numbers: row[start:end] of a block."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.FloatType(), LANES)
+        vector = ir.VectorType(ir.FloatType(), SIDE_BY_SIDE)
         lines, places, result = (
             cgutils.create_struct_proxy(signature.args[k])(context, builder, args[k]).data
             for k in (0, 1, 4)
         )
         lines = builder.bitcast(lines, vector.as_pointer())
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES))
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * SIDE_BY_SIDE))
         with cgutils.for_range(builder, builder.sub(args[3], args[2])) as loop:
             place = builder.gep(places, [builder.add(args[2], loop.index)])
             line = builder.gep(lines, [builder.sext(builder.load(place), ir.IntType(64))])

@@ -107,6 +107,18 @@ def shared_weights(bias, weight, ones, odds):
 
 
 @compiled
+def end_sweep(done, samples, batch, now, sums):
+    """Forget the sums while burning in, put them away at the end of a batch; return the next one."""
+    if done <= 0:
+        now[:] = F(0.0)
+    elif done * sums.shape[0] // samples > batch:
+        sums[batch] = now
+        now[:] = F(0.0)
+        batch += 1
+    return batch
+
+
+@compiled
 def sweep_lanes(order, ptr, mask, value, weight, pairs, bias, burn_in, samples, counters, sums):
     """Run one chain a lane; set the sums of p(x=0), p(x=1) by batch and variable.
 
@@ -133,13 +145,7 @@ def sweep_lanes(order, ptr, mask, value, weight, pairs, bias, burn_in, samples, 
             else:
                 own_weights(bias[v], mask, value, weight, ptr[v], ptr[v + 1], word, odds)
             draw(np.uint32(1 << v), odds, random, word, ones[v * LANES : (v + 1) * LANES], now[v])
-        done = sweep + 1 - burn_in
-        if done <= 0:
-            now[:] = F(0.0)
-        elif done * sums.shape[0] // samples > batch:
-            sums[batch] = now
-            now[:] = F(0.0)
-            batch += 1
+        batch = end_sweep(sweep + 1 - burn_in, samples, batch, now, sums)
 
 
 @compiled

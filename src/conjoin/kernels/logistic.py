@@ -96,20 +96,15 @@ def steps(
             for b in range(size):
                 across[k, b] = row[active[b]]
         delta = np.zeros(size)
-        if n_own == 0:
-            decrease[place] += coordinate_descent(
-                matrix, s, g, w, cost, h, max_sweeps, tolerance, delta
-            )
-        else:
-            own_delta = np.zeros(n_own)
-            decrease[place] += tree_descent(
-                matrix, s, g, w, cost, across, own, own_scale[low:high], own_gradient[low:high],
-                own_weights[low:high], penalty, parent[low:high], share[low:high],
-                deviation[low:high], h, max_sweeps, tolerance, delta, own_delta,
-            )  # fmt: skip
-            for k in range(n_own):
-                own_step[low + own[k]] = own_delta[k]
-                bias_step[place] -= own_mean[low + own[k]] * own_delta[k]
+        own_delta = np.zeros(n_own)
+        decrease[place] += tree_descent(
+            matrix, s, g, w, cost, across, own, own_scale[low:high], own_gradient[low:high],
+            own_weights[low:high], penalty, parent[low:high], share[low:high],
+            deviation[low:high], h, max_sweeps, tolerance, delta, own_delta,
+        )  # fmt: skip
+        for k in range(n_own):
+            own_step[low + own[k]] = own_delta[k]
+            bias_step[place] -= own_mean[low + own[k]] * own_delta[k]
         for a in range(size):
             step[place, active[a]] = delta[a]
             bias_step[place] -= means[active[a]] * delta[a]
@@ -149,40 +144,22 @@ def best_change(weight, slope, bend, cost):
 @compiled
 def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
     """Minimise g.d + h/2 (s d)' matrix (s d) + cost.|w + d| over d; return the decrease."""
-    size = len(delta)
-    v = np.zeros(size)
-    first_move = 0.0
-    for sweep in range(max_sweeps):
-        move = 0.0
-        for a in range(size):
-            bend = h * s[a] * s[a]
-            change = best_change(w[a] + delta[a], g[a] + h * s[a] * v[a], bend, cost[a])
-            if change != 0.0:
-                delta[a] += change
-                move += bend * change * change
-                shift = s[a] * change
-                line = matrix[a]
-                for b in range(size):
-                    v[b] += line[b] * shift
-        if sweep == 0:
-            first_move = move
-        if move <= tolerance * first_move:
-            break
-    total = 0.0
-    for a in range(size):
-        total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
-        total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
-    return total
+    across = np.empty((0, len(delta)), np.float32)
+    nodes, none = np.empty(0, np.int64), np.empty(0)
+    return tree_descent(
+        matrix, s, g, w, cost, across, nodes, none, none, none, 0.0, nodes, none, none, h,
+        max_sweeps, tolerance, delta, none,
+    )  # fmt: skip
 
 
 @compiled
-def nodes_above(node, parent, values):
-    """Add up the values of a node and of those above it, without the root."""
-    total = 0.0
-    while node > 0:
-        total += values[node]
-        node = parent[node]
-    return total
+def correlated(node, parent, share, deviation, q, below, everywhere):
+    """Return the sum over all nodes b of r_ab s_b d_b for a node a (see `tree_descent`)."""
+    above, up = 0.0, node
+    while up > 0:
+        above += q[up]
+        up = parent[up]
+    return (share[node] * (above - everywhere) + below[node]) / deviation[node]
 
 
 @compiled
@@ -225,8 +202,7 @@ def tree_descent(
                     own_v[k] += line[k] * shift
         for k in range(len(own)):
             node = own[k]
-            above = share[node] * (nodes_above(node, parent, q) - everywhere)
-            value = own_v[k] + (above + below[node]) / deviation[node]
+            value = own_v[k] + correlated(node, parent, share, deviation, q, below, everywhere)
             bend = h * own_s[node] * own_s[node]
             slope = own_g[node] + h * own_s[node] * value
             change = best_change(own_w[node] + own_delta[k], slope, bend, penalty)
@@ -255,8 +231,7 @@ def tree_descent(
         total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
     for k in range(len(own)):
         node, d = own[k], own_delta[k]
-        above = share[node] * (nodes_above(node, parent, q) - everywhere)
-        value = own_v[k] + (above + below[node]) / deviation[node]
+        value = own_v[k] + correlated(node, parent, share, deviation, q, below, everywhere)
         total -= own_g[node] * d + 0.5 * h * own_s[node] * d * value
         total += penalty * (abs(own_w[node]) - abs(own_w[node] + d))
     return total

@@ -76,11 +76,10 @@ class LogisticPath:
                     self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
-        nothing = self.design.codes[:0]
-        tables = [
-            np.ascontiguousarray(codes.T)
-            for codes in (self.design.codes, nothing if self.valid is None else self.valid.codes)
-        ]
+        tables: list[Codes] = []
+        if trees is not None:
+            held = self.design.codes[:0] if self.valid is None else self.valid.codes
+            tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches = []
         narrow = [t for t in range(len(cards)) if t not in set(self.wide)]
         for targets in batches(self.design, narrow):
