@@ -356,7 +356,7 @@ def test_any_column_from_any_others(fitted):
     assert set(fitted.predict(frame, "age")) <= set(fitted.states("age"))  # bins
     plain = JointModel("tree", refine=False).fit(people())
     read = plain.encoding_.table(people())
-    mn = convert(learn(read, "tree"), read)
+    mn = convert(learn(read, "tree", min_leaf=None), read)
     codes = plain.encoding_.table(frame)
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)

@@ -444,6 +444,56 @@ def test_a_hybrid_leaves_variables_of_many_states_to_their_trees():
     assert total == pytest.approx(best, rel=1e-3)  # the path is solved less exactly
 
 
+def test_mixed_is_hybrids_for_two_states_and_trees_for_more():
+    table = random_table(np.random.default_rng(3), cards=[2, 3, 2, 4], rows=400)
+    states = all_states(table.domain)
+    mixed, hybrid, trees = (
+        learn(table, cpd, kappa=0.1, penalty=1.0) for cpd in ("mixed", "hybrid", "tree")
+    )
+    assert [type(cpd).__name__ for cpd in mixed.cpds] == ["LogLinearCPD", "TreeCPD"] * 2
+    assert {"x1", "x3"} <= {name for v in ("x0", "x2") for name in mixed.blanket(v)}
+    for i, cpd in enumerate(mixed.cpds):
+        of_one_kind = (hybrid, trees)[i % 2].cpds[i]
+        np.testing.assert_allclose(
+            cpd.log_probabilities(states), of_one_kind.log_probabilities(states), atol=1e-3
+        )
+    for cards, same in (([2, 2, 2], "hybrid"), ([3, 4, 1], "tree")):
+        table = random_table(np.random.default_rng(3), cards=cards, rows=400)
+        one, other = learn(table, "mixed"), learn(table, same)
+        assert one.provenance["learned"]["cpd"] == "mixed"
+        states = all_states(table.domain)
+        for a, b in zip(one.cpds, other.cpds, strict=True):
+            np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
+
+
+@pytest.mark.parametrize("kappa", [None, 0.01])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_leaves_are_as_small_as_the_validation_rows_ask_for(kappa, noise):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 12, (2, 900))
+    c = np.where(rng.random(900) < noise, rng.integers(0, 12, 900), (a + b) % 12)
+    table = Table(Domain.numbered([12, 12, 12]), np.stack([a, b, c], axis=1))
+    train, valid = (Table(table.domain, part) for part in (table.codes[:600], table.codes[600:]))
+    settings_tried = {"min_leaf": 10.0, "pseudo": 1.0}, {"min_leaf": 5.0, "pseudo": 0.3}
+    chosen = learn(train, "tree", valid=valid, kappa=kappa, min_leaf=None)
+    rows = np.arange(len(valid))
+    scores = []
+    for some in settings_tried:
+        dn = learn(train, "tree", valid=valid, kappa=kappa, **some)
+        scores.append(
+            sum(dn.log_conditional(f"v{i}", valid)[rows, valid.codes[:, i]].sum() for i in range(3))
+        )
+        if scores[-1] == max(scores):
+            best = dn
+    record = chosen.provenance["learned"]
+    assert {k: record[k] for k in ("min_leaf", "pseudo")} == settings_tried[int(np.argmax(scores))]
+    assert (record["min_leaf"] == 5.0) == (noise == 0.0)
+    for one, other in zip(chosen.cpds, best.cpds, strict=True):
+        np.testing.assert_array_equal(
+            one.log_probabilities(valid.codes), other.log_probabilities(valid.codes)
+        )
+
+
 # ---- boosted trees ----------------------------------------------------------------------------------
 
 
@@ -541,7 +591,7 @@ def test_boosting_stops_where_the_validation_rows_are_best():
 # ---- learn ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "mixed", "boosted"])
 def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path, monkeypatch):
     monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)  # several batches
     table = random_table(np.random.default_rng(1), n=6, rows=500)
@@ -573,7 +623,7 @@ def test_tuning_finds_the_best_of_the_path(cpd):
     assert scores[record[name]] == pytest.approx(by_hand, rel=rel)
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "mixed", "boosted"])
 def test_nothing_depends_on_a_constant_with_missing_values(cpd):
     rng = np.random.default_rng(0)
     a = rng.integers(0, 2, 400)
@@ -645,7 +695,7 @@ def test_cross_validation_and_holdout_are_seeded():
         assert a["kappa_path"] != c["kappa_path"]
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "mixed", "boosted"])
 @pytest.mark.parametrize(
     "kind", ["one row", "constant", "one state", "all missing", "one variable"]
 )
@@ -679,6 +729,7 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
         ({"cpd": "forest"}, "'forest' is not known"),
         ({"kappa": 0.0}, "kappa must be a positive number"),
         ({"cpd": "logistic", "penalty": -1.0}, "penalty must be a positive number"),
+        ({"min_leaf": None, "kappa": -1.0}, "kappa must be a positive number"),
         ({"min_leaf": 0}, "min_leaf must be positive"),
         ({"pseudo": 0}, "pseudo must be positive"),
         ({"holdout": 1.5}, "a share between 0 and 1"),

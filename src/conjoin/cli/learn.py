@@ -33,10 +33,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--valid", metavar="FILE", help="a table to choose kappa or the penalty on")
     parser.add_argument(
         "--cpd",
-        choices=("tree", "logistic", "hybrid", "boosted"),
+        choices=("tree", "logistic", "hybrid", "mixed", "boosted"),
         default="hybrid",
         help="decision trees, L1-regularised logistic regression, the latter with the paths of each "
-        "target's tree as further features (the default), or sums of small trees",
+        "target's tree as further features (hybrid, the default), hybrids for variables of two states "
+        "and trees for all others, or sums of small trees",
     )
     parser.add_argument("--kappa", metavar="K", type=float, help="the structure prior of trees")
     parser.add_argument("--penalty", metavar="L", type=float, help="the L1 penalty")

@@ -34,14 +34,15 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     Parameters
     ----------
-    cpd : {'auto', 'tree', 'logistic', 'hybrid', 'boosted'}, or a classifier
-        How the conditional of each column is learned (see `learn`); "auto" is "hybrid".
+    cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
+        How the conditional of each column is learned (see `learn`); "auto" is "mixed": hybrids for
+        columns of two states, trees for all others.
     discretize : 'auto', None, str, mapping or Discretizer
         How numeric columns are cut into bins (see `learn`). "auto" cuts, into five bins of about as many
         rows, the columns with more than 20 different numbers, and those with more than 5 of which
         some have a fraction.
     kappa, penalty, min_leaf : float, optional
-        Settings of `learn`.
+        Settings of `learn`; those that are not given are chosen on rows that are held out.
     refine : bool
         Whether to mend the converted weights by a few steps of pseudo-likelihood, as far as rows held
         out say (see `learn_weights`). It helps where some columns nearly determine others. Missing values
@@ -89,7 +90,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         discretize: Any = "auto",
         kappa: float | None = None,
         penalty: float | None = None,
-        min_leaf: float = 10.0,
+        min_leaf: float | None = None,
         refine: bool = True,
         target: Any = None,
         unseen: str = "error",
@@ -122,7 +123,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         from conjoin.weights.learn import learn_weights
 
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
-        cpd = "hybrid" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
+        cpd = "mixed" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
         self.network_ = learn(
             table, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
             random_state=self.random_state, n_jobs=self.n_jobs,

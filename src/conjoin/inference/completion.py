@@ -43,9 +43,11 @@ takes."""
 BLOCK = 1 << 10
 """Rows that the kernel is asked for at a time."""
 
-BURN_IN, SWEEPS, THIN, STARTS = 50, 400, 10, 3
-"""How rows are sampled that exact answers would cost too much for; a mode takes `BURN_IN` annealed sweeps
-from each start."""
+BURN_IN, SWEEPS, THIN = 50, 400, 10
+"""How rows are sampled that exact answers would cost too much for."""
+
+STARTS, ANNEALED = 5, 10
+"""A mode is then the best that annealing finds from so many starts, in so many sweeps from each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,8 +315,9 @@ class Completion:
         kernel: Any = complete_rows
         kernel(
             mode, self.rows[block.rows], self.counters[block.rows], asked, self.domain.cards,
-            self.slot, *arrays, self.ready.rules.breaking, STATES, sampling, BURN_IN, SWEEPS, THIN,
-            STARTS, status, block.log_sum, block.marginals, block.filled,
+            self.slot, *arrays, self.ready.rules.breaking, STATES, sampling,
+            ANNEALED if mode == 1 else BURN_IN, SWEEPS, THIN, STARTS, status, block.log_sum,
+            block.marginals, block.filled,
         )  # fmt: skip
         block.log_sum += self.ready.constant
         wrong = np.flatnonzero(status == 2)

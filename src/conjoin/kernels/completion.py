@@ -191,7 +191,7 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
         for sweep in range(total):
             beta = 1.0
             if mode == MODES:
-                beta = 0.2 * 25.0 ** (sweep / max(1, total - 1))  # from 0.2 to 5
+                beta = 5.0 ** (sweep / max(1, total - 1))  # from 1 to 5
             for v in members:
                 if stale[v] or mode == MODES:
                     set_chances(fields[v], beta, chances[v, : cards[v]])

@@ -17,7 +17,9 @@ from conjoin.learning.indicators import Indicators, indicators
 BATCH_CELLS = 1 << 24
 """Rows times columns that a batch may hold."""
 LEAST_BATCHES = 4
-"""So that small tables, too, keep several cores busy."""
+"""So that several cores are kept busy by tables, too, whose targets all fit into one batch."""
+SMALL = 1 << 21
+"""But not if all features of all rows are so few for all targets: then parts cost more than they save."""
 
 
 def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
@@ -133,7 +135,9 @@ def joint_counts(
 def batches(design: Design, targets: Sequence[int]) -> list[list[int]]:
     """Cut the targets into batches of bounded size, the same ones for any number of jobs."""
     widths = np.where(design.cards == 2, 1, design.cards)
-    share = -(-int(widths[list(targets)].sum()) // LEAST_BATCHES)
+    columns = int(widths[list(targets)].sum())
+    small = columns * design.x.width * len(design.codes) < SMALL
+    share = columns if small else -(-columns // LEAST_BATCHES)
     room = max(4, min(64, share, BATCH_CELLS // max(1, len(design.codes))))
     result: list[list[int]] = [[]]
     used = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,13 +15,23 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
-from conjoin.learning.options import KAPPAS, LAMBDAS, MIDDLE, REQUIRED, Options, parent_rules
+from conjoin.learning.options import (
+    KAPPAS,
+    LAMBDAS,
+    MIDDLE,
+    REQUIRED,
+    WIDE,
+    Options,
+    check_setting,
+    leaf_options,
+    parent_rules,
+)
 from conjoin.learning.tuning import Path, choose, held_weight, split_rows
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 
-KINDS = ("tree", "logistic", "hybrid", "boosted")
+KINDS = ("tree", "logistic", "hybrid", "mixed", "boosted")
 
 
 def learn(
@@ -33,7 +43,7 @@ def learn(
     folds: int | None = None,
     kappa: float | None = None,
     penalty: float | None = None,
-    min_leaf: float = 10.0,
+    min_leaf: float | None = 10.0,
     pseudo: float = 1.0,
     forbidden: Mapping[str, Iterable[str]] | None = None,
     required: Mapping[str, Iterable[str]] | None = None,
@@ -50,12 +60,13 @@ def learn(
         The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
         a parent is missing, a tree sends the row with the larger branch, and logistic regression
         leaves the parent's terms out.
-    cpd : {'hybrid', 'tree', 'logistic', 'boosted'}, or a classifier
+    cpd : {'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
         L1-regularised logistic regression over all other variables, multinomial for more than two
         states, with the conjunctions on the paths of the target's own tree as further features
         ("hybrid"; a variable of more than 32 states keeps its tree); probabilistic decision trees;
-        logistic regression alone; or sums of small trees, as many for each variable as the validation
-        rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
+        logistic regression alone; hybrids for variables of two states and trees for all others, much
+        faster where many variables have several states ("mixed"); or sums of small trees, as many for
+        each variable as the validation rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
         that can be read as conjunctions (see `read_classifier`): a copy is fitted for each variable,
         with its own settings and without tuning.
     valid : Table, array or frame, optional
@@ -72,8 +83,9 @@ def learn(
     penalty : float, optional
         The L1 penalty, instead of choosing one: it is multiplied with the sum of the absolute weights
         and added to the summed log-loss of the rows.
-    min_leaf : float
-        The least number of rows in each branch of a split.
+    min_leaf : float, optional
+        The least number of rows in each branch of a split. With None, 10 and 5 are tried, the latter with
+        0.3 times the pseudo-count, and trees are scored on the rows on which kappa is chosen.
     pseudo : float
         The count added to each state in a leaf (add-one smoothing).
     forbidden, required : mapping, optional
@@ -127,7 +139,7 @@ def learn(
         if discretize is not None and valid.domain != table.domain:
             valid = Discretizer.of(table.domain).apply(valid)
         codes_of(table.domain, valid, complete=False)
-    options = Options(min_leaf, pseudo)
+    leaves = leaf_options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)
     _check_required(table, rules)
     rng = np.random.default_rng(random_state)
@@ -135,7 +147,7 @@ def learn(
     if kept is not None:
         settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
         kept.open(fingerprint(table, valid, cpd, settings, rules))
-    learner = _Learner(table, valid, options, rules, Work(n_jobs, kept))
+    learner = _Learner(table, valid, leaves, rules, Work(n_jobs, kept))
     try:
         if not isinstance(cpd, str):
             dn = learner.classifiers(cpd)
@@ -171,13 +183,14 @@ class _Learner:
         self,
         table: Table,
         valid: Table | None,
-        options: Options,
+        leaves: Sequence[Options],
         rules: npt.NDArray[np.int8],
         work: Work,
     ) -> None:
-        self.table, self.valid, self.options, self.rules = table, valid, options, rules
-        self.work = work
+        self.table, self.valid, self.leaves, self.rules = table, valid, leaves, rules
+        self.options, self.work = leaves[0], work
         self.kappa: float | None = None
+        self.most_states = WIDE
         self.last: Path | None = None
         self.trees: Any = None
 
@@ -218,9 +231,12 @@ class _Learner:
     ) -> DependencyNetwork:
         """Learn trees, logistic regression or both, with the kappa and penalty given or the best."""
         record: dict[str, Any] = {"cpd": cpd, "rows": len(self.table)}
+        if cpd == "mixed":
+            self.most_states = 2
+            cpd = "hybrid" if (self.table.domain.cards == 2).any() else "tree"
         build, value = self._trees, 1.0
         if cpd != "logistic":
-            value = choose(build, splits, KAPPAS, kappa, "kappa", 1, self.work, record)
+            value = self._leaves_and_kappa(splits, kappa, record)
         if cpd != "tree":
             self.kappa = value if cpd == "hybrid" else None
             self.trees = self.last if self.valid is not None else None  # on the same rows
@@ -236,6 +252,28 @@ class _Learner:
             path.advance(value)
         return self._network(path.cpds(value), record)
 
+    def _leaves_and_kappa(
+        self, splits: list[tuple[Table, Table]], kappa: float | None, record: dict[str, Any]
+    ) -> float:
+        """Choose the leaves' settings, where there are several, with kappa; return the latter."""
+        values, given = KAPPAS, kappa
+        if kappa is not None and len(self.leaves) > 1:
+            check_setting(kappa, "kappa")
+            values, given = (kappa,), None
+        found = []
+        for options in self.leaves:
+            self.options, self.last = options, None
+            tried: dict[str, Any] = {}
+            value = choose(self._trees, splits, values, given, "kappa", 1, self.work, tried)
+            score = max((score for _, score in tried.get("kappa_path", ())), default=0.0)
+            found.append((score, options, value, tried, self.last))
+            self.work.sent.forget()
+        _, self.options, value, tried, self.last = max(found, key=lambda each: each[0])
+        record.update(tried)
+        if len(self.leaves) > 1:
+            record.update(min_leaf=self.options.min_leaf, pseudo=self.options.pseudo)
+        return value
+
     def _trees(self, table: Table, valid: Table | None, work: Work) -> Path:
         from conjoin.learning.trees import TreePath
 
@@ -250,5 +288,7 @@ class _Learner:
         if self.kappa is not None and trees is None:
             trees = TreePath(table, None, self.options, self.rules, work)
             trees.advance(self.kappa)
-        self.last = LogisticPath(table, valid, self.rules, work, trees, self.kappa or 1.0)
+        self.last = LogisticPath(
+            table, valid, self.rules, work, trees, self.kappa or 1.0, self.most_states
+        )
         return self.last

@@ -14,16 +14,13 @@ from conjoin.data.packing import merge_rows, pack_table
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import one_thread
 from conjoin.learning.design import Design, PathFeatures, batches
-from conjoin.learning.options import REQUIRED
+from conjoin.learning.options import REQUIRED, WIDE
 from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Batch, Solution
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
-
-WIDE = 32
-"""A hybrid leaves variables of more states than this to their trees: one column a state costs much."""
 
 PROBE = 100
 """So many targets are solved first for a penalty, to see whether the others are worth it."""
@@ -46,6 +43,8 @@ class LogisticPath:
         Grown trees whose paths become features too ("hybrid").
     kappa : float
         The kappa of those trees.
+    most_states : int
+        Targets of more states keep their trees.
     """
 
     def __init__(
@@ -56,23 +55,26 @@ class LogisticPath:
         work: Work | None = None,
         trees: TreePath | None = None,
         kappa: float = 1.0,
+        most_states: int = WIDE,
     ) -> None:
         self.work = work or Work()
         cards = table.domain.cards
-        self.wide: list[int] = []
+        wide: list[int] = []
+        self.by_tree: list[int] = []
         if trees is not None:
             required = (rules == REQUIRED).any(axis=1)
-            self.wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
+            wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
+            self.by_tree = np.flatnonzero(cards > most_states).tolist()
         merged = merge_rows(table.codes, table.weights)
-        self.design = Design.of(cards, *merged, left_out=self.wide)
+        self.design = Design.of(cards, *merged, left_out=wide)
         self.valid = None
         self.tree_scores = np.zeros(len(cards))
         if valid is not None:
             merged = merge_rows(valid.codes, valid.weights)
-            self.valid = Design.of(cards, *merged, left_out=self.wide)
-            if trees is not None and self.wide:
+            self.valid = Design.of(cards, *merged, left_out=wide)
+            if trees is not None and self.by_tree:
                 packed = pack_table(valid, trees.data)
-                for t in self.wide:
+                for t in self.by_tree:
                     self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
@@ -81,7 +83,7 @@ class LogisticPath:
             held = self.design.codes[:0] if self.valid is None else self.valid.codes
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches = []
-        narrow = [t for t in range(len(cards)) if t not in set(self.wide)]
+        narrow = [t for t in range(len(cards)) if t not in set(self.by_tree)]
         for targets in batches(self.design, narrow):
             paths = None
             if trees is not None:
@@ -202,7 +204,7 @@ class LogisticPath:
             for low, high in pairwise(first.tolist())
         ]
         if self.trees is not None:
-            result += self.trees.cpds(self.kappa, self.wide)
+            result += self.trees.cpds(self.kappa, self.by_tree)
         return sorted(result, key=lambda cpd: cpd.target)
 
     def _path_tests(

@@ -19,6 +19,10 @@ LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1
 MIDDLE = 50.0
 """The one that is tried first: larger ones only if smaller ones score lower."""
 
+WIDE = 32
+"""A hybrid leaves variables of more states than this to their trees: one column a state costs much. They
+are no features either."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -42,6 +46,22 @@ class Options:
             raise ModelError(
                 f"pseudo must be positive, or a leaf may have probability 0: {self.pseudo}"
             )
+
+
+def leaf_options(min_leaf: float | None, pseudo: float) -> tuple[Options, ...]:
+    """Return the settings of leaves to choose from: those given, or leaves of 10 and of 5 rows.
+
+    Smaller leaves go with smaller counts: both suit variables that others nearly determine.
+    """
+    if min_leaf is not None:
+        return (Options(min_leaf, pseudo),)
+    return Options(10.0, pseudo), Options(5.0, 0.3 * pseudo)
+
+
+def check_setting(value: float, name: str) -> None:
+    """Refuse a kappa or a penalty that is none."""
+    if not value > 0 or not np.isfinite(value):
+        raise ModelError(f"{name} must be a positive number, not {value}")
 
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2

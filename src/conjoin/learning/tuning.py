@@ -10,7 +10,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.splits import deal_out, hold_out
 from conjoin.data.table import Table
-from conjoin.errors import ModelError
+from conjoin.learning.options import check_setting
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 
@@ -94,8 +94,7 @@ def choose(
         if those after it score lower.
     """
     if given is not None:
-        if not given > 0 or not np.isfinite(given):
-            raise ModelError(f"{name} must be a positive number, not {given}")
+        check_setting(given, name)
         record[name] = given
         return given
     paths = [
