@@ -17,7 +17,9 @@ from conjoin.kernels import counts
 from conjoin.kernels import trees as kernel
 from conjoin.learning.learn import KAPPAS
 from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.multinomial import Rows
 from conjoin.learning.options import LAMBDAS, Options, parent_rules
+from conjoin.learning.solver import Solution
 from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
 from conjoin.learning.work import Work
@@ -386,6 +388,92 @@ def test_deterministic_columns_are_solved_too():
     for target in range(6):
         expected = slow_objective(table, target, 0.5)
         assert objective_of(table, path, 0.5, target) == pytest.approx(expected, rel=1e-5)
+
+
+def nearly_determined(rng, cards, rows=500, noise=0.02):
+    """Columns that repeat one hidden column, but for a few rows."""
+    hidden = rng.integers(0, max(cards), rows)
+    columns = [
+        np.where(rng.random(rows) < noise, rng.integers(0, c, rows), hidden % c) for c in cards
+    ]
+    return Table(Domain.numbered(list(cards)), np.stack(columns, axis=1))
+
+
+@pytest.mark.parametrize("penalty", [5.0, 0.3])
+def test_nearly_determined_columns_of_several_states_are_solved_too(penalty):
+    table = nearly_determined(np.random.default_rng(1), (3, 5, 4, 6))
+    path = LogisticPath(table, None, parent_rules(table.domain, None, None))
+    path.advance(penalty)
+    for target in range(4):
+        expected = slow_objective(table, target, penalty, steps=100_000)
+        assert objective_of(table, path, penalty, target) <= expected * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_the_optimum_is_found_from_anywhere(size):
+    rng = np.random.default_rng(5)
+    table = nearly_determined(rng, (2, 4, 3, 2))
+    rules = parent_rules(table.domain, None, None)
+    path = LogisticPath(table, None, rules)
+    path.advance(1.0)
+    best = [objective_of(table, path, 1.0, target) for target in range(4)]
+    for batch, found in zip(path.batches, path.solutions[1.0], strict=True):
+        weights = size * rng.normal(size=found.weights.shape)
+        weights[path.design.var == batch.column_target[:, None]] = 0.0
+        bias = size * rng.normal(size=len(found.bias))
+        wrong = Solution(1.0, 1.0, weights, bias, found.own, found.score)
+        batch.go_back(wrong)
+    path.advance(1.0)
+    for target in range(4):
+        assert objective_of(table, path, 1.0, target) == pytest.approx(best[target], rel=2e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rng=generators())
+def test_derivatives_of_a_multinomial_loss(rng):
+    table = random_table(rng, n=5, rows=60, missing=0.1, weighted="any", cards=[3, 2, 4, 2, 3])
+    rules = parent_rules(table.domain, {"x0": ["x3"]}, None)
+    trees = TreePath(table, None, Options(min_leaf=3.0), rules)
+    trees.advance(1.0)
+    path = LogisticPath(table, None, rules, trees=trees, kappa=1.0)
+    (solver,) = [batch for batch in path.batches if batch.targets == [0]]
+    design, features = path.design, solver.path
+    rows = Rows(solver, design, features.leaf)
+    # The same as a matrix, from the definitions.
+    known = np.flatnonzero(design.codes[:, 0] != design.missing)
+    usable = rules[design.var, 0] > 0
+    ordinary = (design.codes[known][:, design.var] == design.state) & usable
+    nodes = features.members[features.leaf[known]] & (features.depth >= 2)
+    x = np.concatenate([ordinary, nodes, np.ones((len(known), 1))], axis=1).astype(float)
+    weights = rng.normal(size=(x.shape[1], 3)) * x.any(axis=0)[:, None]
+    z = rows.logits(weights[:-1], weights[-1])
+    np.testing.assert_allclose(z, x @ weights, atol=1e-9)
+    label, m = design.codes[known, 0], design.weights[known].astype(float)
+    p = np.empty_like(z)
+    loss = rows.softmax(z, p)
+    q = np.exp(z - z.max(axis=1, keepdims=True))
+    q /= q.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, q, atol=1e-12)
+    assert loss == pytest.approx(-float(m @ np.log(q[np.arange(len(q)), label])))
+    slope, bias_slope = rows.slopes(p, x.shape[1] - 1)
+    expected = x.T @ (m[:, None] * (q - np.eye(3)[label]))
+    np.testing.assert_allclose(np.vstack([slope, bias_slope]), expected, atol=1e-8)
+    # In second derivatives a row's own state is raised, and rows that hardly count are left out.
+    own = q[np.arange(len(q)), label]
+    raised = np.maximum(own, 0.05)
+    q *= ((1 - raised) / (1 - own))[:, None]
+    q[np.arange(len(q)), label] = raised
+    q[q < 1e-4] = 0
+    counts = m * (q * (1 - q)).sum(axis=1)
+    left_out = counts < 1e-2 * float(m @ (1 - (p * p).sum(axis=1))) / len(p)
+    active = np.vstack([rng.random((x.shape[1] - 1, 3)) < 0.5, np.ones((1, 3), bool)])
+    state, feature = np.nonzero(active.T)
+    wide = x[:, feature]
+    blocks = (m * ~left_out)[:, None, None] * (
+        np.eye(3)[None] * q[:, :, None] - q[:, :, None] * q[:, None, :]
+    )
+    second = np.einsum("ra,rb,rab->ab", wide, wide, blocks[:, state][:, :, state])
+    np.testing.assert_allclose(rows.curvatures(p, active), second, atol=1e-4 * m.sum())
 
 
 def test_hybrid_adds_the_paths_of_the_tree():

@@ -1,8 +1,7 @@
 """L1-regularised logistic regression: losses, steps by coordinate descent, and line searches.
 
-Arrays have one row a column of the regression (a binary target, or a state of another target); the
-columns of a target are its *group*. `columns` lists those that take part, one a group; arrays of what
-they do in this step, such as `step`, have a row for each of these alone.
+Arrays have one row a binary target, called a column of the regression. `columns` lists those that take
+part; arrays of what they do in this step, such as `step`, have a row for each of these alone.
 """
 
 from __future__ import annotations
@@ -248,7 +247,10 @@ def total_of(values):
 
 @compiled_fused
 def binary_cells(z, change, size, y, m, cell, residual, bend):
-    """Set the loss of each row at z + size * change, its derivative and its second derivative."""
+    """Set the loss of each row at z + size * change, its derivative and its second derivative.
+
+    The latter is raised where a row is all but impossible: it would be 0, and steps endless.
+    """
     for r in range(len(z)):
         v = z[r] + size * change[r]
         e = exp32(max(-abs(v), LOWEST))
@@ -256,71 +258,32 @@ def binary_cells(z, change, size, y, m, cell, residual, bend):
         eq = e * q
         p = q if v >= f32(0) else eq
         cell[r] = (log1p32(e) + max(v, f32(0)) - y[r] * v) * m[r]
-        residual[r] = (p - y[r]) * m[r]
-        bend[r] = eq * q * m[r]
-
-
-@compiled_fused
-def softmax_cells(z, which, change, size, y, m, cell, residual, bend):
-    """Do the same for a target of several states, one row of z a state, of which one changes."""
-    states = z.shape[0]
-    top = np.full(z.shape[1], -np.inf, np.float32)
-    total = np.zeros(len(top), np.float32)
-    for k in range(states):
-        along = size if k == which else f32(0)
-        for r in range(len(top)):
-            v = z[k, r] + along * change[r]
-            residual[k, r] = v
-            top[r] = max(top[r], v)
-    cell[:] = f32(0)
-    for k in range(states):
-        for r in range(len(top)):
-            v = residual[k, r] - top[r]
-            cell[r] -= y[k, r] * v
-            e = exp32(max(v, LOWEST))
-            residual[k, r] = e
-            total[r] += e
-    for r in range(len(top)):
-        cell[r] = (cell[r] + np.log(total[r])) * m[r]
-    for k in range(states):
-        for r in range(len(top)):
-            p = residual[k, r] / total[r]
-            residual[k, r] = (p - y[k, r]) * m[r]
-            bend[k, r] = p * (f32(1) - p) * m[r]
+        off = p - y[r]
+        residual[r] = off * m[r]
+        bend[r] = max(eq * q, f32(0.1) * (abs(off) - f32(0.95))) * m[r]
 
 
 @compiled
-def evaluate(z, which, change, size, y, m, cell, residual, bend):
-    """Return the loss of a group with one column moved; set the derivatives of its rows."""
-    if z.shape[0] == 1:
-        binary_cells(z[0], change, f32(size), y[0], m, cell, residual[0], bend[0])
-    else:
-        softmax_cells(z, which, change, f32(size), y, m, cell, residual, bend)
+def evaluate(z, change, size, y, m, cell, residual, bend):
+    """Return the loss of a column that is moved; set the derivatives of its rows."""
+    binary_cells(z, change, f32(size), y, m, cell, residual, bend)
     return total_of(cell)
 
 
 @compiled
-def derive(group_first, z, y, m, loss, residual, bend, g_bias, h_bias):
-    """Set the losses of all groups, and the derivatives of their rows."""
+def derive(z, y, m, loss, residual, bend, g_bias, h_bias):
+    """Set the losses of all columns, and the derivatives of their rows."""
     cell = np.empty(z.shape[1], np.float32)
-    for g in range(len(group_first) - 1):
-        low, high = group_first[g], group_first[g + 1]
-        value = evaluate(
-            z[low:high], 0, z[low], 0.0, y[low:high], m[low % m.shape[0]], cell,
-            residual[low:high], bend[low:high],
-        )  # fmt: skip
-        for c in range(low, high):
-            loss[c] = value
-            g_bias[c] = total_of(residual[c])
-            h_bias[c] = total_of(bend[c])
+    for c in range(len(z)):
+        loss[c] = evaluate(z[c], z[c], 0.0, y[c], m[c % len(m)], cell, residual[c], bend[c])
+        g_bias[c] = total_of(residual[c])
+        h_bias[c] = total_of(bend[c])
 
 
 @compiled
 def move(
     penalty,
     columns,
-    group_first,
-    group_of,
     factor,
     z,
     change,
@@ -347,15 +310,11 @@ def move(
     cell = np.empty(z.shape[1], np.float32)
     for place in range(len(columns)):
         c = columns[place]
-        g = group_of[c]
-        low, high = group_first[g], group_first[g + 1]
-        weigh = m[low % m.shape[0]]
         size = 1.0
         while True:
             value = evaluate(
-                z[low:high], c - low, change[place], size, y[low:high], weigh, cell,
-                residual[low:high], bend[low:high],
-            )  # fmt: skip
+                z[c], change[place], size, y[c], m[c % len(m)], cell, residual[c], bend[c]
+            )
             growth = 0.0
             for j in range(weights.shape[1]):
                 w, d = weights[c, j], step[place, j]
@@ -365,11 +324,10 @@ def move(
                 growth += abs(own[o] + size * own_step[o]) - abs(own[o])
             if size == 0.0 or value + penalty * growth <= loss[c] + 1e-8 * objective[place]:
                 break
-            size = size * 0.5 if size > 2e-4 else 0.0
-        for k in range(low, high):
-            loss[k] = value
-            g_bias[k] = total_of(residual[k])
-            h_bias[k] = total_of(bend[k])
+            size = size * 0.5 if size > 1e-7 else 0.0
+        loss[c] = value
+        g_bias[c] = total_of(residual[c])
+        h_bias[c] = total_of(bend[c])
         if size == 0.0:
             continue
         bias[c] += size * bias_step[place]
@@ -382,18 +340,17 @@ def move(
 
 
 @compiled
-def penalised(columns, group_of, group_first, weights, factor, own, own_first, norm):
-    """Set the sum of the absolute weights of each column's group, as far as they bear a penalty."""
+def penalised(columns, weights, factor, own, own_first, norm):
+    """Set the sum of the absolute weights of each column, as far as they bear a penalty."""
     for i in range(len(columns)):
-        g = group_of[columns[i]]
+        c = columns[i]
         total = 0.0
-        for c in range(group_first[g], group_first[g + 1]):
-            for j in range(weights.shape[1]):
-                w = weights[c, j]
-                if w != 0.0:
-                    total += factor[c, j] * abs(w)
-            for o in range(own_first[c], own_first[c + 1]):
-                total += abs(own[o])
+        for j in range(weights.shape[1]):
+            w = weights[c, j]
+            if w != 0.0:
+                total += factor[c, j] * abs(w)
+        for o in range(own_first[c], own_first[c + 1]):
+            total += abs(own[o])
         norm[i] = total
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.table import Codes
 from conjoin.learning.indicators import Indicators, indicators
 
@@ -66,6 +66,14 @@ class Design:
         x = indicators(columns, len(codes))
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
+
+    @cached_property
+    def ids(self) -> Int32Array:
+        """The indicator of each cell, rows by variables; -1 where there is none."""
+        result = np.full(self.codes.shape, -1, np.int32)
+        for j, (v, s) in enumerate(zip(self.var, self.state, strict=True)):
+            result[self.codes[:, v] == s, v] = j
+        return result
 
     @cached_property
     def correlations(self) -> tuple[Float32Array, FloatArray, FloatArray]:
@@ -134,18 +142,7 @@ def joint_counts(
 
 def batches(design: Design, targets: Sequence[int]) -> list[list[int]]:
     """Cut the targets into batches of bounded size, the same ones for any number of jobs."""
-    widths = np.where(design.cards == 2, 1, design.cards)
-    columns = int(widths[list(targets)].sum())
-    small = columns * design.x.width * len(design.codes) < SMALL
-    share = columns if small else -(-columns // LEAST_BATCHES)
+    small = len(targets) * design.x.width * len(design.codes) < SMALL
+    share = len(targets) if small else -(-len(targets) // LEAST_BATCHES)
     room = max(4, min(64, share, BATCH_CELLS // max(1, len(design.codes))))
-    result: list[list[int]] = [[]]
-    used = 0
-    for t in targets:
-        width = int(widths[t])
-        if result[-1] and used + width > room:
-            result.append([])
-            used = 0
-        result[-1].append(int(t))
-        used += width
-    return [batch for batch in result if batch]
+    return [list(targets[low : low + room]) for low in range(0, len(targets), room)]

@@ -13,9 +13,11 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows, pack_table
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import one_thread
+from conjoin.learning.binary import Batch
 from conjoin.learning.design import Design, PathFeatures, batches
+from conjoin.learning.multinomial import Multinomial
 from conjoin.learning.options import REQUIRED, WIDE
-from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Batch, Solution
+from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, LogLinearCPD
@@ -82,13 +84,17 @@ class LogisticPath:
         if trees is not None:
             held = self.design.codes[:0] if self.valid is None else self.valid.codes
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
-        self.batches = []
-        narrow = [t for t in range(len(cards)) if t not in set(self.by_tree)]
-        for targets in batches(self.design, narrow):
+        self.batches: list[Solver] = []
+        left = [t for t in range(len(cards)) if t not in set(self.by_tree)]
+        for targets in batches(self.design, [t for t in left if cards[t] <= 2]):
             paths = None
             if trees is not None:
                 paths = [self._paths_of(trees, t, tables) for t in targets]
             self.batches.append(Batch(self.design, targets, factor, paths, self.valid))
+        for t in left:
+            if cards[t] > 2:
+                path = None if trees is None else self._paths_of(trees, t, tables)
+                self.batches.append(Multinomial(self.design, t, factor, path, self.valid))
         self.solutions: dict[float, list[Solution]] = {}
 
     def _paths_of(self, trees: TreePath, target: int, tables: Sequence[Codes]) -> PathFeatures:
@@ -240,16 +246,16 @@ def _score(solutions: Sequence[Solution]) -> float:
     return sum(float(solution.score.sum()) for solution in solutions)
 
 
-def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Batch, list[Solution]]:
+def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Solver, list[Solution]]:
     """Put a batch where an earlier run left it."""
-    batch: Batch = task[2]
+    batch: Solver = task[2]
     batch.go_back(solutions[-1])
     return batch, solutions
 
 
 def _solve(
-    design: Design, valid: Design | None, batch: Batch, penalties: list[float], tolerance: float
-) -> tuple[Batch, list[Solution]]:
+    design: Design, valid: Design | None, batch: Solver, penalties: list[float], tolerance: float
+) -> tuple[Solver, list[Solution]]:
     """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
     batch.design, batch.valid = design, valid
     with one_thread():

@@ -1,45 +1,26 @@
-"""L1-regularised logistic regression for many targets at once, over a path of penalties.
-
-Minimises, for each target, the summed log-loss of the training rows plus lambda * sum |w|; the bias is
-free. All targets of a batch share the products with the data. Each step minimises a quadratic model:
-its gradient, its diagonal and its terms with the bias are exact; the correlations between features
-are taken from the data without the weights that the logistic function gives to rows. Steps are halved
-until the objective falls, and the path runs from the largest penalty to the smallest. Columns that this
-model serves badly, those of targets that are nearly determined, go on with correlations of their own.
-"""
+"""What solvers of logistic regression share: how exact they are, and what they find."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol
 
-import numpy as np
-
-from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
-from conjoin.jobs import stop_point
-from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.learning.design import Design
 
 TOLERANCE = 1e-7
-"""A column is done when a step would gain less than this part of its objective."""
+"""A target is done when a step would gain less than this part of its objective."""
 ROUGH = 1e-4
 """The same on the way, where penalties are only compared by their scores."""
 MAX_STEPS = 100
-PATIENCE = 30
-"""After so many steps a column goes on with correlations of its own."""
-MOST_ALONE = 200
-"""But not one with more features of its own than this: their correlations cost more than they help."""
 REQUIRED_SHARE = 1e-3
 """The share of the penalty that the terms of required parents bear: enough to keep them finite."""
 
 
-Spread = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""The means and deviations of the features by column, and those of the columns' own features."""
-
-
 @dataclass(eq=False)
 class Solution:
-    """Weights of one batch at one penalty: columns by features, and those of path features.
+    """Weights of some targets at one penalty: columns by features, and those of path features.
 
     The way to the next penalty depends on nothing else that was learned, so a run can go on from here.
     """
@@ -52,392 +33,30 @@ class Solution:
     score: FloatArray
 
 
-class Point:
-    """Where a batch stands: the logits of its columns, and the derivatives of their losses there."""
-
-    def __init__(self, rows: int, columns: int, y: Float32Array, m: Float32Array) -> None:
-        self.y, self.m = y, m
-        self.z = np.zeros((columns, rows), np.float32)
-        self.residual, self.bend = np.empty_like(self.z), np.empty_like(self.z)
-        self.loss, self.g_bias, self.h_bias = np.zeros((3, columns))
-
-
-@dataclass(eq=False)
-class Batch:
-    """Targets that are solved together: one column a binary target, one a state of any other.
+class Solver(Protocol):
+    """Some targets that are solved together: one column a binary target, one a state of any other.
 
     Attributes
     ----------
-    design : Design
-        The training rows; not kept when the batch is sent elsewhere.
+    design, valid : Design
+        The training and the validation rows; not kept when the solver is sent elsewhere.
     targets : list of int
         The targets' positions.
-    factor : array of float, shape (features, variables)
-        How much of the penalty each feature bears for each target; below 0 if it may not be used.
-    paths : list of PathFeatures, optional
-        Features of each target's own.
-    valid : Design, optional
-        The validation rows; not kept when the batch is sent elsewhere.
+    column_target, column_state : array of int
+        The target and the state of each column.
+    own_first : array of int
+        Where the path features of each column begin.
     """
 
     design: Design
+    valid: Design | None
     targets: list[int]
-    factor: FloatArray
-    paths: list[PathFeatures] | None = None
-    valid: Design | None = None
-    column_target: IntArray = field(init=False)
-    column_state: IntArray = field(init=False)
-    group_first: IntArray = field(init=False)
-    group_of: IntArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        target: list[int] = []
-        state: list[int] = []
-        first = [0]
-        for t in self.targets:
-            card = int(self.design.cards[t])
-            states = [1] if card == 2 else list(range(card))
-            target += [t] * len(states)
-            state += states
-            first.append(len(target))
-        self.column_target = np.array(target, np.int64)
-        self.column_state = np.array(state, np.int64)
-        self.group_first = np.array(first, np.int64)
-        self.group_of = np.repeat(np.arange(len(self.targets)), np.diff(self.group_first))
-        self.factor = np.ascontiguousarray(self.factor[:, self.column_target].T)
-        self.own_sizes = np.zeros(len(target), np.int64)
-        if self.paths is not None:
-            self.own_sizes = np.array([len(self.paths[g].parent) for g in self.group_of], np.int64)
-        self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
-        self.weights: FloatArray | None = None
-        self.reached: Solution | None = None  # where to go on
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
-
-    # ---- the path -----------------------------------------------------------------------------
+    column_target: IntArray
+    column_state: IntArray
+    own_first: IntArray
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
         """Go on along the path, from the largest penalty to the smallest."""
-        y, m = self._labels(self.design)
-        if self.weights is None:
-            self._start(y, m)
-        assert self.weights is not None
-        at = Point(len(self.design.codes), len(self.column_target), y, m)
-        result = []
-        for penalty in sorted(penalties, reverse=True):
-            self._descend(penalty, at, tolerance)
-            reached = self.weights.copy(), self.bias.copy(), self.own.copy()
-            result.append(Solution(penalty, tolerance, *reached, self._score()))
-        return result
 
     def go_back(self, solution: Solution) -> None:
         """Go on from a solution that was found before, here or in an earlier run."""
-        self.reached = solution
-        if self.weights is not None:
-            self._go_back()
-
-    def _go_back(self) -> None:
-        if self.reached is not None:
-            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
-            self.own = self.reached.own.copy()
-            self.reached = None
-
-    def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
-        """Return which rows have each column's state, and what each row weighs for it."""
-        codes = design.codes.T[self.column_target]
-        y = (codes == self.column_state[:, None]).astype(np.float32)
-        known = codes != design.missing
-        m = design.weights[None, :]
-        return y, np.ascontiguousarray(m if known.all() else m * known)
-
-    def _start(self, y: Float32Array, m: Float32Array) -> None:
-        """Begin with no weights, and the bias that the marginals give."""
-        self._prepare_own()
-        self.weights = np.zeros((len(self.column_target), self.design.x.width))
-        self.own = np.zeros(int(self.own_first[-1]))
-        total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
-        yes = (y * m).sum(axis=1, dtype=np.float64)
-        # No finite bias is the best one of a target that is constant: half a row stands for the rest.
-        single = (np.diff(self.group_first) == 1)[self.group_of]
-        self.movable = (yes > 0) & (yes < total) | ~single
-        yes, no = np.clip(yes, 0.5, None), np.clip(total - yes, 0.5, None)
-        self.bias = np.log(yes / no)
-        for low, high in zip(self.group_first[:-1], self.group_first[1:], strict=True):
-            if high - low > 1:
-                self.bias[low:high] = np.log(yes[low:high]) - np.log(yes[low:high]).mean()
-        self._go_back()
-
-    def _prepare_own(self) -> None:
-        """Lay the path features of all columns end to end, with their correlations."""
-        columns, design = len(self.column_target), self.design
-        _, mean, deviation = design.correlations
-        cross: list[Float32Array] = [np.zeros(0, np.float32)]
-        self.leaf = np.zeros((0, 0), np.int32)
-        self.parent = np.zeros(0, np.int64)
-        self.own_usable = np.zeros(0, bool)
-        self.share, self.deviation = np.zeros((2, 0))
-        if self.paths is not None:
-            ready = []
-            weights = design.weights / np.float32(design.weights.sum(dtype=np.float64))
-            for path in self.paths:
-                together, share = joint_counts(design.x, path, weights)
-                dev = np.sqrt(np.maximum(share * (1 - share), 0))
-                rho = correlation(together, share, dev, mean, deviation).ravel()
-                ready.append((rho, share, dev))
-            mine = [self.paths[g] for g in self.group_of]
-            cross += [ready[g][0] for g in self.group_of]
-            self.leaf = self._leaves([path.leaf for path in self.paths])
-            self.parent = np.concatenate([path.parent for path in mine]).astype(np.int64)
-            self.share = np.concatenate([ready[g][1] for g in self.group_of])
-            self.deviation = np.concatenate([ready[g][2] for g in self.group_of])
-            self.own_usable = np.concatenate([path.depth >= 2 for path in mine])
-            self.own_usable &= self.deviation > 0
-        widths = self.own_sizes * design.x.width
-        self.cross_first: IntArray = np.concatenate([[0], np.cumsum(widths)])
-        self.own_column = np.repeat(np.arange(columns), self.own_sizes)
-        self.cross = np.concatenate(cross)
-
-    def _leaves(self, by_target: list[IntArray]) -> Int32Array:
-        """Lay the leaves of each target's rows below each other, one row a column."""
-        return np.stack([by_target[g] for g in self.group_of]).astype(np.int32)
-
-    def _score(self) -> FloatArray:
-        """Return the summed log-likelihood of the validation rows, a number a target."""
-        if self.valid is None:
-            return np.zeros(len(self.targets))
-        leaf = self.leaf
-        if self.paths is not None:
-            leaf = self._leaves([path.valid_leaf for path in self.paths])
-        at = Point(len(self.valid.codes), len(self.column_target), *self._labels(self.valid))
-        self._place(at, self.valid, leaf)
-        return -at.loss[self.group_first[:-1]]
-
-    # ---- one penalty ----------------------------------------------------------------------------
-
-    def _product(
-        self,
-        design: Design,
-        columns: IntArray,
-        weights: FloatArray,
-        bias: FloatArray,
-        own: FloatArray,
-        leaf: Int32Array,
-    ) -> Float32Array:
-        """Return the logits that weights give; `leaf` is where the rows end in each tree."""
-        from conjoin.kernels.logistic import spread_to_leaves
-
-        z = design.x.logits(weights)
-        z += bias.astype(np.float32)[:, None]
-        if self.paths is not None:
-            spread_to_leaves(columns, own, leaf, self.parent, self.own_first, z)
-        return z
-
-    def _place(self, at: Point, design: Design, leaf: Int32Array) -> None:
-        """Set a point to the weights reached so far."""
-        from conjoin.kernels.logistic import derive
-
-        assert self.weights is not None
-        every = np.arange(len(self.column_target))
-        at.z = self._product(design, every, self.weights, self.bias, self.own, leaf)
-        derive(
-            self.group_first, at.z, at.y, at.m, at.loss, at.residual, at.bend, at.g_bias, at.h_bias
-        )
-        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
-
-    def _move(
-        self,
-        at: Point,
-        penalty: float,
-        columns: IntArray,
-        step: FloatArray,
-        own_step: FloatArray,
-        bias_step: FloatArray,
-    ) -> None:
-        """Take a step, halved for each column until its objective falls."""
-        from conjoin.kernels.logistic import move
-
-        change = self._product(self.design, columns, step, bias_step, own_step, self.leaf)
-        move(
-            penalty, columns, self.group_first, self.group_of, self.factor, at.z, change, at.y, at.m,
-            self.weights, step, self.own, own_step, self.own_first, self.bias, bias_step,
-            self._objective(at, penalty, columns), at.loss, at.residual, at.bend, at.g_bias, at.h_bias,
-        )  # fmt: skip
-        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
-
-    def _objective(self, at: Point, penalty: float, columns: IntArray) -> FloatArray:
-        """Return the loss and the penalty of each column's group."""
-        assert self.weights is not None
-        from conjoin.kernels.logistic import penalised
-
-        norm = np.zeros(len(columns))
-        penalised(
-            columns, self.group_of, self.group_first, self.weights, self.factor, self.own,
-            self.own_first, norm,
-        )  # fmt: skip
-        return at.loss[columns] + penalty * norm
-
-    def _slopes(self, values: Float32Array, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the products of rows of values with the features, ordinary ones and own."""
-        from conjoin.kernels.logistic import add_by_leaf
-
-        own = np.zeros_like(self.own)
-        if self.paths is not None:
-            add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
-        return self.design.x.slopes(values, columns), own
-
-    def _spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
-        """Set the means and deviations of the features, weighted by the second derivatives."""
-        from conjoin.kernels.logistic import deviations
-
-        sums, own_sums = self._slopes(at.bend, columns)
-        deviations(
-            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, *spread
-        )  # fmt: skip
-
-    def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
-        """Minimise for one penalty, all targets together, one state of each after the other."""
-        from conjoin.kernels.logistic import steps
-
-        shared, _, _ = self.design.correlations
-        self._place(at, self.design, self.leaf)
-        states = np.diff(self.group_first)[self.group_of]
-        state = np.arange(len(states)) - self.group_first[self.group_of]
-        spread: Spread = (*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
-        gain = np.full(len(states), np.inf)
-        gain[~self.movable] = 0
-        for iteration in range(MAX_STEPS * int(states.max(initial=1))):
-            stop_point()
-            left = np.bincount(self.group_of, gain > tolerance)[self.group_of] > 0
-            left &= iteration < MAX_STEPS * states
-            self._centre(
-                np.flatnonzero(left & (iteration % states == 0) & (states > 1) & (state == 0))
-            )
-            columns = np.flatnonzero(left & (iteration % states == state))
-            if not left.any():
-                break
-            gradient, own_gradient = self._slopes(at.residual, columns)
-            stale = columns[iteration // states[columns] % 3 == 0]
-            if len(stale):
-                self._spread(at, stale, spread)
-            step, own_step = np.empty_like(gradient), np.zeros_like(self.own)
-            decrease, bias_step = np.empty((2, len(columns)))
-            steps(
-                penalty, columns, self.factor, gradient, *spread, at.g_bias, at.h_bias, self.weights,
-                shared, own_gradient, self.own, self.own_first, self.parent, self.share,
-                self.deviation, self.cross, self.cross_first, step, own_step, bias_step, decrease, 20,
-                1e-3,
-            )  # fmt: skip
-            objective = self._objective(at, penalty, columns)
-            gain[columns] = decrease / np.maximum(objective, 1e-12)
-            moving = gain[columns] > tolerance
-            late = moving & (states[columns] == 1) & (iteration >= PATIENCE)
-            late &= np.diff(self.own_first)[columns] <= MOST_ALONE
-            for c in columns[late].tolist():
-                self._go_alone(c, penalty, at, tolerance, spread)
-            gain[columns[late]] = 0
-            moving &= ~late
-            if not moving.all():
-                columns, step, bias_step = columns[moving], step[moving], bias_step[moving]
-            if len(columns):
-                self._move(at, penalty, columns, step, own_step, bias_step)
-                fell = objective[moving] - self._objective(at, penalty, columns)
-                # Where no step helps, the numbers' own precision is reached.
-                gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
-
-    def _centre(self, first_columns: IntArray) -> None:
-        """Shift the weights of all states of some targets alike to where they cost least.
-
-        Such a shift does not change the probabilities, and one state at a time it is hard to find.
-        """
-        assert self.weights is not None
-        for low in first_columns.tolist():
-            high = int(self.group_first[self.group_of[low] + 1])
-            self.weights[low:high] -= _nearest_median(self.weights[low:high])
-            own = self.own[self.own_first[low] : self.own_first[high]].reshape(high - low, -1)
-            own -= _nearest_median(own)
-
-    def _go_alone(
-        self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
-    ) -> None:
-        """Finish one binary column with correlations weighted by its own second derivatives."""
-        from conjoin.kernels.logistic import coordinate_descent
-
-        assert self.weights is not None
-        one = np.array([column])
-        slot = slice(self.own_first[column], self.own_first[column + 1])
-        path = None if self.paths is None else self.paths[int(self.group_of[column])]
-        factor = self.factor[column]
-        rho, had = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
-        for iteration in range(MAX_STEPS):
-            slopes, own_slopes = self._slopes(at.residual, one)
-            if iteration % 2 == 0:
-                self._spread(at, one, spread)
-                mean = np.concatenate([spread[0][column], spread[2][slot]])
-                scale = np.concatenate([spread[1][column], spread[3][slot]])
-            g_bias, h_bias = at.g_bias[column], at.h_bias[column]
-            gradient = np.concatenate([slopes[0], own_slopes[slot]]) - mean * g_bias
-            cost = penalty * np.concatenate([factor, np.ones(slot.stop - slot.start)])
-            now = np.concatenate([self.weights[column], self.own[slot]])
-            active = np.flatnonzero((scale > 0) & ((now != 0) | (np.abs(gradient) > cost)))
-            if iteration % 2 == 0 or not np.isin(active, had).all():
-                rho, had = self._own_correlations(at.bend[column], active, path), active
-            places = np.searchsorted(had, active)
-            delta = np.zeros(len(active))
-            decrease = coordinate_descent(
-                np.ascontiguousarray(rho[np.ix_(places, places)]), scale[active], gradient[active],
-                now[active], cost[active], h_bias, 100, 1e-4, delta,
-            )  # fmt: skip
-            objective = self._objective(at, penalty, one)[0]
-            if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective:
-                break
-            full = np.zeros(len(now))
-            full[active] = delta
-            step, own_step = full[None, : len(factor)], np.zeros_like(self.own)
-            own_step[slot] = full[len(factor) :]
-            bias_step = np.array([-g_bias / h_bias - mean[active] @ delta])
-            before = at.loss[column]
-            self._move(at, penalty, one, step, own_step, bias_step)
-            if at.loss[column] == before:
-                break  # no shorter step helps: the numbers' own precision is reached
-
-    def _own_correlations(
-        self, bend: Float32Array, active: IntArray, path: PathFeatures | None
-    ) -> Float32Array:
-        """Return the correlations of some features, weighted by second derivatives.
-
-        Rows that bend far less than the mean are left out: they hardly count, and are most of the rows
-        of a target that is nearly determined.
-        """
-        h = np.where(bend > 1e-3 * bend.mean(), bend, np.float32(0))
-        ordinary = active[active < self.design.x.width]
-        nodes = active[len(ordinary) :] - self.design.x.width
-        second = np.zeros((len(active), len(active)))
-        size = len(ordinary)
-        second[:size, :size] = self.design.x.second_moments(h, ordinary)
-        if path is not None and len(nodes):
-            cross, alone = joint_counts(self.design.x, path, h)
-            second[size:, :size] = cross[np.ix_(nodes, ordinary)]
-            second[:size, size:] = second[size:, :size].T
-            inner = path.members[np.ix_(nodes, nodes)] * alone[nodes, None]
-            second[size:, size:] = np.maximum(inner, inner.T)
-        second /= max(float(h.sum(dtype=np.float64)), 1e-12)
-        mean = np.diag(second).copy()
-        deviation = np.sqrt(np.maximum(mean - mean**2, 0))
-        deviation[deviation < 1e-6] = 0
-        rho = correlation(second, mean, deviation, mean, deviation)
-        np.fill_diagonal(rho, 1.0)
-        return rho
-
-
-def _nearest_median(values: FloatArray) -> FloatArray:
-    """Return for each column the number closest to 0 with the least sum of distances to its values.
-
-    Examples
-    --------
-    >>> _nearest_median(np.array([[1.0, -1.0], [2.0, 0.5], [4.0, 3.0], [5.0, -2.0]])).tolist()
-    [2.0, 0.0]
-    """
-    ordered = np.sort(values, axis=0)
-    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
-    return np.clip(0.0, low, high)

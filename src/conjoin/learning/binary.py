@@ -1,0 +1,360 @@
+"""L1-regularised logistic regression of many binary targets at once, over a path of penalties.
+
+Minimises, for each target, the summed log-loss of the training rows plus lambda * sum |w|; the bias is
+free. All targets of a batch share the products with the data. Each step minimises a quadratic model:
+its gradient, its diagonal and its terms with the bias are exact; the correlations between features
+are taken from the data without the weights that the logistic function gives to rows. Steps are halved
+until the objective falls, and the path runs from the largest penalty to the smallest. Columns that this
+model serves badly, those of targets that are nearly determined, go on with correlations of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
+from conjoin.jobs import stop_point
+from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
+from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+
+PATIENCE = 30
+"""After so many steps a column goes on with correlations of its own."""
+MOST_ALONE = 200
+"""But not one with more features of its own than this: their correlations cost more than they help."""
+
+
+Spread = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""The means and deviations of the features by column, and those of the columns' own features."""
+
+
+class Point:
+    """Where a batch stands: the logits of its columns, and the derivatives of their losses there."""
+
+    def __init__(self, rows: int, columns: int, y: Float32Array, m: Float32Array) -> None:
+        self.y, self.m = y, m
+        self.z = np.zeros((columns, rows), np.float32)
+        self.residual, self.bend = np.empty_like(self.z), np.empty_like(self.z)
+        self.loss, self.g_bias, self.h_bias = np.zeros((3, columns))
+
+
+@dataclass(eq=False)
+class Batch:
+    """Targets that are solved together, each a column: binary ones, and constants of one state.
+
+    Attributes
+    ----------
+    design : Design
+        The training rows; not kept when the batch is sent elsewhere.
+    targets : list of int
+        The targets' positions.
+    factor : array of float, shape (features, variables)
+        How much of the penalty each feature bears for each target; below 0 if it may not be used.
+    paths : list of PathFeatures, optional
+        Features of each target's own.
+    valid : Design, optional
+        The validation rows; not kept when the batch is sent elsewhere.
+    """
+
+    design: Design
+    targets: list[int]
+    factor: FloatArray
+    paths: list[PathFeatures] | None = None
+    valid: Design | None = None
+    column_target: IntArray = field(init=False)
+    column_state: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.column_target = np.array(self.targets, np.int64)
+        self.column_state = np.minimum(1, self.design.cards[self.targets] - 1)
+        self.factor = np.ascontiguousarray(self.factor[:, self.targets].T)
+        self.own_sizes = np.zeros(len(self.targets), np.int64)
+        if self.paths is not None:
+            self.own_sizes = np.array([len(path.parent) for path in self.paths], np.int64)
+        self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
+        self.weights: FloatArray | None = None
+        self.reached: Solution | None = None  # where to go on
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
+
+    # ---- the path -----------------------------------------------------------------------------
+
+    def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
+        """Go on along the path, from the largest penalty to the smallest."""
+        y, m = self._labels(self.design)
+        if self.weights is None:
+            self._start(y, m)
+        assert self.weights is not None
+        at = Point(len(self.design.codes), len(self.column_target), y, m)
+        result = []
+        for penalty in sorted(penalties, reverse=True):
+            self._descend(penalty, at, tolerance)
+            reached = self.weights.copy(), self.bias.copy(), self.own.copy()
+            result.append(Solution(penalty, tolerance, *reached, self._score()))
+        return result
+
+    def go_back(self, solution: Solution) -> None:
+        """Go on from a solution that was found before, here or in an earlier run."""
+        self.reached = solution
+        if self.weights is not None:
+            self._go_back()
+
+    def _go_back(self) -> None:
+        if self.reached is not None:
+            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
+            self.own = self.reached.own.copy()
+            self.reached = None
+
+    def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
+        """Return which rows have each column's state, and what each row weighs for it."""
+        codes = design.codes.T[self.column_target]
+        y = (codes == self.column_state[:, None]).astype(np.float32)
+        known = codes != design.missing
+        m = design.weights[None, :]
+        return y, np.ascontiguousarray(m if known.all() else m * known)
+
+    def _start(self, y: Float32Array, m: Float32Array) -> None:
+        """Begin with no weights, and the bias that the marginals give."""
+        self._prepare_own()
+        self.weights = np.zeros((len(self.column_target), self.design.x.width))
+        self.own = np.zeros(int(self.own_first[-1]))
+        total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
+        yes = (y * m).sum(axis=1, dtype=np.float64)
+        # No finite bias is the best one of a target that is constant: half a row stands for the rest.
+        self.movable = (yes > 0) & (yes < total)
+        self.bias = np.log(np.clip(yes, 0.5, None) / np.clip(total - yes, 0.5, None))
+        self._go_back()
+
+    def _prepare_own(self) -> None:
+        """Lay the path features of all columns end to end, with their correlations."""
+        columns, design = len(self.column_target), self.design
+        _, mean, deviation = design.correlations
+        cross: list[Float32Array] = [np.zeros(0, np.float32)]
+        self.leaf = np.zeros((0, 0), np.int32)
+        self.parent = np.zeros(0, np.int64)
+        self.own_usable = np.zeros(0, bool)
+        self.share, self.deviation = np.zeros((2, 0))
+        if self.paths is not None:
+            ready = []
+            weights = design.weights / np.float32(design.weights.sum(dtype=np.float64))
+            for path in self.paths:
+                together, share = joint_counts(design.x, path, weights)
+                dev = np.sqrt(np.maximum(share * (1 - share), 0))
+                rho = correlation(together, share, dev, mean, deviation).ravel()
+                ready.append((rho, share, dev))
+            cross += [rho for rho, _, _ in ready]
+            self.leaf = np.stack([path.leaf for path in self.paths]).astype(np.int32)
+            self.parent = np.concatenate([path.parent for path in self.paths]).astype(np.int64)
+            self.share = np.concatenate([share for _, share, _ in ready])
+            self.deviation = np.concatenate([deviation for _, _, deviation in ready])
+            self.own_usable = np.concatenate([path.depth >= 2 for path in self.paths])
+            self.own_usable &= self.deviation > 0
+        widths = self.own_sizes * design.x.width
+        self.cross_first: IntArray = np.concatenate([[0], np.cumsum(widths)])
+        self.own_column = np.repeat(np.arange(columns), self.own_sizes)
+        self.cross = np.concatenate(cross)
+
+    def _score(self) -> FloatArray:
+        """Return the summed log-likelihood of the validation rows, a number a target."""
+        if self.valid is None:
+            return np.zeros(len(self.targets))
+        leaf = self.leaf
+        if self.paths is not None:
+            leaf = np.stack([path.valid_leaf for path in self.paths]).astype(np.int32)
+        at = Point(len(self.valid.codes), len(self.column_target), *self._labels(self.valid))
+        self._place(at, self.valid, leaf)
+        return -at.loss
+
+    # ---- one penalty ----------------------------------------------------------------------------
+
+    def _product(
+        self,
+        design: Design,
+        columns: IntArray,
+        weights: FloatArray,
+        bias: FloatArray,
+        own: FloatArray,
+        leaf: Int32Array,
+    ) -> Float32Array:
+        """Return the logits that weights give; `leaf` is where the rows end in each tree."""
+        from conjoin.kernels.logistic import spread_to_leaves
+
+        z = design.x.logits(weights)
+        z += bias.astype(np.float32)[:, None]
+        if self.paths is not None:
+            spread_to_leaves(columns, own, leaf, self.parent, self.own_first, z)
+        return z
+
+    def _place(self, at: Point, design: Design, leaf: Int32Array) -> None:
+        """Set a point to the weights reached so far."""
+        from conjoin.kernels.logistic import derive
+
+        assert self.weights is not None
+        every = np.arange(len(self.column_target))
+        at.z = self._product(design, every, self.weights, self.bias, self.own, leaf)
+        derive(at.z, at.y, at.m, at.loss, at.residual, at.bend, at.g_bias, at.h_bias)
+        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
+
+    def _move(
+        self,
+        at: Point,
+        penalty: float,
+        columns: IntArray,
+        step: FloatArray,
+        own_step: FloatArray,
+        bias_step: FloatArray,
+    ) -> None:
+        """Take a step, halved for each column until its objective falls."""
+        from conjoin.kernels.logistic import move
+
+        change = self._product(self.design, columns, step, bias_step, own_step, self.leaf)
+        move(
+            penalty, columns, self.factor, at.z, change, at.y, at.m,
+            self.weights, step, self.own, own_step, self.own_first, self.bias, bias_step,
+            self._objective(at, penalty, columns), at.loss, at.residual, at.bend, at.g_bias, at.h_bias,
+        )  # fmt: skip
+        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
+
+    def _objective(self, at: Point, penalty: float, columns: IntArray) -> FloatArray:
+        """Return the loss and the penalty of each column."""
+        assert self.weights is not None
+        from conjoin.kernels.logistic import penalised
+
+        norm = np.zeros(len(columns))
+        penalised(columns, self.weights, self.factor, self.own, self.own_first, norm)
+        return at.loss[columns] + penalty * norm
+
+    def _slopes(self, values: Float32Array, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the products of rows of values with the features, ordinary ones and own."""
+        from conjoin.kernels.logistic import add_by_leaf
+
+        own = np.zeros_like(self.own)
+        if self.paths is not None:
+            add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
+        return self.design.x.slopes(values, columns), own
+
+    def _spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
+        """Set the means and deviations of the features, weighted by the second derivatives."""
+        from conjoin.kernels.logistic import deviations
+
+        sums, own_sums = self._slopes(at.bend, columns)
+        deviations(
+            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, *spread
+        )  # fmt: skip
+
+    def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
+        """Minimise for one penalty, all targets together."""
+        from conjoin.kernels.logistic import steps
+
+        shared, _, _ = self.design.correlations
+        self._place(at, self.design, self.leaf)
+        spread: Spread = (*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
+        gain = np.where(self.movable, np.inf, 0.0)
+        for iteration in range(MAX_STEPS):
+            stop_point()
+            columns = np.flatnonzero(gain > tolerance)
+            if not len(columns):
+                break
+            gradient, own_gradient = self._slopes(at.residual, columns)
+            if iteration % 3 == 0:
+                self._spread(at, columns, spread)
+            step, own_step = np.empty_like(gradient), np.zeros_like(self.own)
+            decrease, bias_step = np.empty((2, len(columns)))
+            steps(
+                penalty, columns, self.factor, gradient, *spread, at.g_bias, at.h_bias, self.weights,
+                shared, own_gradient, self.own, self.own_first, self.parent, self.share,
+                self.deviation, self.cross, self.cross_first, step, own_step, bias_step, decrease, 20,
+                1e-3,
+            )  # fmt: skip
+            objective = self._objective(at, penalty, columns)
+            gain[columns] = decrease / np.maximum(objective, 1e-12)
+            moving = gain[columns] > tolerance
+            late = moving & (iteration >= PATIENCE)
+            late &= np.diff(self.own_first)[columns] <= MOST_ALONE
+            for c in columns[late].tolist():
+                self._go_alone(c, penalty, at, tolerance, spread)
+            gain[columns[late]] = 0
+            moving &= ~late
+            if not moving.all():
+                columns, step, bias_step = columns[moving], step[moving], bias_step[moving]
+            if len(columns):
+                self._move(at, penalty, columns, step, own_step, bias_step)
+                fell = objective[moving] - self._objective(at, penalty, columns)
+                # Where no step helps, the numbers' own precision is reached.
+                gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
+
+    def _go_alone(
+        self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
+    ) -> None:
+        """Finish one column with correlations weighted by its own second derivatives."""
+        from conjoin.kernels.logistic import coordinate_descent
+
+        assert self.weights is not None
+        one = np.array([column])
+        slot = slice(self.own_first[column], self.own_first[column + 1])
+        path = None if self.paths is None else self.paths[column]
+        factor = self.factor[column]
+        rho, had = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
+        for iteration in range(MAX_STEPS):
+            slopes, own_slopes = self._slopes(at.residual, one)
+            if iteration % 2 == 0:
+                self._spread(at, one, spread)
+                mean = np.concatenate([spread[0][column], spread[2][slot]])
+                scale = np.concatenate([spread[1][column], spread[3][slot]])
+            g_bias, h_bias = at.g_bias[column], at.h_bias[column]
+            gradient = np.concatenate([slopes[0], own_slopes[slot]]) - mean * g_bias
+            cost = penalty * np.concatenate([factor, np.ones(slot.stop - slot.start)])
+            now = np.concatenate([self.weights[column], self.own[slot]])
+            active = np.flatnonzero((scale > 0) & ((now != 0) | (np.abs(gradient) > cost)))
+            if iteration % 2 == 0 or not np.isin(active, had).all():
+                rho, had = self._own_correlations(at.bend[column], active, path), active
+            places = np.searchsorted(had, active)
+            delta = np.zeros(len(active))
+            decrease = coordinate_descent(
+                np.ascontiguousarray(rho[np.ix_(places, places)]), scale[active], gradient[active],
+                now[active], cost[active], h_bias, 100, 1e-4, delta,
+            )  # fmt: skip
+            objective = self._objective(at, penalty, one)[0]
+            if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective:
+                break
+            full = np.zeros(len(now))
+            full[active] = delta
+            step, own_step = full[None, : len(factor)], np.zeros_like(self.own)
+            own_step[slot] = full[len(factor) :]
+            bias_step = np.array([-g_bias / h_bias - mean[active] @ delta])
+            before = at.loss[column]
+            self._move(at, penalty, one, step, own_step, bias_step)
+            if at.loss[column] == before:
+                break  # no shorter step helps: the numbers' own precision is reached
+
+    def _own_correlations(
+        self, bend: Float32Array, active: IntArray, path: PathFeatures | None
+    ) -> Float32Array:
+        """Return the correlations of some features, weighted by second derivatives.
+
+        Rows that bend far less than the mean are left out: they hardly count, and are most of the rows
+        of a target that is nearly determined.
+        """
+        h = np.where(bend > 1e-3 * bend.mean(), bend, np.float32(0))
+        ordinary = active[active < self.design.x.width]
+        nodes = active[len(ordinary) :] - self.design.x.width
+        second = np.zeros((len(active), len(active)))
+        size = len(ordinary)
+        second[:size, :size] = self.design.x.second_moments(h, ordinary)
+        if path is not None and len(nodes):
+            cross, alone = joint_counts(self.design.x, path, h)
+            second[size:, :size] = cross[np.ix_(nodes, ordinary)]
+            second[:size, size:] = second[size:, :size].T
+            inner = path.members[np.ix_(nodes, nodes)] * alone[nodes, None]
+            second[size:, size:] = np.maximum(inner, inner.T)
+        second /= max(float(h.sum(dtype=np.float64)), 1e-12)
+        mean = np.diag(second).copy()
+        deviation = np.sqrt(np.maximum(mean - mean**2, 0))
+        deviation[deviation < 1e-6] = 0
+        rho = correlation(second, mean, deviation, mean, deviation)
+        np.fill_diagonal(rho, 1.0)
+        return rho

@@ -1,0 +1,283 @@
+"""L1-regularised logistic regression of one target of several states, over a path of penalties.
+
+Each step minimises a quadratic model of the loss in the weights of all states together, and is halved
+until the objective falls. (One state after the other, they would wait for each other for hundreds of
+rounds.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from conjoin.jobs import stop_point
+from conjoin.learning.design import Design, PathFeatures
+from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+
+RIDGE = 1e-3
+"""The share by which second derivatives are taken to be larger than they are."""
+CHUNK = 4096
+"""Rows of which second derivatives are taken at a time."""
+SWEEPS = 50
+"""How often coordinate descent goes over the weights, at most."""
+
+
+class Multinomial:
+    """One target, with a column for each of its states.
+
+    Parameters
+    ----------
+    design : Design
+        The training rows; not kept when this is sent elsewhere.
+    target : int
+        The target's position.
+    factor : array of float, shape (features, variables)
+        How much of the penalty each feature bears for each target; below 0 if it may not be used.
+    path : PathFeatures, optional
+        Features of the target's own.
+    valid : Design, optional
+        The validation rows; not kept when this is sent elsewhere.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        target: int,
+        factor: FloatArray,
+        path: PathFeatures | None = None,
+        valid: Design | None = None,
+    ) -> None:
+        self.design, self.valid, self.path = design, valid, path
+        self.targets, self.states = [target], int(design.cards[target])
+        own = 0 if path is None else len(path.parent)
+        self.factor = np.concatenate([factor[:, target], np.ones(own)])
+        self.column_target = np.full(self.states, target)
+        self.column_state = np.arange(self.states)
+        self.own_first = np.arange(self.states + 1) * own
+        self.weights: FloatArray | None = None  # features by states
+        self.bias = np.zeros(self.states)
+        self.reached: Solution | None = None  # where to go on
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
+
+    def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
+        """Go on along the path, from the largest penalty to the smallest."""
+        rows = Rows(self, self.design, None if self.path is None else self.path.leaf)
+        if self.weights is None:
+            self._start(rows)
+        self._go_back()
+        assert self.weights is not None
+        held = None
+        if self.valid is not None:
+            held = Rows(self, self.valid, None if self.path is None else self.path.valid_leaf)
+        result = []
+        for penalty in sorted(penalties, reverse=True):
+            if not self.weights.any():  # features come in a few at a time
+                for more in (64, 16, 4):
+                    self._descend(more * penalty, rows, 0.01)
+            self._descend(penalty, rows, tolerance)
+            score = 0.0 if held is None else -held.loss_of(self.weights, self.bias)
+            width = self.design.x.width
+            reached = (
+                self.weights[:width].T.copy(),
+                self.bias.copy(),
+                self.weights[width:].T.ravel(),
+            )
+            result.append(Solution(penalty, tolerance, *reached, np.array([score])))
+        return result
+
+    def go_back(self, solution: Solution) -> None:
+        """Go on from a solution that was found before, here or in an earlier run."""
+        self.reached = solution
+
+    def _go_back(self) -> None:
+        if self.reached is not None:
+            own = self.reached.own.reshape(self.states, -1)
+            self.weights = np.concatenate([self.reached.weights, own], axis=1).T.copy()
+            self.bias = self.reached.bias.copy()
+            self.reached = None
+
+    def _start(self, rows: Rows) -> None:
+        """Begin with no weights, and the bias that the marginals give."""
+        counts = np.bincount(rows.label, rows.m, self.states)
+        self.bias = np.log(
+            np.maximum(counts, 0.5)
+        )  # no finite bias is the best of a state never seen
+        self.bias -= self.bias.mean()
+        self.weights = np.zeros((len(self.factor), self.states))
+
+    def usable(self) -> BoolArray:
+        """Return which features take part: of a tree's nodes those that two or more tests lead to."""
+        result = self.factor >= 0
+        if self.path is not None:
+            result[self.design.x.width :] = self.path.depth >= 2
+        return result
+
+    def _descend(self, penalty: float, rows: Rows, tolerance: float) -> None:
+        """Minimise for one penalty."""
+        assert self.weights is not None
+        cost = penalty * np.abs(self.factor)  # features that may not be used have no rows
+        z = rows.logits(self.weights, self.bias)
+        p = np.empty_like(z)
+        loss, caution = rows.softmax(z, p), 0.0
+        for _ in range(MAX_STEPS):
+            stop_point()
+            self._centre()
+            norm = float(cost @ np.abs(self.weights).sum(axis=1))
+            step, bias_step, decrease = self._step(rows, p, cost, caution)
+            if decrease <= tolerance * (loss + norm):
+                break
+            change, size = rows.logits(step, bias_step), 1.0
+            while True:
+                value = rows.softmax(z + size * change, p)
+                growth = float(cost @ np.abs(self.weights + size * step).sum(axis=1)) - norm
+                if value + growth <= loss - 1e-3 * size * decrease or size < 1e-6:
+                    break
+                size *= 0.5
+            # Where the model promises too much, its second derivatives are taken to be larger.
+            caution = 10 * caution + 0.01 if size < 0.2 else caution / 4
+            if size < 1e-6:
+                if caution > 1e6:
+                    break  # no step helps: the numbers' own precision is reached
+                rows.softmax(z, p)
+                continue
+            z += size * change
+            self.weights += size * step
+            self.bias += size * bias_step
+            loss = value
+
+    def _centre(self) -> None:
+        """Shift the weights of all states alike to where they cost least; probabilities stay."""
+        assert self.weights is not None
+        some = np.flatnonzero(self.weights.any(axis=1))
+        self.weights[some] -= nearest_median(self.weights[some].T)[:, None]
+
+    def _step(
+        self, rows: Rows, p: FloatArray, cost: FloatArray, caution: float
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Minimise a quadratic model of the loss, plus the penalty.
+
+        Returns the step, that of the biases, and the decrease that the model predicts. What the biases
+        do about a step is put into the model beforehand.
+        """
+        from conjoin.kernels.logistic import coordinate_descent
+
+        assert self.weights is not None
+        slope, bias_slope = rows.slopes(p, len(cost))
+        active = np.ones((len(cost) + 1, self.states), bool)  # the biases always are
+        active[:-1] = (self.weights != 0) | (np.abs(slope) > cost[:, None])
+        second = rows.curvatures(p, active)
+        state, feature = np.nonzero(active.T)
+        free = feature == len(cost)
+        state, feature = state[~free], feature[~free]
+        inverse = np.linalg.pinv(second[np.ix_(free, free)], hermitian=True)
+        least = 1e-6 * float(np.trace(second[np.ix_(free, free)]))
+        across = second[np.ix_(~free, free)]
+        taken = across @ inverse
+        second = second[np.ix_(~free, ~free)] - taken @ across.T
+        # What the rows looked at say nothing of moves as if it were spread over some of them.
+        scale = np.sqrt(np.maximum(np.diag(second), least))
+        rho = (second / np.outer(scale, scale) / (1 + RIDGE + caution)).astype(np.float32)
+        np.fill_diagonal(rho, 1.0)
+        delta = np.zeros(len(scale))
+        decrease = coordinate_descent(
+            rho, scale * np.sqrt(1 + RIDGE + caution), slope[feature, state] - taken @ bias_slope,
+            self.weights[feature, state], cost[feature], 1.0, SWEEPS, 1e-3, delta,
+        )  # fmt: skip
+        step = np.zeros_like(self.weights)
+        step[feature, state] = delta
+        bias_step = -inverse @ bias_slope - taken.T @ delta
+        return step, bias_step, decrease + 0.5 * float(bias_slope @ inverse @ bias_slope)
+
+
+class Rows:
+    """The rows of a table on which a target is known, and their features."""
+
+    def __init__(self, solver: Multinomial, design: Design, leaf: IntArray | None) -> None:
+        from conjoin.kernels.multinomial import list_features
+
+        target = solver.targets[0]
+        rows = np.flatnonzero(design.codes[:, target] != design.missing)
+        self.label = design.codes[rows, target].astype(np.int64)
+        self.m = design.weights[rows].astype(np.float64)
+        self.states, usable = solver.states, solver.usable()
+        self.width = len(usable)
+        nodes, parent = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if solver.path is not None and leaf is not None:
+            nodes, parent = leaf.astype(np.int64), solver.path.parent
+        self.first = np.zeros(len(rows) + 1, np.int64)
+        self.feature: Int32Array = np.zeros(0, np.int32)
+        count = list_features(rows, design.ids, usable, nodes, parent, self.first, self.feature)
+        if count:
+            self.feature = np.zeros(count, np.int32)
+            list_features(rows, design.ids, usable, nodes, parent, self.first, self.feature)
+
+    def logits(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
+        """Return what weights and biases add up to, rows by states."""
+        from conjoin.kernels.multinomial import add_logits
+
+        z = np.zeros((len(self.m), self.states))
+        add_logits(self.first, self.feature, weights, bias, z)
+        return z
+
+    def softmax(self, z: FloatArray, p: FloatArray) -> float:
+        """Set the probabilities that logits mean; return the loss."""
+        from conjoin.kernels.multinomial import softmax
+
+        return float(softmax(z, self.label, self.m, p))
+
+    def loss_of(self, weights: FloatArray, bias: FloatArray) -> float:
+        """Return the loss that weights have."""
+        z = self.logits(weights, bias)
+        return self.softmax(z, np.empty_like(z))
+
+    def slopes(self, p: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives of the loss by the weights, features by states, and the biases."""
+        from conjoin.kernels.multinomial import derive
+
+        slope, bias_slope = np.empty((width, self.states)), np.empty(self.states)
+        derive(self.first, self.feature, p, self.label, self.m, slope, bias_slope)
+        return slope, bias_slope
+
+    def curvatures(self, p: FloatArray, active: BoolArray) -> FloatArray:
+        """Return the second derivatives by active weights: those of a state, its bias last, in a row.
+
+        `active` is features, the last of which is the bias, by states.
+        """
+        from conjoin.kernels.multinomial import spread
+
+        per_state = np.count_nonzero(active, axis=0)
+        ends = np.cumsum(per_state)
+        place = np.full(active.shape[::-1], -1, np.int32)
+        place[active.T] = np.arange(ends[-1])
+        place = np.ascontiguousarray(place.T)
+        least = 1e-2 * float(self.m @ (1 - (p * p).sum(axis=1))) / max(1, len(p))
+        own, all_states = np.empty((2, min(len(p), CHUNK), ends[-1]), np.float32)
+        result = np.zeros((ends[-1], ends[-1]))
+        at = 0
+        while at < len(p):
+            count, at = spread(
+                self.first, self.feature, place, p, self.label, self.m, least, at, own, all_states
+            )
+            result -= all_states[:count].T @ all_states[:count]
+            for low, high in zip(ends - per_state, ends, strict=True):
+                mine = own[:count, low:high]
+                result[low:high, low:high] += mine.T @ mine
+        return result
+
+
+def nearest_median(values: FloatArray) -> FloatArray:
+    """Return for each column the number closest to 0 with the least sum of distances to its values.
+
+    Examples
+    --------
+    >>> nearest_median(np.array([[1.0, -1.0], [2.0, 0.5], [4.0, 3.0], [5.0, -2.0]])).tolist()
+    [2.0, 0.0]
+    """
+    ordered = np.sort(values, axis=0)
+    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
+    return np.clip(0.0, low, high)
