@@ -51,7 +51,7 @@ def warm_up():
     mn = cj.MarkovNetwork(domain, cj.Features.from_terms(domain, terms))
     cj.marginals(mn)
     cj.log_partition(mn)
-    for method in ("bp", "mean_field"):
+    for method in ("bp", "mean_field", "gibbs"):
         cj.marginals(mn, method=method)
     cj.log_partition(mn, method="ais", chains=2, steps=2)
 
@@ -194,7 +194,7 @@ def many_queries(folder):
 
 def approximations(folder):
     headline("Approximations: largest and mean error of a probability, error of log10 Z")
-    print(f"{'':<22}{'BP':>26}{'mean field':>27}{'AIS (100 x 300)':>24}")
+    print(f"{'':<22}{'BP':>26}{'mean field':>27}{'Gibbs':>22}{'AIS (100 x 300)':>29}")
     for path in sorted(folder.glob("*.uai")):
         model = cj.load(path)
         given = read_evidence(Path(f"{path}.evid"), model.domain)
@@ -210,6 +210,15 @@ def approximations(folder):
             mark = "" if found.run.converged else "*"
             words.append(f"{errors.max():.3f} {errors.mean():.4f} {z:+.2f} {seconds:.1f}s{mark:<1}")
         try:
+            seconds, found = timed(lambda a=model, g=given: cj.marginals(a, g, method="gibbs"))
+            errors = np.concatenate(
+                [np.abs(p - q) for p, q in zip(found.arrays(), true, strict=True)]
+            )
+            mark = "" if found.run.converged else "*"
+            words.append(f"{errors.max():.3f} {errors.mean():.4f} {seconds:.1f}s{mark:<1}")
+        except cj.ConjoinError:
+            words.append("no instance found")
+        try:
             seconds, found = timed(
                 lambda a=model, g=given: cj.log_partition(a, g, method="ais", steps=300)
             )
@@ -218,7 +227,7 @@ def approximations(folder):
         except cj.ConjoinError:
             words.append("no chain survived")
         print(f"{path.stem:<22}" + "".join(f"{w:>27}" for w in words), flush=True)
-    print("* did not come to rest")
+    print("* did not come to rest, or chains disagree")
 
 
 if __name__ == "__main__":

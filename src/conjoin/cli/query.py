@@ -139,9 +139,10 @@ def _print_most_probable(
 
 
 def _told(run: Any) -> dict[str, Any]:
-    return {
+    told = {
         "method": run.method, "exact": run.exact, "converged": run.converged, "note": run.note,
     }  # fmt: skip
+    return told if run.error is None else {**told, "error": run.error}
 
 
 def _plain(state: Any) -> Any:

@@ -20,7 +20,12 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
 ENGINES = {
-    "marginals": {"exact": "exact", "bp": "belief_propagation", "mean_field": "mean_field"},
+    "marginals": {
+        "exact": "exact",
+        "bp": "belief_propagation",
+        "mean_field": "mean_field",
+        "gibbs": "gibbs",
+    },
     "log_partition": {
         "exact": "exact",
         "bp": "belief_propagation",
@@ -37,6 +42,9 @@ ENGINES = {
     },
 }
 """For each question the methods, and the module of each."""
+
+GIBBS_FEATURES = 50_000
+"""Chains that disagree go on for ten times as long if the model has no more features than this."""
 
 ILP_SECONDS = 20.0
 """How long `method="auto"` looks for the most probable instance by integer programming."""
@@ -75,8 +83,9 @@ def marginals(
     targets : sequence of str, optional
         The variables that are asked for; by default all.
     method : str
-        "exact", "bp" (belief propagation), "mean_field"; "auto" is exact where that fits into
-        `max_memory`, otherwise belief propagation, and mean field for dependency networks.
+        "exact", "bp" (belief propagation), "mean_field", "gibbs"; "auto" is exact where that fits into
+        `max_memory`, otherwise Gibbs sampling if its chains agree, or else belief propagation (mean
+        field for dependency networks).
     max_memory : float
         What exact inference may use, in bytes.
     **options
@@ -106,13 +115,55 @@ def marginals(
             options["max_memory"] = max_memory
         return engine("marginals", method)(model, given, targets=targets, **options)
     if isinstance(model, DependencyNetwork):
-        return engine("marginals", "mean_field")(model, given, targets=targets, **options)
+        return _trusted("mean_field", model, given, targets, options)
     try:
         return engine("marginals", "exact")(model, given, targets=targets, max_memory=max_memory)
     except TooLarge as error:
-        found = engine("marginals", "bp")(model, given, targets=targets, **options)
+        found = _trusted("bp", model, given, targets, options)
         found.run = _approximate(found.run, error)
         return found
+
+
+def _trusted(
+    other: str,
+    model: Network,
+    given: Mapping[str, Any] | None,
+    targets: Sequence[str] | None,
+    options: dict[str, Any],
+) -> Marginals:
+    """Return marginals of Gibbs sampling if its chains agree, else of another engine.
+
+    Both are asked, so that the answer can say how far they are apart.
+    """
+    from conjoin.sampling.rules import Rules
+
+    fixed: Marginals = engine("marginals", other)(model, given, targets=targets, **options)
+    if fixed.run.exact:
+        return fixed
+    sampled: Marginals | None = None
+    size = len(Rules.of(model).features)
+    lengths = (1000, 10_000) if size <= GIBBS_FEATURES else (1000,)
+    for n_samples in lengths:
+        try:
+            sampled = engine("marginals", "gibbs")(
+                model, given, targets=targets, n_samples=n_samples, seed=options.get("seed", 0)
+            )
+        except ModelError:
+            break  # sampling found no instance that is possible
+        if sampled.run.converged:
+            break
+    if sampled is None:
+        doubt = "; not sure: sampling found no instance that is possible to compare it with"
+        fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
+        return fixed
+    apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in model.domain.names)
+    if sampled.run.converged or not fixed.run.converged:
+        told = f"; {other} differs by up to {apart:.2g}" if sampled.run.converged else ""
+        sampled.run = replace(sampled.run, note=sampled.run.note + told)
+        return sampled
+    doubt = f"; not sure: Gibbs chains disagree, and differ from this by up to {apart:.2g}"
+    fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
+    return fixed
 
 
 def log_partition(

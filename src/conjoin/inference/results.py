@@ -26,12 +26,15 @@ class Run:
         Whether an iteration came to rest, or a search was finished.
     note : str
         How sure the answer is, in words.
+    error : float, optional
+        The largest standard error of a probability, of those that were sampled.
     """
 
     method: str
     exact: bool = False
     converged: bool = True
     note: str = ""
+    error: float | None = None
 
     def __str__(self) -> str:
         return f"{self.method}: {self.note}" if self.note else self.method

@@ -74,6 +74,14 @@ class GibbsResult:
         """Return the largest R-hat and the smallest effective sample size of all variables."""
         return max(self.r_hat.values(), default=1.0), min(self.ess.values(), default=np.inf)
 
+    def unsettled(self) -> list[str]:
+        """Return the variables for which the chains disagree, or are worth few independent samples."""
+        return [
+            name
+            for name in self.marginals
+            if self.r_hat[name] > MAX_R_HAT or self.ess[name] < MIN_ESS
+        ]
+
     def __repr__(self) -> str:
         r_hat, ess = self.worst()
         return (
@@ -130,6 +138,32 @@ def gibbs(
     >>> round(result.probability("rain", "yes"), 6)  # 1 / (1 + exp(-2))
     0.880797
     """
+    result = estimate(
+        model,
+        given,
+        n_samples,
+        burn_in,
+        chains,
+        order=order,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    _warn(result)
+    return result
+
+
+def estimate(
+    model: Network,
+    given: Mapping[str, Any] | None,
+    n_samples: int,
+    burn_in: int,
+    chains: int,
+    *,
+    order: Sequence[str] | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> GibbsResult:
+    """Do the same without a warning."""
     if n_samples < 2 or chains < 1 or burn_in < 0:
         raise ModelError("n_samples must be 2 or more, chains 1 or more, burn_in not negative")
     evidence = model.domain.encode_partial(given or {})
@@ -146,7 +180,7 @@ def gibbs(
     names = model.domain.names
     unknown = [v for v in range(len(names)) if v not in evidence]
     at = {v: slice(first[v], first[v] + cards[v]) for v in unknown}
-    result = GibbsResult(
+    return GibbsResult(
         model.domain,
         dict(given or {}),
         {names[v]: mean[at[v]] for v in unknown},
@@ -156,16 +190,10 @@ def gibbs(
         length * batches,
         chains,
     )
-    _warn(result)
-    return result
 
 
 def _warn(result: GibbsResult) -> None:
-    bad = [
-        name
-        for name in result.marginals
-        if result.r_hat[name] > MAX_R_HAT or result.ess[name] < MIN_ESS
-    ]
+    bad = result.unsettled()
     if bad:
         shown = ", ".join(map(repr, bad[:5])) + (", ..." if len(bad) > 5 else "")
         r_hat, ess = result.worst()
@@ -204,7 +232,7 @@ def chain_batches(
     length = -(-n_samples // batches)
     sampler = Sampler(rules, given, order)
     tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
-    done = run(_chain_sums, tasks, n_jobs)
+    done = run(_chain_sums, tasks, n_jobs, what="Gibbs chains")
     sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
     return sums, squares, length
 
