@@ -86,18 +86,35 @@ def finished(
     sent : Sent, optional
         What is on the cluster already, from earlier calls.
     """
-    threads, backend = 1, None
-    if n_jobs != 1 and (n_jobs is not None or "joblib" in sys.modules):
-        from joblib import effective_n_jobs
-        from joblib.parallel import get_active_backend
-
-        backend, _ = get_active_backend(prefer="threads")
-        if getattr(backend, "supports_sharedmem", False) or len(tasks) < 2:
-            threads, backend = effective_n_jobs(n_jobs), None
+    threads, backend = _workers(n_jobs, len(tasks))
     if backend is None:
         yield from _on_threads(function, tasks, threads)
     else:
         yield from _elsewhere(function, tasks, n_jobs, backend, sent or Sent())
+
+
+def beside(function: Callable[[], Any], n_jobs: int | None) -> Any:
+    """Call a function that does many small tasks one after the other; return what it returns.
+
+    If no other jobs are to help, all of it is done by one thread beside the main one, instead of a
+    thread for each task.
+    """
+    if _workers(n_jobs, 2) == (1, None):
+        return run(function, [()], 1)[0]
+    return function()
+
+
+def _workers(n_jobs: int | None, tasks: int) -> tuple[int, Any]:
+    """Return how many threads to use, or joblib's backend if that is elsewhere."""
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
+        return 1, None
+    from joblib import effective_n_jobs
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend(prefer="threads")
+    if getattr(backend, "supports_sharedmem", False) or tasks < 2:
+        return effective_n_jobs(n_jobs), None
+    return 1, backend
 
 
 # ---- threads --------------------------------------------------------------------------------------

@@ -132,7 +132,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         if self.refine and len(table) >= ENOUGH:
             self.model_ = learn_weights(
                 self.model_, _drawn(self.model_, table, self.random_state), start="model",
-                prior_sd=PRIORS, random_state=self.random_state, n_jobs=self.n_jobs,
+                prior_sd=PRIORS, max_iterations=20, patience=4,
+                random_state=self.random_state, n_jobs=self.n_jobs,
             )  # fmt: skip
         self.encoding_ = encoding
         self.domain_ = table.domain

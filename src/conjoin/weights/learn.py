@@ -13,7 +13,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.splits import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
-from conjoin.jobs import one_thread
+from conjoin.jobs import beside, one_thread
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -42,6 +42,7 @@ def learn_weights(
     prior_sd: float | Sequence[float] | None = None,
     l1: float = 0.0,
     max_iterations: int | None = None,
+    patience: int = 1,
     tolerance: float = TOLERANCE,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
@@ -72,6 +73,8 @@ def learn_weights(
         A penalty on the sum of absolute weights besides (OWL-QN); only from zero.
     max_iterations : int, optional
         At most so many: by default 100 from zero and 10 from a model.
+    patience : int
+        From a model, stop after so many iterations in a row that score no better than one before.
     tolerance : float
         Stop when an iteration gains less than this part of the objective.
     random_state : int or numpy Generator
@@ -101,6 +104,8 @@ def learn_weights(
             f"a {model.kind} has no weights of a joint to start from; convert it first, "
             "or use start='zero'"
         )
+    if patience < 1:
+        raise ModelError(f"patience must be 1 or more, not {patience}")
     if l1 < 0 or (l1 and start == "model"):
         raise ModelError("l1 must not be negative, and goes with start='zero'")
     default = FROM_ZERO if start == "zero" else FROM_MODEL
@@ -112,22 +117,25 @@ def learn_weights(
     train = as_table(table, model.domain)
     codes_of(model.domain, train, complete=False)
     features = _distinct(model, start)
-    learner = _Learner(features, start, l1, limit, tolerance, n_jobs)
-    choose = len(sds) > 1 or start == "model"
+    learner = _Learner(features, start, l1, limit, patience, tolerance, n_jobs)
     record: dict[str, Any] = {"start": start, "rows": len(train)}
-    with one_thread():
-        if valid is not None or not choose:
+
+    def descend_all() -> tuple[FloatArray, float]:
+        if valid is not None or (len(sds) == 1 and start == "zero"):
             held = None if valid is None else as_table(valid, model.domain)
             weights, chosen, _ = learner.best(train, held, sds, record)
-        else:
-            rng = np.random.default_rng(random_state)
-            fitted, held = hold_out(train, holdout, rng)
-            if not len(fitted):
-                raise ModelError(
-                    "the table has too few rows to hold some out; give `valid` or one prior_sd"
-                )
-            _, chosen, iterations = learner.best(fitted, held, sds, record)
-            weights = learner.fit(train, chosen, iterations)
+            return weights, chosen
+        rng = np.random.default_rng(random_state)
+        fitted, held = hold_out(train, holdout, rng)
+        if not len(fitted):
+            raise ModelError(
+                "the table has too few rows to hold some out; give `valid` or one prior_sd"
+            )
+        _, chosen, iterations = learner.best(fitted, held, sds, record)
+        return learner.fit(train, chosen, iterations), chosen
+
+    with one_thread():
+        weights, chosen = beside(descend_all, n_jobs)
     record["prior_sd"] = chosen
     provenance = {**model.provenance, "weights": record}
     return MarkovNetwork(model.domain, replace(features, weights=weights), provenance=provenance)
@@ -175,11 +183,12 @@ class _Learner:
         start: str,
         l1: float,
         limit: int,
+        patience: int,
         tolerance: float,
         n_jobs: int | None,
     ) -> None:
         self.features, self.start, self.l1 = features, start, l1
-        self.limit, self.tolerance, self.n_jobs = limit, tolerance, n_jobs
+        self.limit, self.patience, self.tolerance, self.n_jobs = limit, patience, tolerance, n_jobs
 
     def best(
         self, train: Table, held: Table | None, sds: Sequence[float], record: dict[str, Any]
@@ -204,9 +213,10 @@ class _Learner:
                 now = point
                 if early and check is not None:
                     score = check.value(now)
-                    if score <= best_here[0]:
+                    if score > best_here[0]:
+                        best_here = (score, now, number)
+                    elif number >= best_here[2] + self.patience:
                         break
-                    best_here = (score, now, number)
             if not early:
                 score = -np.inf if check is None else check.value(now)
                 best_here = (score, now, self.limit)
