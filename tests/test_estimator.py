@@ -507,6 +507,39 @@ def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_impute_keeps_what_a_parquet_file_has_besides(tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(1)
+    age = rng.integers(18, 80, 300)
+    frame = pd.DataFrame({"age": age, "old": np.where(age > 50, "yes", "no"), "n": age // 40})
+    dn = learn(frame, "tree", discretize={"age": [50.5]})
+    model = str(tmp_path / "m.conjoin")
+    dn.save(model)
+    under, over = dn.domain["age"].states
+    old = pa.DictionaryArray.from_arrays(pa.array([None, 0, 0]), pa.array(["yes"]))
+    columns = {"id": ["x", "y", None], "old": old, "age": [33, 70, 71], "n": [0, None, 1]}
+    holes, out = tmp_path / "holes.parquet", tmp_path / "full.parquet"
+    parquet.write_table(pa.table(columns), holes)
+    assert main(["impute", model, str(holes), "-o", str(out)]) == 0
+    full = parquet.read_table(out)
+    want = {
+        "id": ["x", "y", None],
+        "old": ["no", "yes", "yes"],
+        "age": [33, 70, 71],
+        "n": [0, 1, 1],
+    }
+    assert full.to_pydict() == want
+    assert full.schema.field("n").type == pa.int64()
+    assert pa.types.is_dictionary(full.schema.field("old").type)
+    parquet.write_table(pa.table({**columns, "age": [None, 70, 71]}), holes)  # a bin is no number
+    assert main(["impute", model, str(holes), "-o", str(out)]) == 0
+    ages = parquet.read_table(out).to_pydict()["age"]
+    assert ages[0] in (under, over) and ages[1:] == ["70", "71"]
+    capsys.readouterr()
+
+
 def test_impute_and_predict_commands(tmp_path, capsys):
     rng = np.random.default_rng(0)
     a = rng.integers(0, 2, 300)

@@ -20,9 +20,9 @@ def add_parser(commands: Any) -> None:
         "impute",
         help="fill in the missing values of a table",
         description="Fill in the missing values of a table with those that a model finds most probable "
-        "given the rest of the row. A dependency network is converted first. From CSV to CSV, columns "
-        "that the model does not know and values that are there stay as they are; a hole in a column "
-        "of numbers that were cut into bins gets the bin.",
+        "given the rest of the row. A dependency network is converted first. From CSV to CSV and from "
+        "Parquet to Parquet, columns that the model does not know and values that are there stay as "
+        "they are; a hole in a column of numbers that were cut into bins gets the bin.",
     )
     parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
     parser.add_argument("table", metavar="TABLE", help="the table (.csv, .parquet, .data)")

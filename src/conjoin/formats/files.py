@@ -185,12 +185,16 @@ def write_table(table: Table, path: str | Path) -> None:
 def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | Path) -> None:
     """Write a table that was read from a file, with its holes filled.
 
-    From CSV to CSV, columns that are not variables and values that were there stay as they are.
+    From CSV to CSV and from Parquet to Parquet, columns that are not variables and values that were
+    there stay as they are.
     """
-    from conjoin.formats.tabular import write_filled_csv
+    from conjoin.formats.tabular import write_filled_csv, write_filled_parquet
 
-    if ending(Path(source)) == ending(Path(path)) == ".csv":
-        check_can_write(Path(path))
+    check_can_write(Path(path))
+    kinds = {ending(Path(source)), ending(Path(path))}
+    if kinds == {".csv"}:
         write_filled_csv(Path(source), full, holes, Path(path))
+    elif kinds == {".parquet"}:
+        write_filled_parquet(Path(source), full, holes, Path(path))
     else:
         write_table(full, path)

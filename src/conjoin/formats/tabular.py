@@ -111,14 +111,17 @@ def parquet_columns(path: Path) -> list[str]:
 
 def read_parquet(path: Path, domain: Domain | None = None) -> Table:
     """Read a Parquet file; its types are kept as labels."""
+    return _coded(_arrow_table(path), domain, path, text=False)
+
+
+def _arrow_table(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
+        return parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
-    return _coded(table, domain, path, text=False)
 
 
 def _coded(table: Any, domain: Domain | None, path: Path, *, text: bool) -> Table:
@@ -210,4 +213,34 @@ def write_parquet(table: Table, path: Path) -> None:
         ).dictionary_decode()
     out = io.BytesIO()
     parquet.write_table(pa.table(columns), out)
+    write_bytes(path, out.getvalue())
+
+
+def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
+    """Do for a Parquet file what `write_filled_csv` does; types stay where the states are of them.
+
+    A column of numbers that were cut into bins becomes one of texts, if a bin has to be filled in.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = _arrow_table(source)
+    for i, variable in enumerate(full.domain):
+        where = np.flatnonzero(holes[:, i]).tolist()
+        if not where:
+            continue
+        at = table.schema.get_field_index(variable.name)
+        cells, kind = table.column(at).to_pylist(), table.schema.field(at).type
+        for r in where:
+            cells[r] = variable.states[full.codes[r, i]]
+        listed = pa.types.is_dictionary(kind)
+        try:
+            column = pa.array(cells, kind.value_type if listed else kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            column = pa.array([str(cell) for cell in cells])
+        table = table.set_column(
+            at, variable.name, column.dictionary_encode() if listed else column
+        )
+    out = io.BytesIO()
+    parquet.write_table(table, out)
     write_bytes(path, out.getvalue())
