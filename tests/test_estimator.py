@@ -361,7 +361,9 @@ def test_any_column_from_any_others(fitted):
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
     full = Table(read.domain, Completion(mn, read.codes).draws(1)[0])
-    steps = learn_weights(mn, full, start="model", prior_sd=(0.02, 0.1, 0.5))
+    steps = learn_weights(
+        mn, full, start="model", prior_sd=(0.02, 0.1, 0.5), max_iterations=20, patience=4
+    )
     p = fitted.predict_proba(frame, "smokes")
     assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 

@@ -450,7 +450,7 @@ def test_mean_field_of_a_dependency_network(seed):
     dn = random_dependency_network(rng, random_domain(rng, 3, 4, 3))
     domain = dn.domain
     given = {"x0": domain["x0"].states[0]}
-    found = cj.marginals(dn, given)
+    found = cj.marginals(dn, given, method="mean_field")
     assert found.run.method == "mean_field"
     if not found.run.converged:
         return

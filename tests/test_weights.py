@@ -226,6 +226,7 @@ def test_settings_that_make_no_sense():
         {"prior_sd": 0.0},
         {"prior_sd": []},
         {"l1": -1.0},
+        {"patience": 0},
         {"holdout": 1.0},
     ):
         with pytest.raises(ModelError):
@@ -270,6 +271,23 @@ def test_early_stopping_never_makes_the_validation_score_worse():
     assert record["prior_sd"] in (0.02, 0.05)
     best = max(score for _, score in record["prior_sd_path"])
     assert pll(tuned, valid).mean == pytest.approx(best, rel=1e-9)
+
+
+def test_a_descent_that_is_patient_gets_over_a_dip():
+    rng = np.random.default_rng(2)
+    codes = np.repeat(rng.integers(0, 3, (200, 1)), 6, axis=1)
+    codes = np.where(rng.random(codes.shape) < 0.02, rng.integers(0, 3, codes.shape), codes)
+    domain = Domain.numbered([3] * 6)
+    train, valid = Table(domain, codes[:100]), Table(domain, codes[100:])
+    mn = convert(learn(train, "hybrid", kappa=0.9, penalty=0.3), train)
+    found = []
+    for patience in (1, 2, 6):
+        settings = {"prior_sd": (0.1, 1.0), "max_iterations": 20, "patience": patience}
+        tuned = learn_weights(mn, train, valid=valid, start="model", **settings)
+        found.append(pll(tuned, valid).mean)
+        best = max(score for _, score in tuned.provenance["weights"]["prior_sd_path"])
+        assert found[-1] == pytest.approx(best, rel=1e-9)
+    assert found[0] <= found[1] <= found[2] and found[0] < found[2]
 
 
 @pytest.mark.parametrize(("name", "score"), [("nltcs", -5.022), ("plants", -8.754)])
