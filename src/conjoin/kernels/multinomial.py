@@ -83,49 +83,64 @@ def softmax(z, label, m, p):
 
 
 @compiled
-def derive(first, feature, p, label, m, slope, bias_slope):
-    """Set the derivatives of the loss by all weights and biases."""
-    states = p.shape[1]
-    slope[:] = 0.0
-    bias_slope[:] = 0.0
-    off = np.empty(states)
-    for r in range(len(p)):
-        for k in range(states):
-            off[k] = m[r] * p[r, k]
-        off[label[r]] -= m[r]
-        for k in range(states):
-            bias_slope[k] += off[k]
-        for i in range(first[r], first[r + 1]):
-            line = slope[feature[i]]
-            for k in range(states):
-                line[k] += off[k]
+def temper(p, label, q):
+    """Set the probabilities of which second derivatives are taken: a little off those of a row.
+
+    Its own state is never taken to be all but impossible, so that steps stay finite; what is next to
+    impossible is left out.
+    """
+    raised = max(p[label], FLOOR)
+    others = (1.0 - raised) / max(1.0 - p[label], 1e-300)
+    for k in range(len(p)):
+        q[k] = raised if k == label else others * p[k]
+        if q[k] < NEGLIGIBLE:
+            q[k] = 0.0
 
 
 @compiled
-def spread(first, feature, place, p, label, m, least, start, own, all_states):
+def derive(first, feature, p, label, m, both):
+    """Add the first derivatives of the loss by all weights, and beside them the second ones by each.
+
+    The last feature is the bias, which all rows have.
+    """
+    states = p.shape[1]
+    width = 2 * states
+    q, more = np.empty(states), np.empty(width)
+    for r in range(len(p)):
+        temper(p[r], label[r], q)
+        for k in range(states):
+            more[k] = m[r] * p[r, k]
+            more[states + k] = m[r] * q[k] * (1.0 - q[k])
+        more[label[r]] -= m[r]
+        total = both[-1]
+        for k in range(width):
+            total[k] += more[k]
+        for i in range(first[r], first[r + 1]):
+            total = both[feature[i]]
+            for k in range(width):
+                total[k] += more[k]
+
+
+@compiled
+def spread(first, feature, place, p, label, m, every, least, start, own, all_states):
     """Write rows, from `start` on, whose products with each other are second derivatives of the loss.
 
     Those of a row's probabilities q are diag(q) - q q': the products of `own`, sqrt(q) at the places of
-    its features, within each state, less those of `all_states`, q at these places. The last feature is
-    the bias, which all rows have. The probabilities are a little off `p`: the state of a row is never
-    taken to be all but impossible, so that steps stay finite, and what is next to impossible is left
-    out, as are rows that weigh less than `least`. Returns how many rows were written, and where to go
-    on.
+    its features, within each state, less those of `all_states`, q at these places. One row in `every`
+    stands for all of these; rows that weigh less than `least` are left out. Returns how many rows were
+    written, and where to go on.
     """
     states = p.shape[1]
     q = np.empty(states)
     count = 0
     r = start
     while r < len(p) and count < len(own):
-        raised = max(p[r, label[r]], FLOOR)
-        others = (1.0 - raised) / max(1.0 - p[r, label[r]], 1e-300)
+        temper(p[r], label[r], q)
         curve = 0.0
         for k in range(states):
-            q[k] = raised if k == label[r] else others * p[r, k]
-            q[k] = q[k] if q[k] >= NEGLIGIBLE else 0.0
             curve += q[k] * (1.0 - q[k])
         if m[r] * curve >= least:
-            root = np.sqrt(m[r])
+            root = np.sqrt(m[r] * every)
             own[count] = 0.0
             all_states[count] = 0.0
             for k in range(states):
@@ -140,5 +155,5 @@ def spread(first, feature, place, p, label, m, least, start, own, all_states):
                         own[count, a] = alone
                         all_states[count, a] = with_others
             count += 1
-        r += 1
+        r += every
     return count, r

@@ -19,8 +19,10 @@ from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
 
 RIDGE = 1e-3
 """The share by which second derivatives are taken to be larger than they are."""
-CHUNK = 4096
-"""Rows of which second derivatives are taken at a time."""
+ENOUGH = 4096
+"""Mixed second derivatives are taken from about so many rows."""
+CHUNK = 1024
+"""And from so many at a time."""
 SWEEPS = 50
 """How often coordinate descent goes over the weights, at most."""
 
@@ -104,9 +106,7 @@ class Multinomial:
     def _start(self, rows: Rows) -> None:
         """Begin with no weights, and the bias that the marginals give."""
         counts = np.bincount(rows.label, rows.m, self.states)
-        self.bias = np.log(
-            np.maximum(counts, 0.5)
-        )  # no finite bias is the best of a state never seen
+        self.bias = np.log(np.maximum(counts, 0.5))  # as if a state never seen were once, nearly
         self.bias -= self.bias.mean()
         self.weights = np.zeros((len(self.factor), self.states))
 
@@ -167,21 +167,26 @@ class Multinomial:
         from conjoin.kernels.logistic import coordinate_descent
 
         assert self.weights is not None
-        slope, bias_slope = rows.slopes(p, len(cost))
-        active = np.ones((len(cost) + 1, self.states), bool)  # the biases always are
-        active[:-1] = (self.weights != 0) | (np.abs(slope) > cost[:, None])
+        slope, bend = rows.derivatives(p)
+        bias_slope = slope[-1]
+        active = np.ones_like(slope, bool)  # the biases always are
+        active[:-1] = (self.weights != 0) | (np.abs(slope[:-1]) > cost[:, None])
         second = rows.curvatures(p, active)
         state, feature = np.nonzero(active.T)
         free = feature == len(cost)
         state, feature = state[~free], feature[~free]
         inverse = np.linalg.pinv(second[np.ix_(free, free)], hermitian=True)
-        least = 1e-6 * float(np.trace(second[np.ix_(free, free)]))
         across = second[np.ix_(~free, free)]
         taken = across @ inverse
+        alone = np.diag(second)[~free]
         second = second[np.ix_(~free, ~free)] - taken @ across.T
-        # What the rows looked at say nothing of moves as if it were spread over some of them.
-        scale = np.sqrt(np.maximum(np.diag(second), least))
-        rho = (second / np.outer(scale, scale) / (1 + RIDGE + caution)).astype(np.float32)
+        kept = np.clip(np.diag(second), 0.0, None)
+        # Correlations are those of some rows, scales those of all, as far as the biases leave them.
+        share = np.divide(kept, alone, out=np.ones_like(kept), where=alone > 0)
+        scale = np.sqrt(bend[feature, state] * np.maximum(share, 1e-3) + 1e-6 * bend[-1].sum())
+        unit = np.sqrt(np.maximum(kept, 1e-3 * alone))
+        ratio = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
+        rho = (second * np.outer(ratio, ratio) / (1 + RIDGE + caution)).astype(np.float32)
         np.fill_diagonal(rho, 1.0)
         delta = np.zeros(len(scale))
         decrease = coordinate_descent(
@@ -235,18 +240,22 @@ class Rows:
         z = self.logits(weights, bias)
         return self.softmax(z, np.empty_like(z))
 
-    def slopes(self, p: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-        """Return the derivatives of the loss by the weights, features by states, and the biases."""
+    def derivatives(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first derivatives of the loss by weights, and the second ones by each.
+
+        Both are features, the last of which is the bias, by states.
+        """
         from conjoin.kernels.multinomial import derive
 
-        slope, bias_slope = np.empty((width, self.states)), np.empty(self.states)
-        derive(self.first, self.feature, p, self.label, self.m, slope, bias_slope)
-        return slope, bias_slope
+        both = np.zeros((self.width + 1, 2 * self.states))
+        derive(self.first, self.feature, p, self.label, self.m, both)
+        return both[:, : self.states], both[:, self.states :]
 
     def curvatures(self, p: FloatArray, active: BoolArray) -> FloatArray:
         """Return the second derivatives by active weights: those of a state, its bias last, in a row.
 
-        `active` is features, the last of which is the bias, by states.
+        In long tables they are taken from some of the rows. `active` is features, the last of which is
+        the bias, by states.
         """
         from conjoin.kernels.multinomial import spread
 
@@ -256,12 +265,23 @@ class Rows:
         place[active.T] = np.arange(ends[-1])
         place = np.ascontiguousarray(place.T)
         least = 1e-2 * float(self.m @ (1 - (p * p).sum(axis=1))) / max(1, len(p))
+        every = max(1, len(p) // ENOUGH)
         own, all_states = np.empty((2, min(len(p), CHUNK), ends[-1]), np.float32)
         result = np.zeros((ends[-1], ends[-1]))
         at = 0
         while at < len(p):
             count, at = spread(
-                self.first, self.feature, place, p, self.label, self.m, least, at, own, all_states
+                self.first,
+                self.feature,
+                place,
+                p,
+                self.label,
+                self.m,
+                every,
+                least,
+                at,
+                own,
+                all_states,
             )
             result -= all_states[:count].T @ all_states[:count]
             for low, high in zip(ends - per_state, ends, strict=True):
