@@ -120,7 +120,8 @@ def marginals(
         return engine("marginals", "exact")(model, given, targets=targets, max_memory=max_memory)
     except TooLarge as error:
         found = _trusted("bp", model, given, targets, options)
-        found.run = _approximate(found.run, error)
+        if not found.run.exact:
+            found.run = _approximate(found.run, error)
         return found
 
 
@@ -184,7 +185,8 @@ def log_partition(
         Sum only over instances that agree with this.
     method : str
         "exact", "bp", "mean_field" or "ais" (annealed importance sampling); "auto" is exact where that
-        fits, otherwise annealed importance sampling.
+        fits, otherwise annealed importance sampling, or belief propagation if hardly a chain of the
+        former counts and the latter comes to rest.
     max_memory : float
         What exact inference may use, in bytes.
     **options
@@ -206,7 +208,14 @@ def log_partition(
     try:
         return engine("log_partition", "exact")(model, given, max_memory=max_memory)
     except TooLarge as error:
-        found = engine("log_partition", "ais")(model, given, **options)
+        found: LogValue = engine("log_partition", "ais")(model, given, **options)
+        if not found.run.converged:
+            other: LogValue = engine("log_partition", "bp")(model, given)
+            if other.run.exact:
+                return other
+            if other.run.converged:
+                doubt = f"; not sure: ais, of which hardly a chain counts, says {found.value:.6g}"
+                found = replace(other, run=replace(other.run, note=other.run.note + doubt))
         return replace(found, run=_approximate(found.run, error))
 
 
