@@ -17,7 +17,7 @@ from conjoin.cli.main import main
 from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.formats.uai import read_evidence
 from conjoin.inference import exact
-from conjoin.inference.engines import ENGINES
+from conjoin.inference.methods import ENGINES
 from conjoin.inference.plan import TooLarge, find_order
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.markov import TableFactor, TreeFactor

@@ -1,66 +1,25 @@
-"""The questions that a model can be asked, and the engines that answer them.
-
-Every engine is a module with some of the functions `marginals`, `log_partition` and `most_probable`,
-each of which takes (model, given, *, options of its own) and returns the same kind of result.
-"""
+"""The questions that a model can be asked: by one method, or by what fits."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from conjoin.errors import ModelError, did_you_mean
+from conjoin.errors import ModelError
+from conjoin.inference.approximate import (
+    explained,
+    search,
+    trusted_log_partition,
+    trusted_marginals,
+)
+from conjoin.inference.methods import engine
 from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
-
-ENGINES = {
-    "marginals": {
-        "exact": "exact",
-        "bp": "belief_propagation",
-        "mean_field": "mean_field",
-        "gibbs": "gibbs",
-    },
-    "log_partition": {
-        "exact": "exact",
-        "bp": "belief_propagation",
-        "mean_field": "mean_field",
-        "ais": "ais",
-    },
-    "most_probable": {
-        "exact": "exact",
-        "ilp": "integer",
-        "max_product": "belief_propagation",
-        "annealing": "annealing",
-        "icm": "icm",
-        "viterbi": "viterbi",
-    },
-}
-"""For each question the methods, and the module of each."""
-
-GIBBS_FEATURES = 50_000
-"""Chains that disagree go on for ten times as long if the model has no more features than this."""
-
-ILP_SECONDS = 20.0
-"""How long `method="auto"` looks for the most probable instance by integer programming."""
-
-ILP_FEATURES = 20_000
-"""Models of more features are not given to integer programming by `method="auto"`."""
-
-
-def engine(question: str, method: str) -> Any:
-    """Return the function that answers a question by a method."""
-    known = ENGINES[question]
-    if method not in known:
-        raise ModelError(
-            f"there is no method {method!r} for this question. " + did_you_mean(method, known)
-        )
-    return getattr(importlib.import_module(f"conjoin.inference.{known[method]}"), question)
 
 
 def marginals(
@@ -115,56 +74,14 @@ def marginals(
             options["max_memory"] = max_memory
         return engine("marginals", method)(model, given, targets=targets, **options)
     if isinstance(model, DependencyNetwork):
-        return _trusted("mean_field", model, given, targets, options)
+        return trusted_marginals("mean_field", model, given, targets, options)
     try:
         return engine("marginals", "exact")(model, given, targets=targets, max_memory=max_memory)
     except TooLarge as error:
-        found = _trusted("bp", model, given, targets, options)
+        found = trusted_marginals("bp", model, given, targets, options)
         if not found.run.exact:
-            found.run = _approximate(found.run, error)
+            found.run = explained(found.run, error)
         return found
-
-
-def _trusted(
-    other: str,
-    model: Network,
-    given: Mapping[str, Any] | None,
-    targets: Sequence[str] | None,
-    options: dict[str, Any],
-) -> Marginals:
-    """Return marginals of Gibbs sampling if its chains agree, else of another engine.
-
-    Both are asked, so that the answer can say how far they are apart.
-    """
-    from conjoin.sampling.rules import Rules
-
-    fixed: Marginals = engine("marginals", other)(model, given, targets=targets, **options)
-    if fixed.run.exact:
-        return fixed
-    sampled: Marginals | None = None
-    size = len(Rules.of(model).features)
-    lengths = (1000, 10_000) if size <= GIBBS_FEATURES else (1000,)
-    for n_samples in lengths:
-        try:
-            sampled = engine("marginals", "gibbs")(
-                model, given, targets=targets, n_samples=n_samples, seed=options.get("seed", 0)
-            )
-        except ModelError:
-            break  # sampling found no instance that is possible
-        if sampled.run.converged:
-            break
-    if sampled is None:
-        doubt = "; not sure: sampling found no instance that is possible to compare it with"
-        fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
-        return fixed
-    apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in model.domain.names)
-    if sampled.run.converged or not fixed.run.converged:
-        told = f"; {other} differs by up to {apart:.2g}" if sampled.run.converged else ""
-        sampled.run = replace(sampled.run, note=sampled.run.note + told)
-        return sampled
-    doubt = f"; not sure: Gibbs chains disagree, and differ from this by up to {apart:.2g}"
-    fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
-    return fixed
 
 
 def log_partition(
@@ -208,15 +125,8 @@ def log_partition(
     try:
         return engine("log_partition", "exact")(model, given, max_memory=max_memory)
     except TooLarge as error:
-        found: LogValue = engine("log_partition", "ais")(model, given, **options)
-        if not found.run.converged:
-            other: LogValue = engine("log_partition", "bp")(model, given)
-            if other.run.exact:
-                return other
-            if other.run.converged:
-                doubt = f"; not sure: ais, of which hardly a chain counts, says {found.value:.6g}"
-                found = replace(other, run=replace(other.run, note=other.run.note + doubt))
-        return replace(found, run=_approximate(found.run, error))
+        found = trusted_log_partition(model, given, options)
+        return found if found.run.exact else replace(found, run=explained(found.run, error))
 
 
 def probability(
@@ -351,25 +261,8 @@ def most_probable(
         if first == "viterbi":
             found = engine("most_probable", "icm")(model, given, **options)
         else:
-            found = _search(model, given, options)
-        return replace(found, run=_approximate(found.run, error))
-
-
-def _search(model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]) -> Assignment:
-    """Anneal, and try to do better, or to prove that nothing is better, by integer programming."""
-    from conjoin.inference.operands import as_markov_network
-
-    found: Assignment = engine("most_probable", "annealing")(model, given, **options)
-    size = len(as_markov_network(model).to_features().features)
-    if size > ILP_FEATURES:
-        return found
-    try:
-        proved: Assignment = engine("most_probable", "ilp")(model, given, time_limit=ILP_SECONDS)
-    except ModelError:
-        return found
-    if proved.score >= found.score:
-        return proved
-    return replace(found, bound=max(found.score, proved.bound))
+            found = search(model, given, options)
+        return replace(found, run=explained(found.run, error))
 
 
 def forecast(
@@ -405,9 +298,3 @@ def _check(
         model.domain.encode_partial(given)
     for name in targets or ():
         model.domain.index(name)
-
-
-def _approximate(run: Any, error: TooLarge) -> Any:
-    """Say why the answer is not exact."""
-    why = str(error).split(". Give more")[0].replace("exact inference would need", "exact needs")
-    return replace(run, note=f"{run.note}; approximate, because {why}")

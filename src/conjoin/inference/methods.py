@@ -1,0 +1,46 @@
+"""Which methods answer which question.
+
+Every engine is a module with some of the functions `marginals`, `log_partition` and `most_probable`,
+each of which takes (model, given, *, options of its own) and returns the same kind of result.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from conjoin.errors import ModelError, did_you_mean
+
+ENGINES = {
+    "marginals": {
+        "exact": "exact",
+        "bp": "belief_propagation",
+        "mean_field": "mean_field",
+        "gibbs": "gibbs",
+    },
+    "log_partition": {
+        "exact": "exact",
+        "bp": "belief_propagation",
+        "mean_field": "mean_field",
+        "ais": "ais",
+    },
+    "most_probable": {
+        "exact": "exact",
+        "ilp": "integer",
+        "max_product": "belief_propagation",
+        "annealing": "annealing",
+        "icm": "icm",
+        "viterbi": "viterbi",
+    },
+}
+"""For each question the methods, and the module of each."""
+
+
+def engine(question: str, method: str) -> Any:
+    """Return the function that answers a question by a method."""
+    known = ENGINES[question]
+    if method not in known:
+        raise ModelError(
+            f"there is no method {method!r} for this question. " + did_you_mean(method, known)
+        )
+    return getattr(importlib.import_module(f"conjoin.inference.{known[method]}"), question)
