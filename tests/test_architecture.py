@@ -25,7 +25,17 @@ MAY_IMPORT = {
     "sampling": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "inference": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling"},
     "scoring": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling", "inference"},
-    "weights": {"errors", "progress", "jobs", "data", "models", "kernels", "scoring"},
+    "weights": {
+        "errors",
+        "progress",
+        "jobs",
+        "data",
+        "models",
+        "kernels",
+        "sampling",
+        "inference",
+        "scoring",
+    },
     "formats": {"errors", "data", "models"},
 }
 MAY_IMPORT["reports"] = set(MAY_IMPORT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -13,8 +14,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -30,9 +32,12 @@ from conjoin import (
     convert,
     learn,
     learn_weights,
+    match_marginals,
     read_table,
 )
 from conjoin.cli.main import main
+from conjoin.data.discretizer import Discretizer
+from conjoin.data.frames import as_table
 from conjoin.estimator import joint_model
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
@@ -364,6 +369,7 @@ def test_any_column_from_any_others(fitted):
     steps = learn_weights(
         mn, full, start="model", prior_sd=(0.02, 0.1, 0.5), max_iterations=20, patience=4
     )
+    steps = match_marginals(steps, read)
     p = fitted.predict_proba(frame, "smokes")
     assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 
@@ -483,7 +489,128 @@ def test_many_rows_do_not_cost_many_times_one():
     assert seconds(codes) < 1000 * one
 
 
+# ---- what people bring --------------------------------------------------------------------------
+
+
+def test_frames_with_any_index():
+    frame = pd.DataFrame({"a": ["x", "y", "x", "y"] * 10, "b": ["p", "q", "q", "p"] * 10})
+    plain = JointModel("tree").fit(frame)
+    for index in (frame.index[::-1], [f"r{i}" for i in range(40)], [0] * 40):
+        odd = frame.set_axis(index)
+        model = JointModel("tree").fit(odd)
+        assert model.model_.features.weights.tolist() == plain.model_.features.weights.tolist()
+        assert model.predict(odd, "b").tolist() == plain.predict(frame, "b").tolist()
+        holes = odd.assign(b=[None, *odd["b"].tolist()[1:]])
+        filled = model.impute(holes)
+        assert filled.index.equals(odd.index) and list(filled.columns) == ["a", "b"]
+    named = frame.rename_axis("key")
+    assert learn(named, "tree").domain.names == ("a", "b")
+    scores = cross_val_score(JointModel("tree"), frame, cv=3)
+    assert np.isfinite(scores).all()
+
+
+def test_types_that_cannot_hold_what_is_filled_in():
+    frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": [1000, 2] * 30, "c": [True, False] * 30})
+    model = JointModel("tree").fit(frame)
+    lacking = frame.assign(a=np.nan)  # what read_csv makes of an empty column
+    assert model.impute(lacking)["a"].tolist() == frame["a"].tolist()
+    few = frame.assign(a=pd.Categorical([None, *["y"] * 59], ["y"]))
+    full = model.impute(few)["a"]
+    assert full.tolist()[0] == "x" and isinstance(full.dtype, pd.CategoricalDtype)
+    small = frame.assign(b=pd.array([None, *[2] * 59], "Int8"))
+    assert model.impute(small)["b"].tolist()[:2] == [1000, 2]
+    lists = {"a": [None, "y"], "b": [1000, 2], "c": [True, False]}
+    enum = pl.DataFrame(lists, schema_overrides={"a": pl.Enum(["y"])})
+    assert model.impute(enum)["a"].to_list() == ["x", "y"]
+    arrow = pa.table({**lists, "a": pa.array([None, "y"]), "b": pa.array([None, 2], pa.int8())})
+    assert model.impute(arrow)["b"].to_pylist() == [1000, 2]
+
+
+def test_intervals_are_states():
+    ages = pd.Series(np.tile([5, 15, 25], 20))
+    frame = pd.DataFrame({"age": pd.cut(ages, [0, 10, 20, 30]), "young": ages < 10})
+    model = JointModel("tree").fit(frame)
+    assert [str(s) for s in model.states("age")] == ["(0, 10]", "(10, 20]", "(20, 30]"]
+    assert model.predict(frame, "young").tolist() == frame["young"].tolist()
+
+
+@pytest.mark.parametrize("state", [None, np.random.default_rng(3), np.random.RandomState(3)])
+def test_random_states_of_all_kinds(state):
+    frame = people(80)
+    model = JointModel("tree", random_state=state).fit(frame)
+    assert len(model.sample(5)) == 5 and len(model.impute(frame)) == 80
+    assert model.sample(5).equals(model.sample(5))
+
+
+def test_mistakes_are_told():
+    frame = people(80)
+    model = JointModel("tree").fit(frame)
+    for wrong, message in (
+        (lambda: JointModel("tree", target="nope").fit(frame), "no variable 'nope'"),
+        (lambda: JointModel("tree", random_state=-1).fit(frame), "random_state must be"),
+        (lambda: model.sample(-1), "whole number"),
+        (lambda: model.sample(2.5), "whole number"),
+        (lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"), "no column is one of"),
+        (lambda: model.marginals(metod="bp"), "no option 'metod'.*'targets'|did you mean"),
+        (lambda: model.most_probable(start=3), "no option 'start'"),
+    ):
+        with pytest.raises(ConjoinError, match=f"(?i){message}"):
+            wrong()
+    for ask in (lambda m: m.marginals(), lambda m: m.states(), lambda m: m.most_probable()):
+        with pytest.raises(NotFittedError):
+            ask(JointModel())
+
+
+def test_marginals_are_those_of_the_table():
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 2000)) < [[0.02], [0.1]]
+    either = a | b
+    frame = pd.DataFrame(
+        {"a": a, "b": b, "either": either, "x": either ^ (rng.random(2000) < 0.05)}
+    )
+    model = JointModel().fit(frame)
+    for name in frame:
+        assert model.marginals()[name][True] == pytest.approx(frame[name].mean(), abs=2e-3)
+    alone = sum(np.log(np.where(frame[n], frame[n].mean(), 1 - frame[n].mean())) for n in frame)
+    assert model.score(frame) > alone.mean()
+
+
 # ---- the commands ------------------------------------------------------------------------------
+
+
+def test_numbers_and_line_breaks_as_conditions(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    height = rng.normal(1.7, 0.1, 200)
+    table = pd.DataFrame({"height": height, "tall": height > 1.75, "n": rng.integers(0, 3, 200)})
+    table["text"] = np.where(table["tall"], "x\ny", "z")
+    model = str(tmp_path / "m.conjoin")
+    network = learn(table, "tree", discretize={"height": "quantile:4"})
+    convert(network, Discretizer.of(network.domain).apply(as_table(table))).save(model)
+    top = network.domain["height"].states[-1]
+    answers = []
+    for given in ("height=1.95", f"height={top}", "height=1.95, n=1.0", 'n=1,"text=x\ny"'):
+        assert main(["query", model, "--given", given, "--target", "tall", "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["marginals"]["tall"])
+    assert answers[0] == answers[1]
+    for given, message in (('"n=1', "not closed"), ("text=x\ny", "NAME=STATE|no state")):
+        assert main(["query", model, "--given", given]) == 1
+        assert re.search(message, capsys.readouterr().err)
+
+
+def test_impossible_rows_are_refused_whatever_is_asked(tmp_path, capsys):
+    domain = Domain({"a": ["n", "y"], "b": ["n", "y"], "c": ["n", "y"]})
+    bn = BayesianNetwork(domain, [
+        TableCPD.of(domain, "a", [], 0.5),
+        TableCPD.of(domain, "b", ["a"], {"n": 0.0, "y": 0.5}),
+        TableCPD.of(domain, "c", [], 0.7),
+    ])  # fmt: skip
+    model, rows = str(tmp_path / "m.conjoin"), tmp_path / "rows.csv"
+    bn.save(model)
+    rows.write_text("a,b,c\ny,y,\nn,y,\n")
+    for command in (["predict", model, str(rows), "--target", "c"],
+                    ["impute", model, str(rows), "-o", str(tmp_path / "full.csv")]):  # fmt: skip
+        assert main(command) == 1
+        assert "row 2 is impossible" in capsys.readouterr().err
 
 
 def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import compare as compare
     from conjoin.scoring.result import signed_ranks as signed_ranks
     from conjoin.weights.learn import learn_weights as learn_weights
+    from conjoin.weights.matching import match_marginals as match_marginals
 
 # Names are imported on first use, so that `import conjoin` costs next to nothing.
 _HOME = {
@@ -86,6 +87,7 @@ _HOME = {
     "joint": "inference.engines",
     "learn": "learning.learn",
     "learn_weights": "weights.learn",
+    "match_marginals": "weights.matching",
     "load": "formats.files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from conjoin.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
-    from conjoin.data.domain import Domain
+    from conjoin.data.domain import Domain, Variable
 
 QUOTING = (
     'NAME=STATE, separated by commas. A condition with a comma in it stands in double quotes ("A, '
@@ -32,8 +33,7 @@ def parse_given(texts: str | Sequence[str], domain: Domain) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     lines = [texts] if isinstance(texts, str) else texts
-    parts = csv.reader([line for line in lines if line.strip()], skipinitialspace=True)
-    for part in chain.from_iterable(parts):
+    for part in chain.from_iterable(_parts(line) for line in lines if line.strip()):
         pieces = part.split("=")
         if len(pieces) < 2:
             raise DataError(f"{part.strip()!r} is not a condition; write NAME=STATE")
@@ -47,6 +47,7 @@ def parse_given(texts: str | Sequence[str], domain: Domain) -> dict[str, Any]:
             )
         for name, state in known:
             fitting = [s for s in domain[name].states if str(s) == state]
+            fitting = fitting or _by_number(domain[name], state)
             if fitting:
                 break
         else:
@@ -63,3 +64,24 @@ def parse_given(texts: str | Sequence[str], domain: Domain) -> dict[str, Any]:
             raise DataError(f"{name!r} is given twice")
         result[name] = fitting[0]
     return result
+
+
+def _parts(line: str) -> list[str]:
+    """Cut a line at its commas; a condition in quotes may hold some, and line breaks."""
+    if line.count('"') % 2:
+        raise DataError(f"a double quote is not closed in {line.strip()!r}")
+    rows = csv.reader(io.StringIO(line, newline=""), skipinitialspace=True)
+    return list(chain.from_iterable(rows))
+
+
+def _by_number(variable: Variable, text: str) -> list[Any]:
+    """Return the states that are a number, or the bin that it lies in."""
+    from conjoin.data.domain import is_number
+
+    try:
+        number = float(text)
+    except ValueError:
+        return []
+    if variable.cuts is not None:
+        return [variable.states[variable.index(number)]]
+    return [s for s in variable.states if is_number(s) and float(s) == number]

@@ -52,6 +52,12 @@ def add_parser(commands: Any) -> None:
         help="least rows in a leaf (default 10)",
     )
     parser.add_argument(
+        "--closed-form",
+        action="store_true",
+        help="leave a Markov network as it is converted; otherwise its variables get the marginals of "
+        "the table, if exact inference takes little time",
+    )
+    parser.add_argument(
         "--discretize",
         metavar="HOW",
         action="append",
@@ -84,6 +90,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
     from conjoin.models.network import Network
+    from conjoin.weights.matching import match_marginals
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
@@ -117,6 +124,8 @@ def run(options: argparse.Namespace) -> None:
         raise KeyboardInterrupt(f"the same command goes on from {options.checkpoint}") from None
     dn.provenance["table"] = Path(options.table).name
     model: Network = dn if to_dn else convert(dn, table)
+    if not to_dn and not options.closed_form:
+        model = match_marginals(model, table)
     save(model, options.output)
     if kept is not None:
         kept.remove()
@@ -128,6 +137,8 @@ def run(options: argparse.Namespace) -> None:
         )
         return
     chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
+    if "marginals" in model.provenance:
+        chosen += ", with the table's marginals"
     print(
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"

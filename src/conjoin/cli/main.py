@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is if it was closed
+            sys.stdout.flush()
         return 0
     except ConjoinError as error:
         return _fail(str(error), 1)

@@ -55,8 +55,9 @@ def add_parser(commands: Any) -> None:
         "--method",
         metavar="M",
         default="auto",
-        help="exact, bp or mean_field for probabilities; exact, bp, mean_field or ais for PR; exact, "
-        "ilp, max_product, annealing, icm or viterbi for the most probable instance (default auto)",
+        help="exact, gibbs, bp or mean_field for probabilities; exact, bp, mean_field or ais for PR; "
+        "exact, ilp, max_product, annealing, icm or viterbi for the most probable instance "
+        "(default auto)",
     )
     parser.add_argument(
         "--max-memory",

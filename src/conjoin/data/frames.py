@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,17 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
         ) from None
     if len(set(map(str, frame.columns))) != len(frame.columns):  # 1 and "1", say
         raise DataError("two columns have the same name; rename one")
-    try:
+    names = [str(c) for c in frame.columns]
+    arrow = None
+    with suppress(pa.ArrowException, TypeError):  # labels of several types in one column
         arrow = frame.to_arrow()
-    except (pa.ArrowException, TypeError):  # labels of several types in one column
-        columns = [frame.get_column(name).to_list() for name in frame.columns]
-        return _from_columns([str(c) for c in frame.columns], columns, domain)
-    return table_from_arrow(arrow.rename_columns([str(c) for c in frame.columns]), domain)
+    if arrow is not None:
+        arrow = arrow.select(list(range(len(names))))  # pandas' index may come after the columns
+        kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in arrow.schema.types]
+        if not any(pa.types.is_nested(t) or isinstance(t, pa.BaseExtensionType) for t in kinds):
+            return table_from_arrow(arrow.rename_columns(names), domain)
+    columns = [frame.get_column(name).to_list() for name in frame.columns]
+    return _from_columns(names, columns, domain)
 
 
 def _from_array(data: np.ndarray[Any, Any], domain: Domain | None) -> Table:

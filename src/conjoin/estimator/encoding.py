@@ -136,6 +136,10 @@ class Encoding:
         if not subset and len(at) < len(self.domain):
             absent = next(n for n in self.domain.names if n not in present)
             raise DataError(f"there is no column {absent!r}")
+        if not at and present:
+            raise DataError(
+                f"no column is one of the model's; there are {', '.join(sorted(present)[:5])}"
+            )
         part = self._coded(X, self.domain.subset(at))
         codes = np.full((len(part), len(self.domain)), -1, np.int64)
         codes[:, at] = np.where(part.codes == part.missing, -1, part.codes.astype(np.int64))

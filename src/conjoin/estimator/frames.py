@@ -1,4 +1,7 @@
-"""Frames of pandas, polars and pyarrow, written to without a change of their types."""
+"""Frames of pandas, polars and pyarrow, written to without a change of their types.
+
+A type changes only where it cannot hold a value: a column that was all NaN, say, is filled with text.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ def replaced(frame: Any, columns: Mapping[Any, tuple[Any, list[Any]]]) -> Any:
         result = frame.copy()
         for label, (rows, values) in columns.items():
             at = result.columns.get_loc(label)
-            series = result.iloc[:, at].copy()
-            series.iloc[rows.nonzero()[0]] = values
+            series = _written(result.iloc[:, at], rows.nonzero()[0], values)
             result = result.drop(columns=[label])
             result.insert(at, label, series)
         return result
@@ -31,15 +33,40 @@ def replaced(frame: Any, columns: Mapping[Any, tuple[Any, list[Any]]]) -> Any:
     return native.with_columns(*new).to_native()
 
 
+def _written(series: Any, where: Any, values: list[Any]) -> Any:
+    """Return a pandas series with some cells written, of a wider type if its own cannot hold them."""
+    import warnings
+
+    result = series.copy()
+    if hasattr(result, "cat"):
+        new = [v for v in dict.fromkeys(values) if v not in result.cat.categories]
+        result = result.cat.add_categories(new) if new else result
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # so older versions say it
+            result.iloc[where] = values
+    except (TypeError, ValueError, OverflowError, FutureWarning):
+        result = series.astype(object)
+        result.iloc[where] = values
+        result = result.infer_objects()
+    return result
+
+
 def _series(label: str, cells: list[Any], like: Any) -> Any:
     import narwhals as nw
 
     if type(like.to_native()).__module__.split(".")[0] == "pyarrow":
         import pyarrow as pa
 
-        array = pa.chunked_array([pa.array(cells, type=like.to_native().type)])
-        return nw.from_native(array, series_only=True).alias(label)
-    return nw.new_series(label, cells, like.dtype, backend=like.implementation)
+        try:
+            array = pa.array(cells, type=like.to_native().type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            array = pa.array(cells)
+        return nw.from_native(pa.chunked_array([array]), series_only=True).alias(label)
+    try:
+        return nw.new_series(label, cells, like.dtype, backend=like.implementation)
+    except Exception:  # each library has its own way to say that a value does not fit
+        return nw.new_series(label, cells, backend=like.implementation)
 
 
 def made_like(empty: Any, columns: Mapping[Any, list[Any]]) -> Any:

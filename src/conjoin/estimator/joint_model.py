@@ -45,14 +45,15 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Settings of `learn`; those that are not given are chosen on rows that are held out.
     refine : bool
         Whether to mend the converted weights by a few steps of pseudo-likelihood, as far as rows held
-        out say (see `learn_weights`). It helps where some columns nearly determine others. Missing values
-        are drawn once from the converted network for that.
+        out say (see `learn_weights`), and then to give the columns the marginals of the table where exact
+        inference takes little (see `match_marginals`). It helps where some columns nearly determine
+        others. Missing values are drawn once from the converted network for that.
     target : str, optional
         The column that `predict` is for when it is not told; by default the last one.
     unseen : {'error', 'missing'}
         What to do with values that the training table did not have.
-    random_state : int
-        The seed.
+    random_state : int, numpy Generator, RandomState or None
+        The seed, or where to draw it from in `fit`.
     n_jobs : int, optional
         How many CPDs to learn at a time.
 
@@ -94,7 +95,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         refine: bool = True,
         target: Any = None,
         unseen: str = "error",
-        random_state: int = 0,
+        random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.cpd = cpd
@@ -121,20 +122,25 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         from conjoin.conversion.dn2mn import convert
         from conjoin.learning.learn import learn
         from conjoin.weights.learn import learn_weights
+        from conjoin.weights.matching import match_marginals
 
+        self.seed_ = _seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
+        if self.target is not None:
+            encoding.name(self.target)  # that there is such a column
         cpd = "mixed" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
         self.network_ = learn(
             table, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
-            random_state=self.random_state, n_jobs=self.n_jobs,
+            random_state=self.seed_, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.model_ = convert(self.network_, table)
         if self.refine and len(table) >= ENOUGH:
             self.model_ = learn_weights(
-                self.model_, _drawn(self.model_, table, self.random_state), start="model",
+                self.model_, _drawn(self.model_, table, self.seed_), start="model",
                 prior_sd=PRIORS, max_iterations=20, patience=4,
-                random_state=self.random_state, n_jobs=self.n_jobs,
+                random_state=self.seed_, n_jobs=self.n_jobs,
             )  # fmt: skip
+            self.model_ = match_marginals(self.model_, table)
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
@@ -156,7 +162,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def states(self, target: Any = None) -> list[Any]:
         """Return the states of a column, in the order of the columns of `predict_proba`."""
-        return list(self.domain_[self._target(target)].states)
+        name = self._target(target)
+        return list(self.domain_[name].states)
 
     def _target(self, target: Any) -> str:
         encoding = self._fitted()
@@ -179,7 +186,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         from conjoin.inference.completion import Completion
 
         table = self._fitted().table(X, subset=True)
-        sums, _ = Completion(self.model_, table.codes, self.random_state).log_sums()
+        sums, _ = Completion(self.model_, table.codes, self.seed_).log_sums()
         return sums - self.log_partition()
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002, N803
@@ -201,12 +208,14 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         from conjoin.sampling.gibbs import sample
 
         encoding = self._fitted()
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ModelError(f"how many rows to draw must be a whole number, not {n!r}")
         known = encoding.given(given)
         try:
-            table = exact.sample(self.model_, n, known, seed=self.random_state)
+            table = exact.sample(self.model_, n, known, seed=self.seed_)
         except TooLarge:
-            table = sample(self.model_, n, known, thin=10, random_state=self.random_state)
-        return encoding.new(table.codes, np.random.default_rng([self.random_state, 1]))
+            table = sample(self.model_, n, known, thin=10, random_state=self.seed_)
+        return encoding.new(table.codes, np.random.default_rng([self.seed_, 1]))
 
     def predict_proba(self, X: Any, target: Any = None) -> FloatArray:  # noqa: N803
         """Return the distribution of a column given the others, rows by `states(target)`.
@@ -223,7 +232,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
         name = self._target(target)
         table = self.encoding_.table(X, subset=True)
-        return probabilities(self.model_, table, self.domain_.index(name), self.random_state)
+        return probabilities(self.model_, table, self.domain_.index(name), self.seed_)
 
     def predict(self, X: Any, target: Any = None) -> Any:  # noqa: N803
         """Return the most probable state of a column for each row (see `predict_proba`)."""
@@ -247,7 +256,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
         encoding = self._fitted()
         table = encoding.table(X)
-        found = completed(self.model_, table, draws, by, self.random_state)
+        found = completed(self.model_, table, draws, by, self.seed_)
         if draws is None:
             return encoding.filled(X, table, found)
         return [encoding.filled(X, table, codes) for codes in found]
@@ -260,13 +269,15 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """Return the distribution of each column given the values of some (see `conjoin.marginals`)."""
         from conjoin.inference.engines import marginals
 
-        return marginals(self.model_, self._fitted().given(given), **options)
+        known = self._fitted().given(given)
+        return marginals(self.model_, known, **options)
 
     def most_probable(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Assignment:
         """Return the most probable row (see `conjoin.most_probable`)."""
         from conjoin.inference.engines import most_probable
 
-        return most_probable(self.model_, self._fitted().given(given), **options)
+        known = self._fitted().given(given)
+        return most_probable(self.model_, known, **options)
 
     def explain(
         self, row: Any, target: Any = None, state: Any = None, against: Any = None
@@ -296,7 +307,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
         return explain(
-            self.model_, table.codes, self.domain_.index(name), self.marginals_, a, b, self.random_state,
+            self.model_, table.codes, self.domain_.index(name), self.marginals_, a, b, self.seed_,
         )  # fmt: skip
 
     def to_networkx(self) -> Any:
@@ -360,6 +371,19 @@ def _drawn(model: MarkovNetwork, table: Table, random_state: int) -> Table:
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]
     return Table(table.domain, codes, table.weights)
+
+
+def _seed(random_state: Any) -> int:
+    """Return a number that stands for what scikit-learn understands as a random state."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    raise ModelError(f"random_state must be a number that is not negative, not {random_state!r}")
 
 
 def _array(states: list[Any]) -> Any:

@@ -159,6 +159,6 @@ def refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:
     return TooLarge(
         f"exact inference would need at least {size_text(size)}{over} and may use "
         f"{size_text(max_memory)}. Give more with max_memory, give more evidence, or ask for an "
-        "approximation: method='bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
+        "approximation: method='gibbs', 'bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
         "'annealing' for the most probable instance"
     )

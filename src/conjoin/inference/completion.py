@@ -79,7 +79,7 @@ class Ready:
     def about(self, variables: BoolArray) -> tuple[Any, ...]:
         """Return the arrays of the features that test some of these variables."""
         features = self.rules.features
-        touched = np.zeros(len(features), bool)
+        touched = features.weights < self.rules.breaking  # what is impossible matters always
         touched[features.entry_feature[variables[features.entry_var]]] = True
         features = features.select(np.flatnonzero(touched))
         order, skip = _by_tests(features)

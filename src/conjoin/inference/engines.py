@@ -15,7 +15,7 @@ from conjoin.inference.approximate import (
     trusted_log_partition,
     trusted_marginals,
 )
-from conjoin.inference.methods import engine
+from conjoin.inference.methods import check_options, engine
 from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals
 from conjoin.models.dependency import DependencyNetwork
@@ -73,6 +73,7 @@ def marginals(
         if method == "exact":
             options["max_memory"] = max_memory
         return engine("marginals", method)(model, given, targets=targets, **options)
+    check_options("marginals", options)
     if isinstance(model, DependencyNetwork):
         return trusted_marginals("mean_field", model, given, targets, options)
     try:
@@ -122,6 +123,7 @@ def log_partition(
         if method == "exact":
             options["max_memory"] = max_memory
         return engine("log_partition", method)(model, given, **options)
+    check_options("log_partition", options)
     try:
         return engine("log_partition", "exact")(model, given, max_memory=max_memory)
     except TooLarge as error:
@@ -254,6 +256,7 @@ def most_probable(
         if method in ("exact", "viterbi"):
             options["max_memory"] = max_memory
         return engine("most_probable", method)(model, given, **options)
+    check_options("most_probable", options)
     first = "viterbi" if isinstance(model, DependencyNetwork) else "exact"
     try:
         return engine("most_probable", first)(model, given, max_memory=max_memory)

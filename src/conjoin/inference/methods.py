@@ -7,6 +7,8 @@ each of which takes (model, given, *, options of its own) and returns the same k
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from conjoin.errors import ModelError, did_you_mean
@@ -44,3 +46,16 @@ def engine(question: str, method: str) -> Any:
             f"there is no method {method!r} for this question. " + did_you_mean(method, known)
         )
     return getattr(importlib.import_module(f"conjoin.inference.{known[method]}"), question)
+
+
+def check_options(question: str, options: Iterable[str]) -> None:
+    """Refuse options that no engine of a question has: with "auto", the one that runs may not look."""
+    if not options:
+        return
+    known: set[str] = set()
+    for method in ENGINES[question]:
+        known |= set(inspect.signature(engine(question, method)).parameters)
+    known -= {"model", "given"}
+    for name in options:
+        if name not in known:
+            raise ModelError(f"there is no option {name!r}. " + did_you_mean(name, sorted(known)))
