@@ -88,3 +88,11 @@ def test_learn_takes_frames():
     assert dn.blanket("b") == ("a",)
     same = learn(pl.from_pandas(frame), valid=pl.from_pandas(frame))
     assert dn.conditional("b", {"a": 1}).tolist() == same.conditional("b", {"a": 1}).tolist()
+
+
+def test_categories_with_an_order_keep_it():
+    sizes = pd.Categorical(["M", "S", "L", None], ["S", "M", "L"], ordered=True)
+    table = as_table(pd.DataFrame({"size": sizes, "plain": pd.Categorical(["b", "a", "b", "a"])}))
+    assert table.domain["size"].states == ("S", "M", "L")
+    assert table.domain["plain"].states == ("a", "b")
+    assert table.codes[:, 0].tolist() == [1, 0, 2, table.missing]

@@ -29,7 +29,7 @@ def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: boo
         The columns.
     domain : Domain, optional
         The variables to look for; other columns are ignored. By default every column is a variable
-        with its values, sorted, as states.
+        with its values as states: sorted, unless they are categories with an order of their own.
     text : bool
         The cells are text of a file: blanks around them do not count, some words stand for a missing
         value, and a column in which all are numbers is read as numbers.
@@ -47,7 +47,9 @@ def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: boo
     for i, name in enumerate(wanted):
         codes, labels = _dictionary(table.column(place[name]), name, text)
         if domain is None:
-            recode, states = _sorted_states(labels, text)
+            recode, states = np.arange(len(labels)), labels
+            if not getattr(table.column(place[name]).type, "ordered", False):
+                recode, states = _sorted_states(labels, text)
             if not states:
                 raise DataError(f"column {name!r} has no values: all are missing")
             variables.append(Variable(name, states))
