@@ -290,7 +290,8 @@ def test_data_are_sent_once_a_worker_for_the_whole_path(cluster, cpd, monkeypatc
     if cluster.name != "ray":  # whose workers are new ones for each call, but find the data there
         assert set(seen.values()) == {tables}, f"of {tasks} tasks, by process: {dict(seen)}"
     if cluster.name != "loky":  # which maps a file of this machine for each call
-        assert sent - 1.2 * sum(owns) < (WORKERS + 0.5) * sizes[0]
+        # Sent for each value it would be WORKERS * tried; a busy scheduler may move a copy once more.
+        assert sent - 1.2 * sum(owns) < (WORKERS + 1.5) * sizes[0] < WORKERS * tried * sizes[0]
 
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic"])

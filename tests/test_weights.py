@@ -366,8 +366,10 @@ def test_what_cannot_be_matched():
     one = MarkovNetwork(small, Features.from_terms(small, [(1.0, {"a": 1})]))
     found = match_marginals(one, Table(small, np.array([[0, 0], [1, 0], [1, 0]])))
     assert marginals(found)["a"][1] == pytest.approx(2.5 / 4, abs=1e-4)
-    zero = MarkovNetwork(small, Features.from_terms(small, [(-np.inf, {"a": 1})]))
-    with pytest.raises(ModelError, match="probability 0"):
-        match_marginals(zero, Table(small, np.array([[0, 0], [1, 0]])))
+    three = Domain({"a": [0, 1, 2], "b": [0, 1]})
+    terms = [(-np.inf, {"a": 1}), (1.0, {"a": 2, "b": 1})]
+    zero = MarkovNetwork(three, Features.from_terms(three, terms))
+    found = match_marginals(zero, Table(three, np.array([[0, 0], [1, 0], [2, 1], [2, 1]])))
+    assert marginals(found)["a"] == pytest.approx({0: 1.5 / 4, 1: 0.0, 2: 2.5 / 4}, abs=1e-4)
     with pytest.raises(ModelError, match="convert"):
         match_marginals(DependencyNetwork.from_markov_network(one), rows)

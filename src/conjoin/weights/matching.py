@@ -40,7 +40,8 @@ def match_marginals(model: Any, table: Any, *, max_cells: int = MAX_CELLS) -> Ma
     model : MarkovNetwork
         The network.
     table : Table, 2-dimensional array, or frame
-        The rows; each variable's marginal is that of its known values, with half a row more a state.
+        The rows; each variable's marginal is that of its known values, with half a row more a state. A
+        state that is impossible stays so.
     max_cells : int
         A network is returned as it is if exact inference takes tables of more cells in all.
 
@@ -66,19 +67,16 @@ def match_marginals(model: Any, table: Any, *, max_cells: int = MAX_CELLS) -> Ma
     rows = as_table(table, model.domain)
     codes_of(model.domain, rows, complete=False)
     domain, cards = model.domain, model.domain.cards
-    wanted = []
-    for v in range(len(domain)):
-        counts = rows.counts(v) + 0.5
-        wanted.append(counts / counts.sum())
-    target = np.concatenate(wanted)
     try:
         run = _Run(model, max_cells)
     except TooLarge:
         return model
-    start = np.zeros(len(target))
+    counts = np.concatenate([rows.counts(v) + 0.5 for v in range(len(domain))])
+    start = np.zeros(len(counts))
     _, before = run(start)
-    if (before == 0).any():
-        raise ModelError("a state of probability 0 cannot be made to occur by a weight")
+    counts[before == 0] = 0.0  # no weight makes occur what cannot
+    first = np.cumsum(cards) - cards
+    target = counts / np.repeat(np.add.reduceat(counts, first), cards)
     last: dict[str, FloatArray] = {"marginals": before}
 
     def function(weights: FloatArray) -> tuple[float, FloatArray]:
@@ -95,7 +93,7 @@ def match_marginals(model: Any, table: Any, *, max_cells: int = MAX_CELLS) -> Ma
     _, after = run(found)
     size = np.arange(len(target))
     var = np.repeat(np.arange(len(domain)), cards)
-    state = size - (np.cumsum(cards) - cards)[var]
+    state = size - first[var]
     ones = Features.from_tests(cards, size, var, state_masks(state, mask_words(cards)), found)
     record = {"rows": len(rows), "off_before": _off(before, target), "off": _off(after, target)}
     features = Features.concatenate([model.features, ones]).merged()
