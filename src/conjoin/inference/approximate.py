@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.errors import ModelError
-from conjoin.inference.methods import engine
+from conjoin.inference.methods import engine, fitting
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.results import Assignment, LogValue, Marginals
 from conjoin.models.network import Network
@@ -37,16 +37,20 @@ def trusted_marginals(
     """
     from conjoin.sampling.rules import Rules
 
-    fixed: Marginals = engine("marginals", other)(model, given, targets=targets, **options)
+    fixed: Marginals = engine("marginals", other)(
+        model, given, targets=targets, **fitting("marginals", other, options)
+    )
     if fixed.run.exact:
         return fixed
     sampled: Marginals | None = None
-    size = len(Rules.of(model).features)
-    lengths = (1000, 10_000) if size <= GIBBS_FEATURES else (1000,)
+    for_chains = fitting("marginals", "gibbs", options)
+    lengths = (1000, 10_000) if len(Rules.of(model).features) <= GIBBS_FEATURES else (1000,)
+    if "n_samples" in for_chains:
+        lengths = (for_chains.pop("n_samples"),)
     for n_samples in lengths:
         try:
             sampled = engine("marginals", "gibbs")(
-                model, given, targets=targets, n_samples=n_samples, seed=options.get("seed", 0)
+                model, given, targets=targets, n_samples=n_samples, **for_chains
             )
         except ModelError:
             break  # sampling found no instance that is possible
@@ -70,10 +74,14 @@ def trusted_log_partition(
     model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]
 ) -> LogValue:
     """Return log Z by annealed importance sampling; by belief propagation if hardly a chain counts."""
-    found: LogValue = engine("log_partition", "ais")(model, given, **options)
+    found: LogValue = engine("log_partition", "ais")(
+        model, given, **fitting("log_partition", "ais", options)
+    )
     if found.run.converged:
         return found
-    other: LogValue = engine("log_partition", "bp")(model, given)
+    other: LogValue = engine("log_partition", "bp")(
+        model, given, **fitting("log_partition", "bp", options)
+    )
     if other.run.exact or not other.run.converged:
         return other if other.run.exact else found
     doubt = f"; not sure: ais, of which hardly a chain counts, says {found.value:.6g}"
@@ -84,12 +92,15 @@ def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, A
     """Anneal, and try to do better, or to prove that nothing is better, by integer programming."""
     from conjoin.inference.operands import as_markov_network
 
-    found: Assignment = engine("most_probable", "annealing")(model, given, **options)
+    found: Assignment = engine("most_probable", "annealing")(
+        model, given, **fitting("most_probable", "annealing", options)
+    )
     size = len(as_markov_network(model).to_features().features)
     if size > ILP_FEATURES:
         return found
     try:
-        proved: Assignment = engine("most_probable", "ilp")(model, given, time_limit=ILP_SECONDS)
+        limits = {"time_limit": ILP_SECONDS, **fitting("most_probable", "ilp", options)}
+        proved: Assignment = engine("most_probable", "ilp")(model, given, **limits)
     except ModelError:
         return found
     if proved.score >= found.score:

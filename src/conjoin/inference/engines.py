@@ -15,7 +15,7 @@ from conjoin.inference.approximate import (
     trusted_log_partition,
     trusted_marginals,
 )
-from conjoin.inference.methods import check_options, engine
+from conjoin.inference.methods import check_options, engine, fitting
 from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals
 from conjoin.models.dependency import DependencyNetwork
@@ -262,7 +262,9 @@ def most_probable(
         return engine("most_probable", first)(model, given, max_memory=max_memory)
     except TooLarge as error:
         if first == "viterbi":
-            found = engine("most_probable", "icm")(model, given, **options)
+            found = engine("most_probable", "icm")(
+                model, given, **fitting("most_probable", "icm", options)
+            )
         else:
             found = search(model, given, options)
         return replace(found, run=explained(found.run, error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from conjoin.errors import ModelError, did_you_mean
@@ -48,14 +48,20 @@ def engine(question: str, method: str) -> Any:
     return getattr(importlib.import_module(f"conjoin.inference.{known[method]}"), question)
 
 
-def check_options(question: str, options: Iterable[str]) -> None:
+def options_of(question: str, method: str) -> set[str]:
+    """Return the names of the options that an engine has for a question."""
+    return set(inspect.signature(engine(question, method)).parameters) - {"model", "given"}
+
+
+def fitting(question: str, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some options that an engine has."""
+    known = options_of(question, method) if options else set()
+    return {name: value for name, value in options.items() if name in known}
+
+
+def check_options(question: str, options: Mapping[str, Any]) -> None:
     """Refuse options that no engine of a question has: with "auto", the one that runs may not look."""
-    if not options:
-        return
-    known: set[str] = set()
-    for method in ENGINES[question]:
-        known |= set(inspect.signature(engine(question, method)).parameters)
-    known -= {"model", "given"}
+    known = set().union(*(options_of(question, m) for m in ENGINES[question] if options))
     for name in options:
         if name not in known:
             raise ModelError(f"there is no option {name!r}. " + did_you_mean(name, sorted(known)))
