@@ -190,7 +190,7 @@ def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | 
     """
     from conjoin.formats.tabular import write_filled_csv, write_filled_parquet
 
-    check_can_write(Path(path))
+    check_can_write(path)
     kinds = {ending(Path(source)), ending(Path(path))}
     if kinds == {".csv"}:
         write_filled_csv(Path(source), full, holes, Path(path))

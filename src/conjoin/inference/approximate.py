@@ -82,8 +82,10 @@ def trusted_log_partition(
     other: LogValue = engine("log_partition", "bp")(
         model, given, **fitting("log_partition", "bp", options)
     )
-    if other.run.exact or not other.run.converged:
-        return other if other.run.exact else found
+    if other.run.exact:
+        return other
+    if not other.run.converged:
+        return found
     doubt = f"; not sure: ais, of which hardly a chain counts, says {found.value:.6g}"
     return replace(other, run=replace(other.run, note=other.run.note + doubt))
 

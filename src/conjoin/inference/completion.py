@@ -219,9 +219,8 @@ class Completion:
         holes = self.free.any(axis=1)
         result = self._full(self.rows)[self.inverse][None].repeat(count, axis=0)
         room = 1 << np.ceil(np.log2(repeats)).astype(np.int64)
-        for size in np.unique(
-            room[holes]
-        ).tolist():  # rows that occur about equally often, together
+        for size in np.unique(room[holes]).tolist():
+            # Rows that occur about equally often are drawn for together.
             chosen = np.flatnonzero(holes & (room == size))
             filled, _ = self._filled(2, count * size, chosen)
             back = np.full(len(self.rows), -1, np.int64)

@@ -131,7 +131,7 @@ class Batch:
 
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
-        columns, design = len(self.column_target), self.design
+        design = self.design
         _, mean, deviation = design.correlations
         cross: list[Float32Array] = [np.zeros(0, np.float32)]
         self.leaf = np.zeros((0, 0), np.int32)
@@ -155,7 +155,6 @@ class Batch:
             self.own_usable &= self.deviation > 0
         widths = self.own_sizes * design.x.width
         self.cross_first: IntArray = np.concatenate([[0], np.cumsum(widths)])
-        self.own_column = np.repeat(np.arange(columns), self.own_sizes)
         self.cross = np.concatenate(cross)
 
     def _score(self) -> FloatArray:

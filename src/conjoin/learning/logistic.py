@@ -85,7 +85,7 @@ class LogisticPath:
             held = self.design.codes[:0] if self.valid is None else self.valid.codes
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches: list[Solver] = []
-        left = [t for t in range(len(cards)) if t not in set(self.by_tree)]
+        left = np.setdiff1d(np.arange(len(cards)), self.by_tree).tolist()
         for targets in batches(self.design, [t for t in left if cards[t] <= 2]):
             paths = None
             if trees is not None:
