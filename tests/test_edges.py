@@ -466,4 +466,4 @@ def test_small_files_take_little_time(name, text, tmp_path):
         (read_table if name.startswith("t.") else load)(path)
     except FormatError as error:
         assert str(path) in str(error)
-    assert time.process_time() - start < 20  # all take a second or less; one took minutes
+    assert time.process_time() - start < 120  # all take a second or less; one took minutes

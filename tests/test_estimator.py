@@ -7,7 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -42,6 +41,7 @@ from conjoin.estimator import joint_model
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
 from conjoin.inference.completion import Completion
+from conjoin.inference.exact import compiled
 from reference import all_states, log_potentials
 from strategies import random_domain, random_markov_network
 
@@ -470,7 +470,9 @@ print(JointModel(cpd="tree").get_params()["cpd"])
     assert done.stdout.strip() == "tree", done.stderr
 
 
-def test_many_rows_do_not_cost_many_times_one():
+def test_equal_rows_are_asked_once_and_equal_patterns_planned_once(monkeypatch):
+    from conjoin.kernels import completion as kernels
+
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(12)]
     domain = Domain({name: [0, 1] for name in names})
@@ -478,15 +480,21 @@ def test_many_rows_do_not_cost_many_times_one():
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
     codes = rng.integers(0, 2, (10_000, 12)).astype(np.uint8)
     codes[:, :4] = HOLE
-    Completion(mn, codes[:1]).modes()
+    complete_rows, asked = kernels.complete_rows, []
 
-    def seconds(rows):
-        start = time.process_time()
-        Completion(mn, rows).modes()
-        return time.process_time() - start
+    def counted(mode, rows, *rest):
+        asked.append(len(rows))
+        complete_rows(mode, rows, *rest)
 
-    one = min(seconds(codes[:1]) for _ in range(5))
-    assert seconds(codes) < 1000 * one
+    monkeypatch.setattr(kernels, "complete_rows", counted)
+    modes, exact = Completion(mn, codes).modes()
+    assert exact.all() and sum(asked) == 2**8
+    # Where the kernel's tables would be too large, one plan serves all rows.
+    monkeypatch.setattr(completion, "STATES", 4)
+    planned, exact = Completion(mn, codes).modes()
+    assert exact.all()
+    np.testing.assert_array_equal(planned, modes)
+    assert len(compiled(mn).plans) == 1
 
 
 # ---- what people bring --------------------------------------------------------------------------

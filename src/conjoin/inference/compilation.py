@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +34,25 @@ MAX_CHAINED = 5000
 """If the long conjunctions have more tests than this in all, no chains are tried."""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A pattern of evidence for which no order fitted.
+
+    Attributes
+    ----------
+    max_memory : float
+        What it may have used, in bytes.
+    bytes : float
+        What the best order needs at least.
+    variables : int, optional
+        Those of its largest table.
+    """
+
+    max_memory: float
+    bytes: float
+    variables: int | None
+
+
 class Compiled:
     """A model made ready for exact inference.
 
@@ -50,7 +70,7 @@ class Compiled:
         if isinstance(model, BayesianNetwork) and len(self.parts[0]) == len(self.domain):
             self.parents = [cpd.blanket for cpd in model.cpds]
         self.single = np.flatnonzero(self.domain.cards == 1)
-        self.plans: OrderedDict[tuple[bytes, bytes], Plan] = OrderedDict()
+        self.plans: OrderedDict[tuple[bytes, bytes], Plan | Refused] = OrderedDict()
 
     @cached_property
     def scopes(self) -> tuple[IntArray, IntArray]:
@@ -98,13 +118,13 @@ class Compiled:
         used, dropped = self._used(given, targets)
         key = (np.array(given, np.int64).tobytes(), b"" if used is None else used.tobytes())
         plan = self.plans.get(key)
-        if plan is None:
-            plan = self._make(given, dropped, used, max_memory)
-            self.plans[key] = plan
+        if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
+            plan = self.plans[key] = self._make(given, dropped, used, max_memory)
             if len(self.plans) > PLANS:
                 self.plans.popitem(last=False)
-        else:
-            self.plans.move_to_end(key)
+        self.plans.move_to_end(key)
+        if isinstance(plan, Refused):
+            raise refusal(plan.bytes, plan.variables, max_memory)
         if plan.cells * 8 > max_memory:
             forecast = plan.forecast(keep_tables)
             if forecast.bytes > max_memory:
@@ -132,7 +152,7 @@ class Compiled:
         dropped: list[int],
         used: BoolArray | None,
         max_memory: float,
-    ) -> Plan:
+    ) -> Plan | Refused:
         fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
         cards = self.domain.cards
         order = find_order(cards, *self.scopes, fixed, max_memory)
@@ -142,7 +162,7 @@ class Compiled:
             if other.total < order.total:
                 order, operands = other, finer
         if order.total == np.inf:
-            raise refusal(8 * 2.0**order.largest, _widest(order), max_memory)
+            return Refused(max_memory, 8 * 2.0**order.largest, _widest(order))
         operands = self.operands if operands is None else operands
         everything = np.ones(len(operands.indptr) - 1, np.bool_)
         return Plan(operands, order, everything if used is None else used)

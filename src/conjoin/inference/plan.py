@@ -25,8 +25,11 @@ SECONDS_A_CELL = 1e-9
 SECONDS_AN_EXPONENTIAL = 8e-9
 """What summing costs a cell."""
 
-SECONDS_A_TRY = 4e-6
-"""What looking for an order costs a variable."""
+SECONDS_A_WORD = 2e-9
+"""What looking for an order costs a word that it reads."""
+
+SEARCH = 0.3
+"""Looking for an order may take so many seconds, and no longer than running it is forecast to."""
 
 
 class TooLarge(ModelError):  # noqa: N818
@@ -145,22 +148,22 @@ def find_order(
         bound = least_width(adjacency, log_size)
         if bound > limit:
             return Order(place, size, order, adjacency, np.inf, bound)
-    tried, wanted = 0, 2
+    tried, wanted, spent = 0, 2, 0.0
     widest = np.inf
     while tried < wanted:
         separators = adjacency.copy()
         seed = np.uint64(0x9E3779B97F4A7C15 + 0xBF58476D1CE4E5B9 * tried & (1 << 64) - 1)
         by_weight = tried % 2 == 1
-        total, largest = eliminate(separators, log_size, by_weight, seed, limit, order)
+        total, largest, work = eliminate(separators, log_size, by_weight, seed, limit, order)
         widest = min(widest, largest)
         if total < best.total:
             best = Order(place, size, order, separators, total, largest)
             order = np.empty(n, np.int64)
         tried += 1
-        if tried == 2:
+        spent += work * SECONDS_A_WORD
+        if tried == 2 and n:
             run = min(best.total, max_memory) * SECONDS_AN_EXPONENTIAL
-            one = SECONDS_A_TRY * n
-            wanted = int(np.clip(min(run, 0.3) / one, 2, 200)) if n else 0
+            wanted = int(np.clip(2 * min(run, SEARCH) / spent, 2, 200))
     if best.total == np.inf:
         return Order(place, size, order, adjacency, np.inf, widest)
     return best

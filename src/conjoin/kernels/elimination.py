@@ -93,8 +93,12 @@ def eliminate(adjacency, log_size, by_weight, seed, limit, order):
         The sum of the sizes of all tables, infinite as soon as one exceeds `limit` (a log2).
     largest : float
         log2 of the largest.
+    work : int
+        What looking cost, in words of 64 bits that were read.
     """
     n = len(log_size)
+    words = adjacency.shape[1]
+    work = 0
     fill = np.empty(n, np.int64)
     weight = np.empty(n)
     noise = np.empty(n, np.uint64)
@@ -121,6 +125,7 @@ def eliminate(adjacency, log_size, by_weight, seed, limit, order):
                     weight[v] += log_size[around[i]]
                 fill[v] = _fill(adjacency, v, around, count)
                 stale[v] = False
+                work += (count + 1) * words
             if best < 0:
                 best = v
                 continue
@@ -139,13 +144,14 @@ def eliminate(adjacency, log_size, by_weight, seed, limit, order):
         total += 2.0 ** weight[best]
         largest = max(largest, weight[best])
         if largest > limit:
-            return np.inf, largest
+            return np.inf, largest, work
         count = _neighbours(adjacency[best], around)
         grew = fill[best] > 0
+        work += n + 3 * count * words
         bit = np.uint64(1) << np.uint64(best & 63)
         for i in range(count):
             u = around[i]
-            for w in range(adjacency.shape[1]):
+            for w in range(words):
                 adjacency[u, w] |= adjacency[best, w]
             adjacency[u, best >> 6] &= ~bit
             adjacency[u, u >> 6] &= ~(np.uint64(1) << np.uint64(u & 63))
@@ -154,7 +160,7 @@ def eliminate(adjacency, log_size, by_weight, seed, limit, order):
             for i in range(count):
                 for j in range(_neighbours(adjacency[around[i]], further)):
                     stale[further[j]] = True
-    return total, largest
+    return total, largest, work
 
 
 @compiled
