@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -326,3 +327,24 @@ def test_an_interrupt_stops_at_once_inside_a_kernel(n_jobs, kept, tmp_path):
     assert err == f"conjoin: interrupted{hint}\n"
     left = {"a.parquet", "kept"} if kept else {"a.parquet"}
     assert {p.name for p in tmp_path.iterdir()} == left
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_long_compilations_are_told_once_on_a_terminal(terminal, monkeypatch):
+    from conjoin.kernels import jit
+
+    class Screen(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    times = iter([0.0, 0.5, 1.5, 10.0, 10.9, 20.0, 30.0])
+    monkeypatch.setattr(jit, "monotonic", lambda: next(times))
+    screen = Screen()
+    monkeypatch.setattr(jit.sys, "stderr", screen)
+    notice, told = jit.Notice(), []
+    for starts in (True, True, False, False, True, False, True, False):
+        (notice.on_start if starts else notice.on_end)(None)
+        told.append(bool(screen.getvalue()))
+    # Two in one take 1.5 s, the next one 0.9 s more.
+    assert told == [False] * 5 + [terminal] * 3
+    assert screen.getvalue().count("\n") == terminal

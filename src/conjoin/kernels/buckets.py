@@ -14,7 +14,7 @@ import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64
 from conjoin.kernels.gibbs import holds
-from conjoin.kernels.jit import compiled, popcount
+from conjoin.kernels.jit import compiled, copy_into, popcount
 from conjoin.kernels.random import STEP, uniform
 
 MARGINALS, MODES, DRAWS = 0, 1, 2
@@ -162,7 +162,7 @@ def add_features(part, word, features, ptr, test, weight, test_var, mask, rank, 
 @compiled
 def most(table, rest, message):
     """Maximise over the slowest variable of a table; the others have `rest` joint states."""
-    message[:rest] = table[:rest]
+    copy_into(message, table[:rest])
     for low in range(rest, len(table), rest):
         line = table[low : low + rest]
         for c in range(rest):

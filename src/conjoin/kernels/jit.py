@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from time import monotonic
 from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -19,6 +21,39 @@ compiled_sums = numba.njit(
 
 compiled_fused = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 """The same where a product and a sum may be one instruction, but nothing may change its place."""
+
+
+class Notice(event.Listener):
+    """Tells a person who waits for kernels to be compiled, on a terminal, once a process."""
+
+    def __init__(self) -> None:
+        self.depth, self.since, self.spent, self.said = 0, 0.0, 0.0, False
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        """Note when the outermost compilation began."""
+        if self.depth == 0:
+            self.since = monotonic()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """Say what takes so long if it has taken two seconds."""
+        self.depth -= 1
+        spent = self.spent + monotonic() - self.since
+        if self.depth == 0:
+            self.spent = spent
+        if spent > 2 and not self.said and sys.stderr.isatty():
+            self.said = True
+            sys.stderr.write("conjoin: compiling its loops, once on this machine\n")
+
+
+event.register("numba:compile", Notice())
+
+
+@compiled
+def copy_into(out, source):
+    """Copy an array, number by number: what `out[:] = source` does takes seconds to compile."""
+    for i in range(len(source)):
+        out[i] = source[i]
 
 
 @intrinsic

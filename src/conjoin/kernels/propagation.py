@@ -89,7 +89,10 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
         width = clique_size[c] // block
         if parent[c] < 0:
             if mode == 2:
-                result += out.max()
+                most = out[0]
+                for i in range(1, len(out)):
+                    most = max(most, out[i])
+                result += most
             else:
                 result += sum_whole(out, mode == 1)
             continue

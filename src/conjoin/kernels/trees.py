@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, copy_into
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
@@ -76,7 +76,7 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
     outside = np.empty(len(node))
     base = np.empty(len(node))
     last_var = -1
-    base[:] = node
+    copy_into(base, node)
     base_is_node = True
     node_value = log_likelihood(node, pseudo, logs)
     base_value = node_value
@@ -95,7 +95,7 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
                 base_value = log_likelihood(base, pseudo, logs)
                 base_is_node = False
             elif not base_is_node:
-                base[:] = node
+                copy_into(base, node)
                 base_value = node_value
                 base_is_node = True
         if counts[i, 0] < min_leaf or base[0] - counts[i, 0] < min_leaf:
@@ -177,7 +177,7 @@ def grow(
     sums = np.empty(members.shape[1], np.uint8)
 
     if n_nodes == 0:
-        rows_at[0, 0] = root_rows
+        copy_into(rows_at[0, 0], root_rows)
         masks_of(root_rows, target_sets, masks)
         count_bits(sets, masks, segments, powers, counts_at[0, 0])
         for t in range(states):
@@ -208,7 +208,7 @@ def grow(
             path[length] = node
             length += 1
             node = nodes[node, PARENT]
-        rows_at[0, 0] = root_rows
+        copy_into(rows_at[0, 0], root_rows)
         for step in range(length - 2, -1, -1):
             above, below = path[step + 1], path[step]
             split = nodes[above, SPLIT]
@@ -222,7 +222,7 @@ def grow(
                 masks[0],
                 masks[1],
             )
-            rows_at[0, 0] = masks[0] if nodes[above, YES] == below else masks[1]
+            copy_into(rows_at[0, 0], masks[0 if nodes[above, YES] == below else 1])
         masks_of(rows_at[0, 0], target_sets, masks)
         count_node(rows_at[0, 0], masks, sets, members, segments, powers, sums, counts_at[0, 0])
         stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
@@ -298,7 +298,7 @@ def grow(
 @compiled
 def masks_of(rows, target_sets, masks):
     """Set the first mask to the rows, and each other one to those where the target has a state."""
-    masks[0] = rows
+    copy_into(masks[0], rows)
     for t in range(target_sets.shape[0]):
         for k in range(len(rows)):
             masks[t + 1, k] = rows[k] & target_sets[t, k]
@@ -321,7 +321,7 @@ def count_leaves(
     rows_at = np.empty((deepest + 1, 2, width), np.uint64)
     masks = np.empty((counts.shape[1], width), np.uint64)
     stack = np.empty((deepest + 2, 2), np.int64)
-    rows_at[0, 0] = root_rows
+    copy_into(rows_at[0, 0], root_rows)
     stack[0] = 0
     top = 1
     while top > 0:
