@@ -24,7 +24,17 @@ MAY_IMPORT = {
     "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "sampling": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "inference": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling"},
-    "scoring": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling", "inference"},
+    "scoring": {
+        "errors",
+        "progress",
+        "jobs",
+        "data",
+        "models",
+        "conversion",
+        "kernels",
+        "sampling",
+        "inference",
+    },
     "weights": {
         "errors",
         "progress",

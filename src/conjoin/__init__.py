@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from conjoin.reports.graph import to_networkx as to_networkx
     from conjoin.reports.page import write_report as write_report
     from conjoin.reports.picture import plot as plot
-    from conjoin.reports.strengths import interactions as interactions
     from conjoin.sampling.gibbs import gibbs as gibbs
     from conjoin.sampling.gibbs import sample as sample
     from conjoin.sampling.gibbs import samples as samples
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
     from conjoin.scoring.result import signed_ranks as signed_ranks
+    from conjoin.scoring.strengths import interactions as interactions
     from conjoin.weights.learn import learn_weights as learn_weights
-    from conjoin.weights.matching import match_marginals as match_marginals
+    from conjoin.weights.refine import refine as refine
+    from conjoin.weights.thin import thin as thin
 
 # Names are imported on first use, so that `import conjoin` costs next to nothing.
 _HOME = {
@@ -83,11 +84,10 @@ _HOME = {
     "gibbs": "sampling.gibbs",
     "gibbs_probability": "sampling.rare",
     "inconsistency": "conversion.inconsistencies",
-    "interactions": "reports.strengths",
+    "interactions": "scoring.strengths",
     "joint": "inference.engines",
     "learn": "learning.learn",
     "learn_weights": "weights.learn",
-    "match_marginals": "weights.matching",
     "load": "formats.files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
@@ -96,10 +96,12 @@ _HOME = {
     "pll": "scoring.pll",
     "probability": "inference.engines",
     "read_table": "formats.files",
+    "refine": "weights.refine",
     "sample": "sampling.gibbs",
     "samples": "sampling.gibbs",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
+    "thin": "weights.thin",
     "to_networkx": "reports.graph",
     "write_report": "reports.page",
     "write_table": "formats.files",

@@ -54,8 +54,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--closed-form",
         action="store_true",
-        help="leave a Markov network as it is converted; otherwise its variables get the marginals of "
-        "the table, if exact inference takes little time",
+        help="leave a Markov network as it is converted; otherwise it is made thin enough for exact "
+        "inference, and its weights maximise the likelihood of the table",
     )
     parser.add_argument(
         "--discretize",
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
     from conjoin.models.network import Network
-    from conjoin.weights.matching import match_marginals
+    from conjoin.weights.refine import ENOUGH_ROWS, refine
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
@@ -123,9 +123,11 @@ def run(options: argparse.Namespace) -> None:
             raise
         raise KeyboardInterrupt(f"the same command goes on from {options.checkpoint}") from None
     dn.provenance["table"] = Path(options.table).name
-    model: Network = dn if to_dn else convert(dn, table)
-    if not to_dn and not options.closed_form:
-        model = match_marginals(model, table)
+    model: Network = dn
+    if not to_dn:
+        model = convert(dn, table)
+        if not options.closed_form and len(table) >= ENOUGH_ROWS:
+            model = refine(model, table, random_state=options.seed, n_jobs=options.jobs)
     save(model, options.output)
     if kept is not None:
         kept.remove()
@@ -137,8 +139,9 @@ def run(options: argparse.Namespace) -> None:
         )
         return
     chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
-    if "marginals" in model.provenance:
-        chosen += ", with the table's marginals"
+    weights = model.provenance.get("weights", {}).get("objective", "closed form")
+    if not to_dn:
+        chosen += f", weights by {weights}"
     print(
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.estimator.base import (
     BaseEstimator,
@@ -20,13 +19,6 @@ from conjoin.estimator.base import (
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.inference.results import Assignment, Marginals
-from conjoin.models.markov import MarkovNetwork
-
-ENOUGH = 50
-"""Fewer rows than this are too few to hold some out: their weights are not refined."""
-
-PRIORS = (0.02, 0.1, 0.5)
-"""The standard deviations that refining chooses from."""
 
 
 class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,10 +36,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     kappa, penalty, min_leaf : float, optional
         Settings of `learn`; those that are not given are chosen on rows that are held out.
     refine : bool
-        Whether to mend the converted weights by a few steps of pseudo-likelihood, as far as rows held
-        out say (see `learn_weights`), and then to give the columns the marginals of the table where exact
-        inference takes little (see `match_marginals`). It helps where some columns nearly determine
-        others. Missing values are drawn once from the converted network for that.
+        Whether to make the converted network thin enough for exact inference and to maximise the
+        likelihood of its weights, as far as rows held out say (see `refine`). Without it the network is
+        what the closed form makes of the conditionals.
     target : str, optional
         The column that `predict` is for when it is not told; by default the last one.
     unseen : {'error', 'missing'}
@@ -121,8 +112,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         from conjoin.conversion.dn2mn import convert
         from conjoin.learning.learn import learn
-        from conjoin.weights.learn import learn_weights
-        from conjoin.weights.matching import match_marginals
+        from conjoin.weights.refine import ENOUGH_ROWS, refine
 
         self.seed_ = _seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
@@ -134,13 +124,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             random_state=self.seed_, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.model_ = convert(self.network_, table)
-        if self.refine and len(table) >= ENOUGH:
-            self.model_ = learn_weights(
-                self.model_, _drawn(self.model_, table, self.seed_), start="model",
-                prior_sd=PRIORS, max_iterations=20, patience=4,
-                random_state=self.seed_, n_jobs=self.n_jobs,
-            )  # fmt: skip
-            self.model_ = match_marginals(self.model_, table)
+        if self.refine and len(table) >= ENOUGH_ROWS:
+            self.model_ = refine(self.model_, table, random_state=self.seed_, n_jobs=self.n_jobs)
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
@@ -361,16 +346,6 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _drawn(model: MarkovNetwork, table: Table, random_state: int) -> Table:
-    """Return a table with its holes filled by draws from a model, as in one step of Monte Carlo EM."""
-    from conjoin.inference.completion import Completion
-
-    if not (table.codes == table.missing).any():
-        return table
-    codes = Completion(model, table.codes, random_state).draws(1)[0]
-    return Table(table.domain, codes, table.weights)
 
 
 def _seed(random_state: Any) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import distinct_rows
-from conjoin.data.table import Codes, code_dtype
+from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.exact import compiled
 from conjoin.inference.operands import as_markov_network
@@ -280,7 +280,8 @@ class Completion:
             large = np.flatnonzero(status == 1)
             left = large
             if len(large):
-                left = self._planned(block, large, mode, count, ALIKE if sampling else 1)
+                each = not sampling or self._tractable()
+                left = self._planned(block, large, mode, count, 1 if each else ALIKE)
             if len(left):
                 block.exact[left] = False
                 if sampling:
@@ -358,7 +359,7 @@ class Completion:
             which = large[patterns == pattern]
             rows = block.rows[which]
             known = np.flatnonzero(~self.free[rows[0]])
-            few = len(which) < alike or self.plans_left == 0
+            few = len(which) < alike or (alike > 1 and self.plans_left == 0)
             if few and not self.ready.soft:
                 left.append(which)
                 continue
@@ -370,6 +371,14 @@ class Completion:
                 continue
             self._run(plan, block, which, known, mode, count)
         return np.concatenate(left) if left else np.zeros(0, np.int64)
+
+    def _tractable(self) -> bool:
+        """Tell whether the model takes small tables with nothing known: then every row does."""
+        try:
+            compiled(self.model).plan((), 8.0 * CELLS)
+        except TooLarge:
+            return False
+        return True
 
     def _run(
         self, plan: Plan, block: Block, which: IntArray, known: IntArray, mode: int, count: int
@@ -398,6 +407,14 @@ class Completion:
             p, low = plan.place[v], self.slot[v]
             first, end = plan.marginal_first[p], plan.marginal_first[p + 1]
             block.marginals[which, low : low + (end - first)] = flat[:, first:end]
+
+
+def completed(model: Network, table: Table, random_state: int = 0) -> Table:
+    """Return a table with its holes filled by draws from a model, as in one step of Monte Carlo EM."""
+    if not (table.codes == table.missing).any():
+        return table
+    codes = Completion(model, table.codes, random_state).draws(1)[0]
+    return Table(table.domain, codes, table.weights)
 
 
 def _by_tests(features: Features) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.operands import Operands
 
@@ -257,6 +257,19 @@ class Plan:
             self.marginal_first, log_z, marginals, states,
         )  # fmt: skip
         return log_z, marginals, states
+
+    def expect(self, given: IntArray) -> tuple[float, FloatArray]:
+        """Return log Z and the mean of each feature given one row of evidence."""
+        from conjoin.kernels.propagation import expectations
+
+        offset, space = self._offsets(True)
+        marginals = np.empty(self.marginal_first[-1])
+        means = np.zeros(len(self.operands.weights))
+        log_z = expectations(
+            self.tree, self.program, self.model, given, offset, space, self.var,
+            self.marginal_first, marginals, means,
+        )  # fmt: skip
+        return log_z, means
 
     def draw(self, given: IntArray, uniform: Any) -> tuple[float, IntArray]:
         """Draw rows of the free variables given one row of evidence."""

@@ -96,6 +96,34 @@ def add_feature(out, sizes, args, numbers, weight, state, index, value):
 
 
 @compiled
+def sum_feature(table, sizes, args, numbers, state, index, value):
+    """Sum a table's cells times the product of the tests' numbers."""
+    last = len(args) - 1
+    d = 0
+    state[0] = -1
+    index[0] = 0
+    value[0] = 1.0
+    result = 0.0
+    while d >= 0:
+        state[d] += 1
+        if state[d] == sizes[d]:
+            d -= 1
+            continue
+        factor = 1.0 if args[d] < 0 else numbers[args[d] + state[d]]
+        if factor == 0:
+            continue
+        cell = index[d] * sizes[d] + state[d]
+        if d == last:
+            result += table[cell] * value[d] * factor
+        else:
+            d += 1
+            state[d] = -1
+            index[d] = cell
+            value[d] = value[d - 1] * factor
+    return result
+
+
+@compiled
 def total_of(values):
     """Sum numbers in pieces, so that millions of them lose no digits."""
     result = 0.0

@@ -16,6 +16,7 @@ from conjoin.kernels.clique_tables import (
     add_feature,
     add_table,
     gather,
+    sum_feature,
     sum_residual,
     sum_whole,
     total_of,
@@ -224,6 +225,53 @@ def answer(
             )
         elif mode == 2:
             trace(tree, var, offset, table, none, states[r : r + 1])
+
+
+@compiled
+def expectations(tree, program, model, given, offset, space, var, marginal_first, marginals, means):
+    """Return log Z given one row of evidence; `means` gets the mean of each feature.
+
+    The clique tables are summed axis by axis, the last one first, as `forward` spread them.
+    """
+    first, sizes, _, clique_size, message_first, parent = tree
+    op_first, op_id, op_level, op_args, args, given_first, given_slot, given_arg, _ = program
+    bases, weights, numbers, n_tables = model[1], model[2], model[3], model[4]
+    n_ops = len(bases) + len(weights)
+    table = np.empty(space)
+    message = np.empty(message_first[len(parent)])
+    base = np.empty(len(bases), np.int64)
+    weight = np.empty(len(weights))
+    log_z = forward(tree, program, model, given, 1, offset, table, message, base, weight)
+    if log_z == -np.inf:
+        return log_z
+    backward(tree, program, n_ops, offset, table, message, var, marginal_first, marginals)
+    # What the evidence makes of each feature; one that it settles is that much.
+    for o in range(n_tables, n_ops):
+        means[o - n_tables] = 1.0
+        for e in range(given_first[o], given_first[o + 1]):
+            means[o - n_tables] *= numbers[given_arg[e] + given[given_slot[e]]]
+    scratch = np.empty((2, 64), np.int64)
+    partial = np.empty(64)
+    for c in range(len(parent)):
+        shape = sizes[first[c] : first[c + 1]]
+        out = table[offset[c] : offset[c] + clique_size[c]]
+        level, filled = len(shape) - 1, clique_size[c]
+        for k in range(op_first[c + 1] - 1, op_first[c] - 1, -1):
+            while level > op_level[k]:
+                filled //= shape[level]
+                for i in range(filled):
+                    total = 0.0
+                    for j in range(i * shape[level], (i + 1) * shape[level]):
+                        total += out[j]
+                    out[i] = total
+                level -= 1
+            o = op_id[k]
+            if n_tables <= o < n_ops:
+                row = args[op_args[k] : op_args[k] + level + 1]
+                means[o - n_tables] *= sum_feature(
+                    out, shape, row, numbers, scratch[0], scratch[1], partial
+                )
+    return log_z
 
 
 @compiled

@@ -350,6 +350,21 @@ class Features:
             total[rows] += finite_product(self.weights[part, None], values)[0]
         return total
 
+    def sums(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
+        """Return the sum of each feature, without its weight, over rows of codes.
+
+        Parameters
+        ----------
+        codes : array of codes
+            The rows.
+        weights : array of float, optional
+            How much each row counts.
+        """
+        total = np.zeros(len(self))
+        for part, rows, values in self._blocks(codes):
+            total[part] += values.sum(axis=1) if weights is None else values @ weights[rows]
+        return total
+
     def logits(self, variable: int, codes: Codes) -> FloatArray:
         """Return, for each row and each state of a variable, the sum of the features that test it.
 

@@ -5,4 +5,4 @@ from conjoin.reports.graph import to_networkx as to_networkx
 from conjoin.reports.page import html_card as html_card
 from conjoin.reports.page import write_report as write_report
 from conjoin.reports.picture import plot as plot
-from conjoin.reports.strengths import interactions as interactions
+from conjoin.scoring.strengths import interactions as interactions

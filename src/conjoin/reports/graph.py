@@ -9,7 +9,7 @@ from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
-from conjoin.reports.strengths import interactions
+from conjoin.scoring.strengths import interactions
 
 
 def to_networkx(model: Network, table: Table | None = None, *, base: Any = None) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.reports.strengths import Interactions
+from conjoin.scoring.strengths import Interactions
 
 ASPECT = 1.5
 """How much wider than high a picture is."""

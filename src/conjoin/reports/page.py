@@ -18,7 +18,7 @@ from conjoin.models.network import Network
 from conjoin.reports import svg
 from conjoin.reports.calibration import Calibration, calibration
 from conjoin.reports.layout import draw
-from conjoin.reports.strengths import Interactions, interactions
+from conjoin.scoring.strengths import Interactions, interactions
 
 ROWS = 256
 """How many random rows disagreement is estimated on, where it cannot be worked out."""

@@ -10,7 +10,7 @@ from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
 from conjoin.reports.layout import HEIGHT, draw
-from conjoin.reports.strengths import interactions
+from conjoin.scoring.strengths import interactions
 
 LETTERS = 9.0
 """The size of the letters of a new picture, in points."""

@@ -7,7 +7,7 @@ from html import escape
 from conjoin.reports.calibration import Calibration
 from conjoin.reports.layout import HEIGHT, Drawing
 from conjoin.reports.picture import shade
-from conjoin.reports.strengths import Interactions
+from conjoin.scoring.strengths import Interactions
 
 EM = 12.0
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"

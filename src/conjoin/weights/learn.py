@@ -1,4 +1,4 @@
-"""`learn_weights`: the weights of a Markov network by pseudo-likelihood, from zero or from a start."""
+"""`learn_weights`: the weights of a Markov network by pseudo-likelihood or likelihood."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from conjoin.data.frames import as_table
 from conjoin.data.splits import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
+from conjoin.inference.completion import completed
 from conjoin.jobs import beside, one_thread
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
-from conjoin.models.vocabulary import state_masks
+from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
 from conjoin.scoring.conditionals import features_of
+from conjoin.weights.likelihood import Likelihood
 from conjoin.weights.objective import Objective
 from conjoin.weights.optimize import descend
 
 FROM_ZERO = (0.05, 0.1, 0.2, 0.5, 1.0)
 FROM_MODEL = (0.02, 0.05)
 """The standard deviations of the prior that are tried."""
+FOR_LIKELIHOOD = (0.1, 1.0)
+"""Those for the likelihood, from a model."""
 TOLERANCE = 1e-5
 """Stop when an iteration gains less than this part of the objective."""
 
@@ -38,20 +42,22 @@ def learn_weights(
     *,
     valid: Any = None,
     holdout: float = 0.1,
+    objective: str = "pseudo-likelihood",
     start: str = "zero",
     prior_sd: float | Sequence[float] | None = None,
     l1: float = 0.0,
     max_iterations: int | None = None,
-    patience: int = 1,
+    patience: int | None = None,
     tolerance: float = TOLERANCE,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
 ) -> MarkovNetwork:
-    """Learn the weights of a network's distinct features by pseudo-likelihood (Section 2.2).
+    """Learn the weights of a network's distinct features by (pseudo-)likelihood (Section 2.2).
 
     Maximises the summed log conditionals of the training rows with a Gaussian prior on the weights, by
     L-BFGS. From zero this is the baseline of the paper's Section 6; from a converted network, with the
-    prior centred on its weights, a few steps mend what the closed form leaves.
+    prior centred on its weights, a few steps mend what the closed form leaves. The likelihood itself
+    can be maximised instead, if the network is thin enough for exact inference (see `thin`).
 
     Parameters
     ----------
@@ -64,21 +70,26 @@ def learn_weights(
         stop at. Without it a share of the rows is held out for that, and all rows are used in the end.
     holdout : float
         That share.
+    objective : {'pseudo-likelihood', 'likelihood'}
+        What to maximise. For the likelihood every state has a weight of its own besides the model's
+        features, and missing values are drawn once from the model.
     start : {'zero', 'model'}
         Begin with no weights, or with the model's own (a Markov network's).
     prior_sd : float or sequence of float, optional
         The standard deviation of the prior around the start, or several to choose from. By default
-        0.05, 0.1, 0.2, 0.5 and 1 from zero, and 0.02 and 0.05 from a model.
+        0.05, 0.1, 0.2, 0.5 and 1 from zero, and from a model 0.02 and 0.05, or 0.1 and 1 for the
+        likelihood.
     l1 : float
         A penalty on the sum of absolute weights besides (OWL-QN); only from zero.
     max_iterations : int, optional
-        At most so many: by default 100 from zero and 10 from a model.
-    patience : int
-        From a model, stop after so many iterations in a row that score no better than one before.
+        At most so many: by default 100, but 10 from a model by pseudo-likelihood.
+    patience : int, optional
+        From a model, stop after so many iterations in a row that score no better than one before; by
+        default 1, or 4 for the likelihood.
     tolerance : float
         Stop when an iteration gains less than this part of the objective.
     random_state : int or numpy Generator
-        Draws the rows that are held out.
+        Draws the rows that are held out, and missing values for the likelihood.
     n_jobs : int, optional
         How many parts of the rows to look at at a time. The result is the same for any number.
 
@@ -104,28 +115,44 @@ def learn_weights(
             f"a {model.kind} has no weights of a joint to start from; convert it first, "
             "or use start='zero'"
         )
+    if objective not in ("pseudo-likelihood", "likelihood"):
+        raise ModelError(
+            f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
+        )
+    exact = objective == "likelihood"
+    if patience is None:
+        patience = 4 if exact else 1
     if patience < 1:
         raise ModelError(f"patience must be 1 or more, not {patience}")
     if l1 < 0 or (l1 and start == "model"):
         raise ModelError("l1 must not be negative, and goes with start='zero'")
-    default = FROM_ZERO if start == "zero" else FROM_MODEL
+    default = FROM_ZERO if start == "zero" else FOR_LIKELIHOOD if exact else FROM_MODEL
     given = (prior_sd,) if isinstance(prior_sd, int | float) else prior_sd
     sds = sorted(default if given is None else given)
     if not sds or not all(sd > 0 and np.isfinite(sd) for sd in sds):
         raise ModelError(f"prior_sd must be positive, not {prior_sd}")
-    limit = max_iterations if max_iterations is not None else 100 if start == "zero" else 10
-    train = as_table(table, model.domain)
-    codes_of(model.domain, train, complete=False)
+    limit = (
+        max_iterations if max_iterations is not None else 100 if start == "zero" or exact else 10
+    )
+    rng = np.random.default_rng(random_state)
     features = _distinct(model, start)
-    learner = _Learner(features, start, l1, limit, patience, tolerance, n_jobs)
-    record: dict[str, Any] = {"start": start, "rows": len(train)}
+    if exact:
+        features = _with_states(features)
+    learner = _Learner(features, exact, start, l1, limit, patience, tolerance, n_jobs)
+
+    def read(rows: Any) -> Table:
+        found = as_table(rows, model.domain)
+        codes_of(model.domain, found, complete=False)
+        return completed(model, found, int(rng.integers(2**31))) if exact else found
+
+    train = read(table)
+    record: dict[str, Any] = {"start": start, "rows": len(train), "objective": objective}
 
     def descend_all() -> tuple[FloatArray, float]:
         if valid is not None or (len(sds) == 1 and start == "zero"):
-            held = None if valid is None else as_table(valid, model.domain)
+            held = None if valid is None else read(valid)
             weights, chosen, _ = learner.best(train, held, sds, record)
             return weights, chosen
-        rng = np.random.default_rng(random_state)
         fitted, held = hold_out(train, holdout, rng)
         if not len(fitted):
             raise ModelError(
@@ -159,6 +186,16 @@ def _distinct(model: Network, start: str) -> Features:
     return replace(merged, weights=np.where(np.isfinite(merged.weights), 0.0, merged.weights))
 
 
+def _with_states(features: Features) -> Features:
+    """Return features with one more for each state of each variable, where there is none."""
+    cards = features.tests.cards
+    var = np.repeat(np.arange(len(cards)), cards)
+    state = segment_index(np.zeros(len(cards), np.int64), cards)
+    masks, nothing = state_masks(state, mask_words(cards)), np.zeros(len(var))
+    states = Features.from_tests(cards, np.arange(len(var)), var, masks, nothing)
+    return Features.concatenate([features, states]).merged()
+
+
 def _all_states(features: Features, owner: IntArray) -> Features:
     """Return each feature once for every state of its target."""
     cards = features.tests.cards
@@ -180,6 +217,7 @@ class _Learner:
     def __init__(
         self,
         features: Features,
+        exact: bool,
         start: str,
         l1: float,
         limit: int,
@@ -187,8 +225,14 @@ class _Learner:
         tolerance: float,
         n_jobs: int | None,
     ) -> None:
-        self.features, self.start, self.l1 = features, start, l1
+        self.features, self.exact, self.start, self.l1 = features, exact, start, l1
         self.limit, self.patience, self.tolerance, self.n_jobs = limit, patience, tolerance, n_jobs
+
+    def objective(self, table: Table) -> Objective | Likelihood:
+        """Return what is maximised, on some rows."""
+        if self.exact:
+            return Likelihood(self.features, table)
+        return Objective(self.features, table, self.n_jobs)
 
     def best(
         self, train: Table, held: Table | None, sds: Sequence[float], record: dict[str, Any]
@@ -198,8 +242,8 @@ class _Learner:
         The descents go from the tightest prior to the widest, each from where the last one ended;
         from a model, each is stopped where the validation score is best.
         """
-        objective = Objective(self.features, train, self.n_jobs)
-        check = None if held is None else Objective(self.features, held, self.n_jobs)
+        objective = self.objective(train)
+        check = None if held is None else self.objective(held)
         curvature = objective.curvature()
         base = self.features.weights
         now = base
@@ -231,7 +275,7 @@ class _Learner:
 
     def fit(self, train: Table, sd: float, iterations: int) -> FloatArray:
         """Return the weights after so many iterations on all rows."""
-        objective = Objective(self.features, train, self.n_jobs)
+        objective = self.objective(train)
         now = self.features.weights
         for number, point in self._descent(objective, objective.curvature(), now, sd):
             if number > iterations:
@@ -240,7 +284,7 @@ class _Learner:
         return now
 
     def _descent(
-        self, objective: Objective, curvature: FloatArray, start: FloatArray, sd: float
+        self, objective: Objective | Likelihood, curvature: FloatArray, start: FloatArray, sd: float
     ) -> Iterable[tuple[int, FloatArray]]:
         """Yield the number of each iteration and the weights that it reaches."""
         centre, free = self.features.weights, objective.free
