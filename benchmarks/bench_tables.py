@@ -22,7 +22,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
-from conjoin import Domain, JointModel, Table, match_marginals, pll, read_table
+from conjoin import Domain, JointModel, Table, pll, read_table
 from conjoin.estimator.encoding import Encoding
 from goals import headline, machine
 

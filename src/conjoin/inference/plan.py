@@ -258,18 +258,19 @@ class Plan:
         )  # fmt: skip
         return log_z, marginals, states
 
-    def expect(self, given: IntArray) -> tuple[float, FloatArray]:
-        """Return log Z and the mean of each feature given one row of evidence."""
+    def expect(self, given: IntArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return log Z given one row of evidence, the tables' joint probabilities, features' means."""
         from conjoin.kernels.propagation import expectations
 
         offset, space = self._offsets(True)
         marginals = np.empty(self.marginal_first[-1])
+        shares = np.zeros(len(self.operands.values))
         means = np.zeros(len(self.operands.weights))
         log_z = expectations(
             self.tree, self.program, self.model, given, offset, space, self.var,
-            self.marginal_first, marginals, means,
+            self.marginal_first, marginals, shares, means,
         )  # fmt: skip
-        return log_z, means
+        return log_z, shares, means
 
     def draw(self, given: IntArray, uniform: Any) -> tuple[float, IntArray]:
         """Draw rows of the free variables given one row of evidence."""

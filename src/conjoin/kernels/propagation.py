@@ -228,10 +228,14 @@ def answer(
 
 
 @compiled
-def expectations(tree, program, model, given, offset, space, var, marginal_first, marginals, means):
-    """Return log Z given one row of evidence; `means` gets the mean of each feature.
+def expectations(
+    tree, program, model, given, offset, space, var, marginal_first, marginals, shares, means
+):
+    """Return log Z given one row of evidence, and what each operand can expect.
 
-    The clique tables are summed axis by axis, the last one first, as `forward` spread them.
+    `shares` gets the probability of each cell of the tables, where the evidence leaves it open, and
+    `means` the mean of each feature. The clique tables are summed axis by axis, the last one first, as
+    `forward` spread them.
     """
     first, sizes, _, clique_size, message_first, parent = tree
     op_first, op_id, op_level, op_args, args, given_first, given_slot, given_arg, _ = program
@@ -245,12 +249,13 @@ def expectations(tree, program, model, given, offset, space, var, marginal_first
     if log_z == -np.inf:
         return log_z
     backward(tree, program, n_ops, offset, table, message, var, marginal_first, marginals)
-    # What the evidence makes of each feature; one that it settles is that much.
-    for o in range(n_tables, n_ops):
+    for o in range(n_tables):  # one that the evidence settles has one cell
+        shares[base[o]] = 1.0
+    for o in range(n_tables, n_ops):  # what the evidence makes of a feature
         means[o - n_tables] = 1.0
         for e in range(given_first[o], given_first[o + 1]):
             means[o - n_tables] *= numbers[given_arg[e] + given[given_slot[e]]]
-    scratch = np.empty((2, 64), np.int64)
+    scratch = np.empty((4, 64), np.int64)
     partial = np.empty(64)
     for c in range(len(parent)):
         shape = sizes[first[c] : first[c + 1]]
@@ -266,8 +271,12 @@ def expectations(tree, program, model, given, offset, space, var, marginal_first
                     out[i] = total
                 level -= 1
             o = op_id[k]
-            if n_tables <= o < n_ops:
-                row = args[op_args[k] : op_args[k] + level + 1]
+            row = args[op_args[k] : op_args[k] + level + 1]
+            if o < n_tables:
+                to = shares[base[o] :]
+                to[0] = 0.0
+                gather(out[:filled], shape[: level + 1], row, to, scratch)
+            elif o < n_ops:
                 means[o - n_tables] *= sum_feature(
                     out, shape, row, numbers, scratch[0], scratch[1], partial
                 )

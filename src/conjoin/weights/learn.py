@@ -23,7 +23,7 @@ from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
 from conjoin.scoring.conditionals import features_of
-from conjoin.weights.likelihood import Likelihood
+from conjoin.weights.likelihood import Expectations, Likelihood
 from conjoin.weights.objective import Objective
 from conjoin.weights.optimize import descend
 
@@ -226,12 +226,13 @@ class _Learner:
         n_jobs: int | None,
     ) -> None:
         self.features, self.exact, self.start, self.l1 = features, exact, start, l1
+        self.expect = Expectations(features) if exact else None
         self.limit, self.patience, self.tolerance, self.n_jobs = limit, patience, tolerance, n_jobs
 
     def objective(self, table: Table) -> Objective | Likelihood:
         """Return what is maximised, on some rows."""
         if self.exact:
-            return Likelihood(self.features, table)
+            return Likelihood(self.features, table, self.expect)
         return Objective(self.features, table, self.n_jobs)
 
     def best(
