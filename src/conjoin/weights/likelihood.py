@@ -18,11 +18,8 @@ from conjoin.models.markov import TableFactor
 LEAST = 1e-3
 """The least curvature a row, for features that hardly vary."""
 
-CELLS = 64
-"""Features over the same variables are one table if that has at most so many cells a feature."""
-
-LARGEST = 1 << 12
-"""Larger tables are not made of features."""
+LARGEST, MOST_CELLS = 1 << 13, 1 << 21
+"""Features over the same variables are one table of at most so many cells, and all tables of so many."""
 
 
 class Likelihood:
@@ -78,7 +75,7 @@ class Likelihood:
 class Expectations:
     """What a network expects of its features, for any weights; planned once.
 
-    Features over the same variables are added up in one table of exact inference, unless that is large.
+    Features over the same variables are added up in one table of exact inference, unless it is large.
 
     Parameters
     ----------
@@ -131,30 +128,45 @@ def _tables(features: Features) -> tuple[IntArray, Any, list[TableFactor]]:
     """
     from scipy import sparse
 
-    cards = features.tests.cards
-    members, off = features.tests.members(), features.off_values()
+    cards, off = features.tests.cards, features.off_values()
+    inside = [
+        np.flatnonzero(row[: cards[v]])
+        for row, v in zip(features.tests.members(), features.tests.var.tolist(), strict=True)
+    ]
+    indptr, indices, entry_var = (
+        a.tolist() for a in (features.indptr, features.indices, features.entry_var)
+    )
+    soft = features.soft_rows()
     chosen: list[int] = []
-    tables, cells, columns, values = [], [], [], []
+    tables, cells, values = [], [], []
     size = 0
     for scope, which in _scopes(features).items():
-        shape = cards[list(scope)]
+        table = np.zeros(cards[list(scope)])
+        strides = dict(zip(scope, [s // 8 for s in table.strides], strict=True))
+        every = {v: np.arange(cards[v]) * strides[v] for v in scope}
         for f in which:
-            numbers = [np.ones(card) for card in shape]
-            for e in range(*features.indptr[f : f + 2].tolist()):
-                axis = scope.index(features.entry_var[e])
-                holds = members[features.indices[e], : shape[axis]]
-                numbers[axis] = np.where(holds, 1.0, off[e])
-            block = reduce(np.multiply.outer, numbers).ravel()
-            held = np.flatnonzero(block)
-            cells.append(size + held)
-            columns.append(np.full(len(held), len(chosen)))
-            values.append(block[held])
+            entries = range(indptr[f], indptr[f + 1])
+            places = dict(every)
+            if not soft[f]:  # only the cells on which the conjunction holds
+                for e in entries:
+                    v = entry_var[e]
+                    places[v] = inside[indices[e]] * strides[v]
+            cell = reduce(np.add.outer, places.values()).ravel()
+            value = np.ones(len(cell))
+            if soft[f]:
+                for e in entries:
+                    v = entry_var[e]
+                    holds = np.isin(cell // strides[v] % cards[v], inside[indices[e]])
+                    value *= np.where(holds, 1.0, off[e])
+            cells.append(size + cell)
+            values.append(value)
             chosen.append(f)
-        tables.append(TableFactor(scope, np.zeros(shape)))
-        size += tables[-1].table.size
+        tables.append(TableFactor(scope, table))
+        size += table.size
     if not chosen:
         return np.zeros(0, np.int64), sparse.csr_array((0, 0)), []
-    place = (np.concatenate(cells), np.concatenate(columns))
+    column = np.repeat(np.arange(len(chosen)), [len(c) for c in cells])
+    place = (np.concatenate(cells), column)
     spread = sparse.csr_array((np.concatenate(values), place), shape=(size, len(chosen)))
     return np.array(chosen, np.int64), spread, tables
 
@@ -166,7 +178,8 @@ def _scopes(features: Features) -> dict[tuple[int, ...], list[int]]:
         part = slice(features.indptr[f], features.indptr[f + 1])
         scopes.setdefault(tuple(features.entry_var[part].tolist()), []).append(f)
     size = {s: features.tests.cards[list(s)].prod(dtype=float) for s in scopes}
-    small = [s for s in scopes if s and size[s] <= min(LARGEST, CELLS * len(scopes[s]))]
+    small = [s for s in scopes if s and size[s] <= LARGEST]
+    total = 0.0
     result: dict[tuple[int, ...], list[int]] = {}
     around: dict[int, list[tuple[int, ...]]] = {}
     for scope in sorted(small, key=len, reverse=True):
@@ -174,6 +187,9 @@ def _scopes(features: Features) -> dict[tuple[int, ...], list[int]]:
         hosts = [s for s in around.get(scope[0], []) if inside.issubset(s)]
         host = min(hosts, key=lambda s: size[s], default=scope)
         if host is scope:
+            total += size[scope]
+            if total > MOST_CELLS:
+                continue
             for v in scope:
                 around.setdefault(v, []).append(scope)
         result.setdefault(host, []).extend(scopes[scope])

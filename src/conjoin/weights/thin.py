@@ -15,12 +15,16 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, find_order
+from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.scoring.strengths import interactions
 
 MAX_CELLS = 1 << 17
 """How many cells the tables of exact inference may have in all."""
+
+BLOCK = 1 << 24
+"""About how many pairs of a test and a clique are looked at at a time."""
 
 CANDIDATES = 8
 """So many pairs a variable are tried, the strongest ones first."""
@@ -32,9 +36,10 @@ def thin(
     """Leave out features until exact inference takes small tables.
 
     Pairs of variables are linked one after another, the strongest first (see `interactions`), as long as
-    an elimination order keeps within `max_cells`. What is left are the features whose variables are then
-    together in a clique of the junction tree. Their weights stay as they are, and are best learned anew
-    (`learn_weights` with objective="likelihood").
+    an elimination order keeps within `max_cells`. Of each feature those tests are left that are together
+    in a clique of the junction tree, and its weight is multiplied by the probability of the others, as if
+    these were independent. The weights are best learned anew (`learn_weights` with
+    objective="likelihood").
 
     Parameters
     ----------
@@ -48,8 +53,8 @@ def thin(
     Returns
     -------
     MarkovNetwork
-        The network itself if it is thin enough. Otherwise the provenance tells how many features were
-        kept, and what part of all squared strengths is between variables that share a clique.
+        The network itself if it is thin enough. Otherwise the provenance tells how many features are
+        whole, and what part of all squared strengths is between variables that share a clique.
 
     Examples
     --------
@@ -73,20 +78,54 @@ def thin(
         return model
     pairs = interactions(whole, table)
     cliques = _linked(pairs.left, pairs.right, cards, max_cells)
-    kept = cliques.hold(*scopes)
     squares = pairs.strength**2
-    inside = cliques.hold(
-        2 * np.arange(len(pairs) + 1), np.stack([pairs.left, pairs.right], axis=1).ravel()
-    )
+    together = cliques.near[pairs.left, pairs.right] | cliques.near[pairs.right, pairs.left]
+    left, whole_ones = _cut(features, cliques.near, features.tests.probability(pairs.marginals))
     record = {
-        "features": int(kept.sum()),
+        "whole_features": whole_ones,
         "of": len(features),
         "cells": cliques.cells,
-        "strength": float(squares[inside].sum() / squares.sum()) if len(pairs) else 1.0,
+        "strength": float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0,
     }
     provenance = {**model.provenance, "thin": record}
-    left = features.select(np.flatnonzero(kept))
     return MarkovNetwork(model.domain, left, provenance=provenance)
+
+
+def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Features, int]:
+    """Leave of each feature the tests in one clique, the one with most; the others are averaged out.
+
+    Returns
+    -------
+    features : Features
+        Equal ones are made one.
+    whole : int
+        How many lost no test.
+    """
+    keep = np.zeros(len(features.indices), bool)
+    step = max(1, BLOCK // (len(cliques) * max(1, int(features.lengths.max(initial=1)))))
+    for low in range(0, len(features), step):
+        rows = np.arange(low, min(low + step, len(features)))
+        part = slice(features.indptr[rows[0]], features.indptr[rows[-1] + 1])
+        inside = cliques[:, features.entry_var[part]]
+        owner = features.entry_feature[part] - low
+        starts = np.searchsorted(owner, np.arange(len(rows) + 1))
+        summed = np.concatenate([np.zeros((len(cliques), 1), int), inside.cumsum(axis=1)], axis=1)
+        best = (summed[:, starts[1:]] - summed[:, starts[:-1]]).argmax(axis=0)
+        keep[part] = inside[best[owner], np.arange(inside.shape[1])]
+    off = features.off_values()
+    mean = np.where(keep, 1.0, off + (1 - off) * q[features.indices])
+    filled = np.flatnonzero(features.lengths)
+    factor = np.ones(len(features))
+    if len(filled):
+        factor[filled] = np.multiply.reduceat(mean, features.indptr[filled])
+    lost = np.bincount(features.entry_feature[~keep], minlength=len(features))
+    weights = np.where((lost > 0) & np.isinf(features.weights), 0.0, features.weights) * factor
+    indptr = np.concatenate([[0], np.cumsum(features.lengths - lost)])
+    cut = Features(
+        features.tests, indptr, features.indices[keep], weights,
+        None if features.off is None else features.off[keep],
+    )  # fmt: skip
+    return cut.merged(), int(np.count_nonzero(lost == 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,25 +136,12 @@ class _Cliques:
     ----------
     cells : float
         How many cells they have in all.
-    rank : array of int
-        When each variable is eliminated.
     near : array of bool
-        For each variable the others in its table then, and itself.
+        For each variable itself, and the others in its table when it is eliminated.
     """
 
     cells: float
-    rank: IntArray
     near: BoolArray
-
-    def hold(self, indptr: IntArray, var: IntArray) -> BoolArray:
-        """Tell which scopes are inside a clique: the first to be eliminated has the others beside it."""
-        lengths = np.diff(indptr)
-        scope = np.repeat(np.arange(len(lengths)), lengths)
-        earliest = np.full(len(lengths), len(self.rank))
-        np.minimum.at(earliest, scope, self.rank[var])
-        order = np.argsort(self.rank)
-        apart = ~self.near[order[earliest[scope]], var]
-        return np.bincount(scope[apart], minlength=len(lengths)) == 0
 
 
 def _linked(left: IntArray, right: IntArray, cards: IntArray, max_cells: float) -> _Cliques:
@@ -149,12 +175,10 @@ def _cliques(linked: BoolArray, log_size: FloatArray, max_cells: float) -> _Cliq
         separators, order = packed.copy(), np.empty(n, np.int64)
         limit = np.log2(max_cells)
         total, _, _ = eliminate(separators, log_size, by_weight, np.uint64(1), limit, order)
-        tried.append((total, separators, order))
-    total, separators, order = min(tried, key=lambda found: float(found[0]))
+        tried.append((total, separators))
+    total, separators = min(tried, key=lambda found: float(found[0]))
     if total > max_cells:
         return None
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
     near = np.unpackbits(separators.view(np.uint8), axis=1, bitorder="little")[:, :n].astype(bool)
     near[np.arange(n), np.arange(n)] = True
-    return _Cliques(float(total), rank, near)
+    return _Cliques(float(total), near)
