@@ -30,9 +30,8 @@ from conjoin import (
     TableCPD,
     convert,
     learn,
-    learn_weights,
-    match_marginals,
     read_table,
+    refine,
 )
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
@@ -365,11 +364,8 @@ def test_any_column_from_any_others(fitted):
     codes = plain.encoding_.table(frame)
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
-    full = Table(read.domain, Completion(mn, read.codes).draws(1)[0])
-    steps = learn_weights(
-        mn, full, start="model", prior_sd=(0.02, 0.1, 0.5), max_iterations=20, patience=4
-    )
-    steps = match_marginals(steps, read)
+    steps = refine(mn, read)
+    assert steps.provenance["weights"]["objective"] == "likelihood"
     p = fitted.predict_proba(frame, "smokes")
     assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 

@@ -19,8 +19,6 @@ from conjoin import (
     convert,
     learn,
     learn_weights,
-    marginals,
-    match_marginals,
     pll,
     read_table,
 )
@@ -29,11 +27,10 @@ from conjoin.scoring.conditionals import Block, Layout
 from conjoin.weights.live import Live
 from conjoin.weights.objective import Objective
 from conjoin.weights.optimize import descend
-from reference import all_states, feature_rows, log_potentials
+from reference import feature_rows
 from strategies import (
     generators,
     random_dependency_network,
-    random_domain,
     random_features,
     random_markov_network,
 )
@@ -310,66 +307,3 @@ def test_the_papers_baseline(data, name, score):
     assert pll(mn, test).mean == pytest.approx(score, abs=0.01)
     tuned = learn_weights(convert(dn, train), train, valid=valid, start="model", n_jobs=2)
     assert pll(tuned, test).mean > max(pll(mn, test).mean, pll(convert(dn, train), test).mean)
-
-
-# ---- marginals ------------------------------------------------------------------------------------
-
-
-@settings(max_examples=25, deadline=None)
-@given(rng=generators())
-def test_matched_marginals_are_those_of_the_table(rng):
-    domain = random_domain(rng, 2, 5, 4)
-    mn = random_markov_network(rng, domain)
-    codes = np.stack([rng.integers(0, card, 50) for card in domain.cards], axis=1)
-    codes[rng.random(codes.shape) < 0.1] = -1
-    table = Table(domain, codes, rng.random(50) if rng.random() < 0.5 else None)
-    matched = match_marginals(mn, table)
-    states = all_states(domain)
-    before, after = (log_potentials(m, states) for m in (mn, matched))
-    p = np.exp(after - after.max())
-    p /= p.sum()
-    for v, card in enumerate(domain.cards):
-        counts = table.counts(v) + 0.5
-        found = np.bincount(states[:, v], p, card)
-        np.testing.assert_allclose(found, counts / counts.sum(), atol=2e-4)
-    # What was added is a sum over the variables: all else about them is as it was.
-    change = after - before
-    x = np.concatenate(
-        [(states[:, [v]] == np.arange(c)) for v, c in enumerate(domain.cards)], axis=1
-    )
-    fit = x @ np.linalg.lstsq(x.astype(float), change, rcond=None)[0]
-    np.testing.assert_allclose(fit, change, atol=1e-8)
-    assert matched.provenance["marginals"]["off"] < 2e-4
-
-
-def test_islands_of_states_get_their_share():
-    rng = np.random.default_rng(0)
-    a, b = (rng.random((2, 3000)) < [[0.02], [0.1]]).astype(int)
-    codes = np.stack([a, b, a | b, (a | b) ^ (rng.random(3000) < 0.05)], axis=1)
-    table = Table(Domain.numbered([2] * 4), codes)
-    mn = convert(learn(table, "hybrid", penalty=1.0), table)
-    off = [abs(marginals(mn)[f"v{v}"][1] - codes[:, v].mean()) for v in range(4)]
-    assert max(off) > 0.1  # each column is predicted from the others, and still
-    matched = match_marginals(mn, table)
-    for v in range(4):
-        assert marginals(matched)[f"v{v}"][1] == pytest.approx(codes[:, v].mean(), abs=1e-3)
-    assert pll(matched, table).mean > pll(mn, table).mean - 0.01
-
-
-def test_what_cannot_be_matched():
-    domain = Domain.numbered([2] * 30)
-    terms = [(0.1, {f"v{i}": 1, f"v{j}": 1}) for i in range(30) for j in range(i)]
-    large = MarkovNetwork(domain, Features.from_terms(domain, terms))
-    rows = Table(domain, np.zeros((5, 30), np.uint8))
-    assert match_marginals(large, rows) is large
-    small = Domain({"a": [0, 1], "b": ["only"]})
-    one = MarkovNetwork(small, Features.from_terms(small, [(1.0, {"a": 1})]))
-    found = match_marginals(one, Table(small, np.array([[0, 0], [1, 0], [1, 0]])))
-    assert marginals(found)["a"][1] == pytest.approx(2.5 / 4, abs=1e-4)
-    three = Domain({"a": [0, 1, 2], "b": [0, 1]})
-    terms = [(-np.inf, {"a": 1}), (1.0, {"a": 2, "b": 1})]
-    zero = MarkovNetwork(three, Features.from_terms(three, terms))
-    found = match_marginals(zero, Table(three, np.array([[0, 0], [1, 0], [2, 1], [2, 1]])))
-    assert marginals(found)["a"] == pytest.approx({0: 1.5 / 4, 1: 0.0, 2: 2.5 / 4}, abs=1e-4)
-    with pytest.raises(ModelError, match="convert"):
-        match_marginals(DependencyNetwork.from_markov_network(one), rows)

@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
         type=float,
         nargs="+",
         help="standard deviations of the prior to try (default 0.05 0.1 0.2 0.5 1; from a model 0.02 "
-        "0.05, or 0.1 1 for the likelihood)",
+        "0.05, or 0.1 0.5 2 for the likelihood)",
     )
     parser.add_argument(
         "--l1", metavar="L", type=float, default=0.0, help="a penalty on absolute weights besides"

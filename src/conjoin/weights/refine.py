@@ -16,8 +16,8 @@ ENOUGH_STRENGTH = 0.8
 ENOUGH_ROWS = 50
 """Fewer rows than this are too few to hold some out: converted weights are better left as they are."""
 
-HOLDOUT = 0.2
-"""The share of the rows that choose the prior, and when to stop."""
+CELLS_A_ROW = 128
+"""The tables of exact inference may have so many cells for each row of data."""
 
 ITERATIONS = 60
 """So many steps towards the highest likelihood; the next hundred gain little."""
@@ -30,7 +30,7 @@ def refine(
     model: MarkovNetwork,
     table: Any,
     *,
-    max_cells: float = MAX_CELLS,
+    max_cells: float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> MarkovNetwork:
@@ -48,8 +48,9 @@ def refine(
         What `convert` made of the conditionals learned from the table.
     table : Table, 2-dimensional array, or frame
         The rows. Missing values are drawn once from the model.
-    max_cells : float
-        How thin; see `thin`.
+    max_cells : float, optional
+        How thin; see `thin`. By default 128 for each row, 131,072 at most: tables that are much larger
+        than the data take time and tell no more.
     random_state : int
         Draws the rows that are held out, and missing values.
     n_jobs : int, optional
@@ -69,10 +70,12 @@ def refine(
     0.12
     """
     rows = completed(model, as_table(table, model.domain), random_state)
+    if max_cells is None:
+        max_cells = min(MAX_CELLS, CELLS_A_ROW * len(rows))
     thinned = thin(model, rows, max_cells=max_cells)
     if thinned is model or thinned.provenance["thin"]["strength"] >= ENOUGH_STRENGTH:
         return learn_weights(
-            thinned, rows, objective="likelihood", start="model", holdout=HOLDOUT,
+            thinned, rows, objective="likelihood", start="model",
             max_iterations=ITERATIONS, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
     return learn_weights(
