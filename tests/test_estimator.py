@@ -36,10 +36,9 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
-from conjoin.estimator import joint_model
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
-from conjoin.inference.completion import Completion
+from conjoin.inference.completion import Completion, completed
 from conjoin.inference.exact import compiled
 from reference import all_states, log_potentials
 from strategies import random_domain, random_markov_network
@@ -257,13 +256,13 @@ def test_refining_fills_holes_by_draws_from_the_model():
     codes[rng.random(4000) < 0.5, 1] = HOLE
     table = Table(Domain({"a": [0, 1], "b": [0, 1]}), codes.astype(np.uint8))
     model = JointModel("tree").fit(table)
-    full = joint_model._drawn(model.model_, table, 0)
+    full = completed(model.model_, table, 0)
     lacking = codes[:, 1] == HOLE
     assert (full.codes != HOLE).all()
     assert (full.codes[~lacking] == table.codes[~lacking]).all()
     same = (full.codes[lacking, 0] == full.codes[lacking, 1]).mean()
     assert same == pytest.approx(0.9, abs=0.03)  # the mode would make it 1, the marginals 0.5
-    assert joint_model._drawn(model.model_, full, 0) is full
+    assert completed(model.model_, full, 0) is full
 
 
 # ---- the estimator -----------------------------------------------------------------------------
@@ -490,7 +489,7 @@ def test_equal_rows_are_asked_once_and_equal_patterns_planned_once(monkeypatch):
     planned, exact = Completion(mn, codes).modes()
     assert exact.all()
     np.testing.assert_array_equal(planned, modes)
-    assert len(compiled(mn).plans) == 1
+    assert len(compiled(mn).plans) == 2  # with nothing known, and for all rows
 
 
 # ---- what people bring --------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def parse_given(texts: str | Sequence[str], domain: Domain) -> dict[str, Any]:
         for name, state in known:
             fitting = [s for s in domain[name].states if str(s) == state]
             fitting = fitting or _by_number(domain[name], state)
+            fitting = fitting or [s for s in domain[name].states if _same_truth(s, state)]
             if fitting:
                 break
         else:
@@ -72,6 +73,12 @@ def _parts(line: str) -> list[str]:
         raise DataError(f"a double quote is not closed in {line.strip()!r}")
     rows = csv.reader(io.StringIO(line, newline=""), skipinitialspace=True)
     return list(chain.from_iterable(rows))
+
+
+def _same_truth(state: Any, text: str) -> bool:
+    """Tell whether both say true, or both false, in whatever case."""
+    words = str(state).lower(), text.lower()
+    return words[0] == words[1] and words[0] in ("true", "false")
 
 
 def _by_number(variable: Variable, text: str) -> list[Any]:

@@ -20,6 +20,9 @@ MISSING = ("", "?", "*", "NA", "NaN", "nan", "None", "null")
 """What a cell of text holds when the value is unknown."""
 
 
+EMPTY = "column {!r} has no values: all are missing; leave it out"
+
+
 def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: bool = False) -> Table:
     """Code every column of an Arrow table.
 
@@ -51,7 +54,7 @@ def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: boo
             if not getattr(table.column(place[name]).type, "ordered", False):
                 recode, states = _sorted_states(labels, text)
             if not states:
-                raise DataError(f"column {name!r} has no values: all are missing")
+                raise DataError(EMPTY.format(name))
             variables.append(Variable(name, states))
         else:
             recode = _recode(domain.variables[i], labels, codes)

@@ -14,7 +14,10 @@ import numpy.typing as npt
 from conjoin.errors import DataError, did_you_mean
 
 MAX_STATES = 65_534
-"""The most states a variable may have: codes are at most 16 bits wide, one of them for missing."""
+"""The most states a variable of a model may have: codes are at most 16 bits wide, one for missing."""
+
+MAX_LABELS = 2**31 - 2
+"""The most values a column may have before it is cut into bins."""
 
 
 def plain(label: Any) -> Any:
@@ -91,9 +94,9 @@ class Variable:
         if not isinstance(states, Iterable):
             raise DataError(f"variable {name!r} needs a list of states, not {states!r}")
         self.states: tuple[Any, ...] = tuple(plain(s) for s in states)
-        if not 1 <= len(self.states) <= MAX_STATES:
+        if not 1 <= len(self.states) <= MAX_LABELS:
             raise DataError(
-                f"variable {name!r} has {len(self.states)} states; 1 to {MAX_STATES} are allowed"
+                f"variable {name!r} has {len(self.states)} states; 1 to {MAX_LABELS} are allowed"
             )
         self._index: dict[Hashable, int] = {}
         for code, state in enumerate(self.states):
@@ -107,6 +110,15 @@ class Variable:
                 raise DataError(f"variable {name!r}: state {state!r} is not hashable") from None
             if known != code:
                 raise DataError(f"variable {name!r} has the state {state!r} twice")
+        if len(set(self.states)) != len(self.states):
+            seen: dict[Hashable, Any] = {}
+            first, second = next(
+                (seen[s], s) for s in self.states if seen.setdefault(s, s) is not s
+            )
+            raise DataError(
+                f"variable {name!r} has the states {first!r} and {second!r}, which are equal; make "
+                "them one, or text"
+            )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
 
     def renamed(self, name: str) -> Variable:
@@ -122,8 +134,12 @@ class Variable:
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
-            if self.cuts is not None and is_number(state) and not is_missing(state):
-                return bisect_right(self.cuts[1:-1], as_float(state))
+            if is_number(state) and not is_missing(state):
+                if self.cuts is not None:
+                    return bisect_right(self.cuts[1:-1], as_float(state))
+                same = [c for c, s in enumerate(self.states) if is_number(s) and s == state]
+                if same:  # 1 for 1.0
+                    return same[0]
             twin = [s for s in self.states if str(s) == str(state)]
             kind = f" (a {type(state).__name__})" if twin else ""
             raise DataError(
@@ -294,3 +310,14 @@ class Domain:
         shown = {v.name: list(v.states) for v in self.variables[:6]}
         more = "" if len(self) <= 6 else f" and {len(self) - 6} more"
         return f"Domain({shown!r}{more})"
+
+
+def check_states(domain: Domain) -> None:
+    """Refuse variables with more states than a model can have."""
+    for variable in domain:
+        if len(variable) > MAX_STATES:
+            raise DataError(
+                f"variable {variable.name!r} has {len(variable):,} states, and a model takes up to "
+                f"{MAX_STATES:,}; cut its numbers into ranges (discretize: 'quantile:5', say), or "
+                "leave it out"
+            )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrow import EMPTY
 from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
 from conjoin.data.table import Table
 from conjoin.errors import DataError
@@ -43,14 +45,18 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
     try:
         frame = nw.from_native(data, eager_only=True)
     except nw.exceptions.DuplicateError:
-        raise DataError("two columns have the same name; rename one") from None
+        raise DataError(_twice(list(data.columns))) from None
     except TypeError:
         raise DataError(
             f"a {type(data).__name__} is not a table; give a Table, an array, a frame of pandas, "
             "polars or pyarrow, or read a file with `read_table`"
         ) from None
     if len(set(map(str, frame.columns))) != len(frame.columns):  # 1 and "1", say
-        raise DataError("two columns have the same name; rename one")
+        raise DataError(_twice(frame.columns))
+    if not frame.columns:
+        raise DataError("the table has no columns")
+    if not len(frame) and domain is None:
+        raise DataError("the table has no rows, so that its columns have no states")
     names = [str(c) for c in frame.columns]
     arrow = None
     with suppress(pa.ArrowException, TypeError):  # labels of several types in one column
@@ -62,6 +68,12 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
             return table_from_arrow(arrow.rename_columns(names), domain)
     columns = [frame.get_column(name).to_list() for name in frame.columns]
     return _from_columns(names, columns, domain)
+
+
+def _twice(names: list[Any]) -> str:
+    seen = list(map(str, names))
+    twin = next((n for i, n in enumerate(seen) if n in seen[:i]), "")
+    return f"two columns are called {twin!r}; rename one"
 
 
 def _from_array(data: np.ndarray[Any, Any], domain: Domain | None) -> Table:
@@ -82,7 +94,7 @@ def _from_array(data: np.ndarray[Any, Any], domain: Domain | None) -> Table:
         if domain is not None:
             place = np.array([domain.variables[i].index(s) for s in states], np.int64)[place]
         elif not states:
-            raise DataError(f"column {name!r} has no values: all are missing")
+            raise DataError(EMPTY.format(name))
         else:
             variables.append(Variable(name, states))
         codes[~unknown] = place
@@ -95,9 +107,15 @@ def _from_columns(names: list[str], columns: list[list[Any]], domain: Domain | N
     if domain is None:
         variables = []
         for name, column in zip(names, columns, strict=True):
-            states = {typed_key(v): plain(v) for v in column if not is_missing(v)}
+            try:
+                states = {typed_key(v): plain(v) for v in column if not is_missing(v)}
+            except TypeError:
+                odd = next(v for v in column if not isinstance(v, Hashable))
+                raise DataError(
+                    f"column {name!r} holds {odd!r}, a {type(odd).__name__}, which cannot be a state"
+                ) from None
             if not states:
-                raise DataError(f"column {name!r} has no values: all are missing")
+                raise DataError(EMPTY.format(name))
             ordered = sorted(states.values(), key=lambda s: (type(s).__name__, str(s)))
             variables.append(Variable(name, ordered))
         domain = Domain(variables)

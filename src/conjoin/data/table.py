@@ -16,7 +16,8 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
     """Return the smallest unsigned type with room for every code and the missing mark."""
-    return np.dtype(np.uint8 if cards.max(initial=0) < 255 else np.uint16)
+    largest = cards.max(initial=0)
+    return np.dtype(np.uint8 if largest < 255 else np.uint16 if largest < 65_535 else np.uint32)
 
 
 class Table:
@@ -33,7 +34,7 @@ class Table:
 
     Attributes
     ----------
-    codes : array of uint8 or uint16
+    codes : array of uint8, uint16 or uint32
         The codes; `missing` marks a missing value.
 
     Examples

@@ -119,6 +119,8 @@ class Encoding:
         subset : bool
             Columns of a frame may be absent: their values are missing.
         """
+        if type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "to_frame"):
+            return self.table(X.to_dict())  # a row of a frame
         if isinstance(X, Mapping):
             return Table.from_rows(self.domain, [self.given(X)])
         if not is_frame(X):

@@ -13,12 +13,14 @@ def replaced(frame: Any, columns: Mapping[Any, tuple[Any, list[Any]]]) -> Any:
     """Return a frame with some cells replaced: {column: (which rows, their values)}."""
     kind = type(frame).__module__.split(".")[0]
     if kind == "pandas":
-        result = frame.copy()
+        import pandas as pd  # type: ignore[import-untyped]
+
+        parts = [frame.iloc[:, at] for at in range(frame.shape[1])]
         for label, (rows, values) in columns.items():
-            at = result.columns.get_loc(label)
-            series = _written(result.iloc[:, at], rows.nonzero()[0], values)
-            result = result.drop(columns=[label])
-            result.insert(at, label, series)
+            at = frame.columns.get_loc(label)
+            parts[at] = _written(parts[at], rows.nonzero()[0], values)
+        result = pd.concat(parts, axis=1) if columns else frame.copy()
+        result.columns, result.attrs = frame.columns, dict(frame.attrs)
         return result
     import narwhals as nw
 

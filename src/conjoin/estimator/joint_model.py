@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.errors import ModelError
+from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.estimator.base import (
     BaseEstimator,
     NotFittedError,
@@ -190,7 +191,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         from conjoin.inference import exact
         from conjoin.inference.plan import TooLarge
-        from conjoin.sampling.gibbs import sample
+        from conjoin.sampling.diagnostics import MAX_R_HAT
+        from conjoin.sampling.gibbs import sample, table_diagnostics
 
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
@@ -200,6 +202,14 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             table = exact.sample(self.model_, n, known, seed=self.seed_)
         except TooLarge:
             table = sample(self.model_, n, known, thin=10, random_state=self.seed_)
+            r_hat, _ = table_diagnostics(table, 4)
+            if r_hat is not None and r_hat > MAX_R_HAT:
+                warnings.warn(
+                    f"the model is too dense for exact draws, and the chains that drew these rows "
+                    f"disagree (R-hat {r_hat:.2f}): do not trust how often each state occurs",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         return encoding.new(table.codes, np.random.default_rng([self.seed_, 1]))
 
     def predict_proba(self, X: Any, target: Any = None) -> FloatArray:  # noqa: N803

@@ -86,7 +86,13 @@ def _header(text: str, path: Path) -> list[str]:
     seen = set()
     for name in names:
         if not name:
-            raise FormatError("a column has no name in the header", str(path), 1)
+            number = 1 + next(i for i, n in enumerate(names) if not n)
+            raise FormatError(
+                f"column {number} has no name in the header; name it, or write the table without row "
+                "numbers (pandas: index=False, R: row.names=FALSE)",
+                str(path),
+                1,
+            )
         if name in seen:
             raise FormatError(f"two columns are called {name!r}; rename one", str(path), 1)
         seen.add(name)

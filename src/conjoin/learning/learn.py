@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from conjoin.data.discretize import discretize_by
 from conjoin.data.discretizer import Discretizer
+from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
@@ -134,6 +135,7 @@ def learn(
         raise ModelError("the table has no rows to learn from")
     if discretize is not None:
         table, _ = discretize_by(table, discretize)
+    check_states(table.domain)
     if valid is not None:
         valid = as_table(valid, table.domain)
         if discretize is not None and valid.domain != table.domain:

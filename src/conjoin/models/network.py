@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import Domain
+from conjoin.data.domain import Domain, check_states
 
 
 class Network:
@@ -26,6 +26,7 @@ class Network:
     kind: str
 
     def __init__(self, domain: Domain, provenance: Mapping[str, Any] | None = None) -> None:
+        check_states(domain)
         self.domain = domain
         self.provenance: dict[str, Any] = dict(provenance or {})
 

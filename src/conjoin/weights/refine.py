@@ -62,10 +62,13 @@ def refine(
     >>> from conjoin import Domain, Table, convert, learn, marginals
     >>> rng = np.random.default_rng(0)
     >>> a, b = rng.random((2, 3000)) < [[0.02], [0.1]]
-    >>> rows = Table(Domain.numbered([2] * 3), np.stack([a, b, a | b], axis=1).astype(int))
-    >>> closed = convert(learn(rows, "tree"), rows)  # v2 is whether v0 or v1
-    >>> round(marginals(closed)["v2"][1], 2), round(marginals(refine(closed, rows))["v2"][1], 2)
-    (0.0, 0.12)
+    >>> seen = (a | b) ^ (rng.random(3000) < 0.05)
+    >>> domain = Domain({"a": [0, 1], "b": [0, 1], "either": [0, 1], "seen": [0, 1]})
+    >>> rows = Table(domain, np.stack([a, b, a | b, seen], axis=1).astype(int))
+    >>> closed = convert(learn(rows, "hybrid", penalty=1.0), rows)
+    >>> refined = refine(closed, rows)
+    >>> [round(marginals(model)["either"][1], 2) for model in (closed, refined)]
+    [1.0, 0.12]
     >>> round(float((a | b).mean()), 2)
     0.12
     """

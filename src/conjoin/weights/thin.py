@@ -64,7 +64,7 @@ def thin(
     >>> dense = MarkovNetwork(domain, Features.from_terms(domain, terms))
     >>> thinned = thin(dense, max_cells=100)
     >>> forecast(dense).largest, forecast(thinned).largest <= 100, len(thinned.features)
-    (4096, True, 27)
+    (4096, True, 31)
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"a {model.kind} has no joint to be made thin; convert it first")
