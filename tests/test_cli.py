@@ -279,3 +279,13 @@ def test_libra_fixtures_from_the_command_line(source, result, arguments, libra, 
     states = np.stack([rng.integers(0, c, 1000) for c in ours.domain.cards], axis=1)
     difference = ours.log_potential(states) - theirs.log_potential(states)
     assert np.ptp(difference) < 2e-5
+
+
+def test_columns_of_measurements_are_pointed_out(tmp_path, capsys):
+    rows = "".join(f"{i / 7:.3f},{'ab'[i % 2]}\n" for i in range(60))
+    (tmp_path / "m.csv").write_text("size,kind\n" + rows, encoding="utf-8")
+    command = ["learn", str(tmp_path / "m.csv"), "-o", str(tmp_path / "m.conjoin"), "--cpd", "tree"]
+    assert main(command) == 0
+    assert "own in size (60); cut them into ranges with --discretize" in capsys.readouterr().err
+    assert main([*command, "--discretize", "quantile:5"]) == 0
+    assert "--discretize" not in capsys.readouterr().err

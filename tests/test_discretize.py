@@ -356,8 +356,6 @@ def test_the_columns_by_default():
     same, nothing = discretize(table, bins=6)
     assert same is table
     assert nothing == Discretizer({}, {})
-    mixed = Table(Domain({"x": [1, 1.0, 2]}), [[0], [1], [2]])
-    assert cells(discretize(mixed, "x", bins=2)[0]) == ["1 to 2", "1 to 2", "2"]
 
 
 def test_rows_of_weight_zero_do_not_count():

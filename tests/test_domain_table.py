@@ -14,12 +14,14 @@ from conjoin.errors import ConjoinError, DataError
 
 
 def test_labels_are_typed():
-    v = Variable("x", [1, "1", 1.0, True, (1,), (True,), datetime.date(2020, 1, 1)])
+    v = Variable("x", [1, "1", 1.5, False, (1,), ("1",), datetime.date(2020, 1, 1)])
     assert [v.index(s) for s in v.states] == list(range(7))
-    assert v.index(np.int64(1)) == 0
+    assert v.index(np.int64(1)) == v.index(np.float64(1)) == 0
     assert v.index(np.str_("1")) == 1
-    assert v.index(np.float64(1)) == 2
-    assert v.index(np.bool_(True)) == 3
+    assert v.index(np.bool_(False)) == 3
+    for other in (True, 0, "1.5"):
+        with pytest.raises(DataError, match="no state"):
+            v.index(other)
 
 
 def test_unknown_state_names_the_twin_of_another_type():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from conjoin import (
@@ -13,18 +14,24 @@ from conjoin import (
     DependencyNetwork,
     Domain,
     Features,
+    JointModel,
     LogLinearCPD,
     MarkovNetwork,
     RuleCPD,
     Table,
     TableCPD,
     TreeCPD,
+    Variable,
+    as_table,
     convert,
     inconsistency,
+    learn,
     load,
     read_table,
     write_table,
 )
+from conjoin.cli.given import parse_given
+from conjoin.cli.main import main
 from conjoin.errors import ConjoinError, DataError, FormatError, ModelError
 from reference import all_states
 from strategies import random_dependency_network
@@ -467,3 +474,79 @@ def test_small_files_take_little_time(name, text, tmp_path):
     except FormatError as error:
         assert str(path) in str(error)
     assert time.process_time() - start < 120  # all take a second or less; one took minutes
+
+
+# ---- what people bring --------------------------------------------------------------------------
+
+
+def test_columns_of_many_numbers_are_cut_before_they_are_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=70_000)
+    frame = pd.DataFrame({"x": x, "y": np.where(rng.random(70_000) < 0.9, x > 0, x < 0)})
+    for how in ("quantile:4", {"x": [0.0]}):
+        dn = learn(frame, "tree", discretize=how)
+        assert len(dn.domain["x"]) == (4 if how == "quantile:4" else 2)
+    # The cut is exact: the numbers below zero are in the first bin.
+    assert (as_table(frame, dn.domain).codes[:, 0] == (x >= 0)).all()
+    assert len(JointModel("tree", refine=False).fit(frame).domain_["x"]) == 5
+    with pytest.raises(DataError, match=r"'x' has 70,000 states.*discretize"):
+        learn(frame, "tree")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    command = ["learn", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.conjoin")]
+    command += ["--cpd", "tree", "--closed-form"]
+    assert main(command) == 1
+    assert main([*command, "--discretize", "quantile:4"]) == 0
+
+
+@pytest.mark.parametrize("states", [[1, True], [0.0, False, 2], [1, 1.0]])
+def test_equal_states_are_refused(states):
+    with pytest.raises(DataError, match="which are equal"):
+        Domain({"a": states})
+
+
+def test_equal_states_of_a_frame_are_refused():
+    with pytest.raises(DataError, match="'a'.*True and 1, which are equal"):
+        as_table(pd.DataFrame({"a": pd.Series([True, 1, "x"] * 3, dtype=object)}))
+
+
+def test_numbers_are_found_by_their_value():
+    whole, broken = Variable("a", [1, 2]), Variable("a", [1.0, 2.5, "x"])
+    assert [whole.index(v) for v in (1, 2.0, np.float32(1), np.int8(2))] == [0, 1, 0, 1]
+    assert [broken.index(v) for v in (2.5, np.float64(2.5), "x")] == [1, 1, 2]
+    for odd in (True, "1", 1.5):
+        with pytest.raises(DataError, match="no state"):
+            whole.index(odd)
+
+
+def test_numbers_are_found_by_their_value_in_evidence():
+    frame = pd.DataFrame({"x": ["a", "b", "b"] * 30, "y": [1, 2, None] * 30})
+    model = JointModel("tree").fit(frame)
+    assert model.marginals({"y": 1})["x"]["a"] == model.marginals({"y": 1.0})["x"]["a"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame(index=range(3)), "no columns"),
+        (pd.DataFrame({"a": [1, 2]}).head(0), "no rows"),
+        (pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}), r"column 'b' holds \[1\], a list"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
+        (pd.DataFrame({"a": [1, 2], "b": [None, None]}), "'b' has no values.*leave it out"),
+    ],
+)
+def test_frames_without_anything_to_learn(frame, said):
+    with pytest.raises(DataError, match=said):
+        JointModel("tree").fit(frame)
+
+
+def test_row_numbers_in_a_csv_are_pointed_out(tmp_path):
+    pd.DataFrame({"a": [1, 2]}).to_csv(tmp_path / "i.csv")
+    with pytest.raises(FormatError, match=r"i\.csv:1: column 1 has no name.*index=False"):
+        read_table(tmp_path / "i.csv")
+
+
+def test_true_is_true_in_any_case():
+    domain = Domain({"a": [False, True], "b": ["TRUE", "maybe"]})
+    assert parse_given("a=true,b=true", domain) == {"a": True, "b": "TRUE"}
+    with pytest.raises(DataError, match="no state 'yes'"):
+        parse_given("a=yes", domain)

@@ -36,10 +36,13 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
+from conjoin.errors import ConvergenceWarning
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
+from conjoin.inference import exact as exact_module
 from conjoin.inference.completion import Completion, completed
 from conjoin.inference.exact import compiled
+from conjoin.inference.plan import TooLarge
 from reference import all_states, log_potentials
 from strategies import random_domain, random_markov_network
 
@@ -723,3 +726,63 @@ def test_impute_and_predict_commands(tmp_path, capsys):
     ):
         assert main(wrong) == 1
         assert message in capsys.readouterr().err
+
+
+def test_wide_frames_are_filled_without_a_word():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (60, 130)).astype(object)
+    frame = pd.DataFrame(np.where(rng.random(codes.shape) < 0.1, None, codes)).rename(columns=str)
+    frame.attrs["source"] = "a survey"
+    full = JointModel("tree", refine=False).fit(frame).impute(frame)  # warnings are errors here
+    assert full.notna().all(axis=None) and list(full.columns) == list(frame.columns)
+    known = frame.notna()
+    assert (full[known] == frame[known]).to_numpy()[known].all()
+    assert full.attrs == frame.attrs
+
+
+def test_a_row_of_a_frame_is_explained(fitted):
+    frame = people(5, 3)
+    row = frame.iloc[0]
+    assert str(fitted.explain(row, "smokes")) == str(fitted.explain(frame.head(1), "smokes"))
+
+
+@pytest.fixture
+def islands():
+    """Two groups of states, one as probable as the other, that no single change connects."""
+    model = JointModel("tree").fit(np.repeat([[0] * 8, [1] * 8], 30, axis=0))
+    names = model.domain_.names
+    pairs = [(a, b) for a in names for b in names if a < b]
+    terms = [(9.0, {a: s, b: s}) for a, b in pairs for s in (0, 1)]
+    model.model_ = MarkovNetwork(model.domain_, Features.from_terms(model.domain_, terms))
+    return model
+
+
+def test_predictions_that_a_sampler_cannot_make_are_warned_of(islands, monkeypatch):
+    rows = np.full((40, 8), np.nan)
+    rows[:, 1] = np.arange(40) % 2
+    assert islands.predict_proba(rows, "v0") == pytest.approx(
+        np.eye(2)[np.arange(40) % 2], abs=1e-9
+    )
+    rows[:, 1] = np.nan
+    assert islands.predict_proba(rows, "v0")[0] == pytest.approx([0.5, 0.5])
+    monkeypatch.setattr(completion, "STATES", 1)
+    monkeypatch.setattr(completion, "CELLS", 1)
+    said = r"40 of 40 rows had to be sampled.*differs by up to 1\.00"
+    with pytest.warns(ConvergenceWarning, match=said):
+        for seed in range(8):  # two runs may end on the same island by chance
+            islands.seed_ = seed
+            islands.predict_proba(rows, "v0")
+
+
+def test_rows_that_a_sampler_cannot_draw_are_warned_of(islands, monkeypatch):
+    drawn = islands.sample(400)
+    assert 0.4 < drawn.mean() < 0.6
+
+    def refuse(*_, **__):
+        raise TooLarge("no")
+
+    monkeypatch.setattr(exact_module, "sample", refuse)
+    with pytest.warns(ConvergenceWarning, match="R-hat"):
+        for seed in range(8):
+            islands.seed_ = seed
+            islands.sample(400)

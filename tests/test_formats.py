@@ -106,7 +106,15 @@ def test_native_keeps_off_values_and_provenance(rng, folder):
 
 
 def test_labels_keep_their_types(tmp_path):
-    states = [1, "1", 1.5, True, ("a", 2), datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2)]
+    states = [
+        1,
+        "1",
+        1.5,
+        False,
+        ("a", 2),
+        datetime.date(2020, 1, 2),
+        datetime.datetime(2020, 1, 2),
+    ]
     domain = Domain({"x": states, "größe": ["klein", "groß"]})
     mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"x": ("a", 2)})]))
     for name in ("m.conjoin", "m.mn", "m.uai"):

@@ -56,7 +56,7 @@ def test_pandas_corners():
     unseen = pd.DataFrame({"color": ["green"], "size": [1], "ok": [True], "day": [None]})
     with pytest.raises(DataError, match="row 1, column 'color': 'green' is not a state"):
         as_table(unseen, DOMAIN)
-    with pytest.raises(DataError, match="same name"):
+    with pytest.raises(DataError, match="two columns are called 'a'"):
         as_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(DataError, match="'a' has no values"):
         as_table(pd.DataFrame({"a": [None, None]}))

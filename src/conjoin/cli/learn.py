@@ -8,9 +8,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+
+if TYPE_CHECKING:
+    from conjoin.data.domain import Domain
 
 
 def add_parser(commands: Any) -> None:
@@ -102,6 +105,7 @@ def run(options: argparse.Namespace) -> None:
     table = read_table(options.table)
     if options.discretize:
         table, _ = discretize_by(table, bins_wanted(options.discretize, table.domain.names))
+    _point_out_numbers(table.domain)
     valid = None if options.valid is None else read_table(options.valid, table.domain)
     if sys.stderr.isatty():
         print("learning (the first run also compiles, once)", file=sys.stderr)
@@ -146,6 +150,21 @@ def run(options: argparse.Namespace) -> None:
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
     )
+
+
+def _point_out_numbers(domain: Domain) -> None:
+    """Say which columns look like measurements, each number of which is a state of its own."""
+    from conjoin.estimator.encoding import continuous
+
+    many = [v for v in domain if v.cuts is None and continuous(v.states)]
+    if many:
+        named = ", ".join(f"{v.name} ({len(v):,})" for v in many[:5])
+        more = f" and {len(many) - 5} more columns" if len(many) > 5 else ""
+        print(
+            f"conjoin: every number is a state of its own in {named}{more}; cut them into ranges with "
+            "--discretize quantile:5",
+            file=sys.stderr,
+        )
 
 
 def bins_wanted(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:

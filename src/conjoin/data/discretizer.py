@@ -86,11 +86,10 @@ class Discretizer:
         missing = np.iinfo(dtype).max
         codes = np.empty(table.codes.shape, dtype)
         for position in range(len(domain)):
-            column = table.codes[:, position]
-            lookup = np.full(table.missing + 1, missing, dtype)
             card = table.domain.cards[position]
+            lookup = np.full(card + 1, missing, dtype)  # the last one for what is missing
             lookup[:card] = places.get(position, np.arange(card))
-            codes[:, position] = lookup[column]
+            codes[:, position] = lookup[np.minimum(table.codes[:, position], card)]
         return Table(domain, codes, table.weights)
 
     def _places(self, variable: Variable) -> npt.NDArray[np.int64]:

@@ -135,8 +135,8 @@ class Table:
     def counts(self, position: int) -> npt.NDArray[np.float64]:
         """Return the (weighted) count of each state of one variable."""
         card = int(self.domain.cards[position])
-        column = np.ascontiguousarray(self.codes[:, position])
-        counts = np.bincount(column, self.weights, minlength=self.missing + 1)
+        column = np.minimum(self.codes[:, position], card)  # missing is beyond the states
+        counts = np.bincount(column, self.weights, minlength=card + 1)
         return counts[:card].astype(np.float64)
 
     def marginals(self, pseudo: float = 1.0) -> list[npt.NDArray[np.float64]]:

@@ -77,7 +77,7 @@ class Encoding:
             raw = as_table(array)
         table = raw
         if isinstance(discretize, str) and discretize == "auto":
-            chosen = {v.name: BINS for v in raw.domain if _continuous(v.states)}
+            chosen = {v.name: BINS for v in raw.domain if continuous(v.states)}
             discretize = chosen or None
         if discretize is not None:
             table, _ = discretize_by(raw, discretize)
@@ -236,7 +236,7 @@ def _columns(X: Any) -> list[Any]:  # noqa: N803
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
-def _continuous(states: tuple[Any, ...]) -> bool:
+def continuous(states: tuple[Any, ...]) -> bool:
     if not all(map(is_number, states)) or len(states) <= SEVERAL:
         return False
     return len(states) > MANY or any(s != int(s) for s in states)
