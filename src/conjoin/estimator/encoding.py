@@ -237,6 +237,7 @@ def _columns(X: Any) -> list[Any]:  # noqa: N803
 
 
 def continuous(states: tuple[Any, ...]) -> bool:
+    """Tell whether states look like measurements: many numbers, or several with fractions."""
     if not all(map(is_number, states)) or len(states) <= SEVERAL:
         return False
     return len(states) > MANY or any(s != int(s) for s in states)

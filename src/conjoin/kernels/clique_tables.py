@@ -137,27 +137,65 @@ def total_of(values):
 
 
 @compiled
-def gather(table, sizes, strides, out, scratch):
-    """Sum a table over the axes that `strides` does not reach or has a 0 for."""
-    counter, span, step, whole = scratch[0], scratch[1], scratch[2], scratch[3]
+def sum_axis(source, outer, size, inner, out):
+    """Sum a table over an axis, with `outer` cells before it and `inner` after; `out` may be `source`."""
+    for o in range(outer):
+        start = o * size * inner
+        to = out[o * inner : (o + 1) * inner]
+        if inner == 1:
+            total = source[start]
+            for s in range(1, size):
+                total += source[start + s]
+            to[0] = total
+            continue
+        first = source[start : start + inner]
+        for j in range(inner):
+            to[j] = first[j]
+        for s in range(1, size):
+            line = source[start + s * inner : start + (s + 1) * inner]
+            for j in range(inner):
+                to[j] += line[j]
+
+
+@compiled
+def gather(table, sizes, strides, out, room, scratch):
+    """Add a table, summed over the axes that `strides` does not reach or has a 0 for, to `out`.
+
+    These axes are summed first, in `room`, line by line; what is left is added cell by cell.
+    """
+    counter, span, step, whole, left = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    cells = len(table)
+    inner = cells
+    outer = 1
+    axes = 0
+    source = table
     for d in range(len(sizes)):
-        whole[d] = strides[d] if d < len(strides) else 0
-    last = joined(sizes, whole, len(sizes), span, step) - 1
+        inner //= sizes[d]
+        if d < len(strides) and strides[d] != 0:
+            left[axes] = sizes[d]
+            whole[axes] = strides[d]
+            axes += 1
+            outer *= sizes[d]
+        elif sizes[d] > 1:
+            sum_axis(source, outer, sizes[d], inner, room)
+            source = room
+            cells //= sizes[d]
+    if axes == 0:
+        out[0] += source[0]
+        return
+    last = joined(left, whole, axes, span, step) - 1
     inner = span[last]
     stride = step[last]
     for d in range(last):
         counter[d] = 0
     at = 0
     cell = 0
-    while True:
-        part = table[cell : cell + inner]
-        if stride == 0:
-            out[at] += total_of(part)
-        elif stride == 1:
-            to = out[at : at + inner]
-            for k in range(len(part)):
-                to[k] += part[k]
+    while cell < cells:
+        if inner == 2:
+            out[at] += source[cell]
+            out[at + stride] += source[cell + 1]
         else:
+            part = source[cell : cell + inner]
             for k in range(len(part)):
                 out[at + k * stride] += part[k]
         cell += inner
@@ -170,8 +208,6 @@ def gather(table, sizes, strides, out, scratch):
             at -= step[d] * span[d]
             counter[d] = 0
             d -= 1
-        if d < 0:
-            return
 
 
 @compiled

@@ -16,6 +16,7 @@ from conjoin.kernels.clique_tables import (
     add_feature,
     add_table,
     gather,
+    sum_axis,
     sum_feature,
     sum_residual,
     sum_whole,
@@ -118,7 +119,11 @@ def backward(tree, program, n_ops, offset, table, message, var, marginal_first, 
     """
     first, sizes, residual, clique_size, message_first, parent = tree
     op_first, op_id, op_level, op_args, args = program[:5]
-    scratch = np.empty((4, 64), np.int64)
+    scratch = np.empty((5, 64), np.int64)
+    largest = 1
+    for c in range(len(parent)):
+        largest = max(largest, clique_size[c])
+    room = np.empty(largest)
     for c in range(len(parent) - 1, -1, -1):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + clique_size[c]]
@@ -138,7 +143,7 @@ def backward(tree, program, n_ops, offset, table, message, var, marginal_first, 
                 for s in range(len(sent)):
                     sent[s] = 0.0
                 row = args[op_args[k] : op_args[k] + op_level[k] + 1]
-                gather(out, shape, row, sent, scratch)
+                gather(out, shape, row, sent, room, scratch)
         inner = clique_size[c]
         d = 0
         while inner > width:
@@ -255,8 +260,12 @@ def expectations(
         means[o - n_tables] = 1.0
         for e in range(given_first[o], given_first[o + 1]):
             means[o - n_tables] *= numbers[given_arg[e] + given[given_slot[e]]]
-    scratch = np.empty((4, 64), np.int64)
+    scratch = np.empty((5, 64), np.int64)
     partial = np.empty(64)
+    largest = 1
+    for c in range(len(parent)):
+        largest = max(largest, clique_size[c])
+    room = np.empty(largest)
     for c in range(len(parent)):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + clique_size[c]]
@@ -264,18 +273,14 @@ def expectations(
         for k in range(op_first[c + 1] - 1, op_first[c] - 1, -1):
             while level > op_level[k]:
                 filled //= shape[level]
-                for i in range(filled):
-                    total = 0.0
-                    for j in range(i * shape[level], (i + 1) * shape[level]):
-                        total += out[j]
-                    out[i] = total
+                sum_axis(out, filled, shape[level], 1, out)
                 level -= 1
             o = op_id[k]
             row = args[op_args[k] : op_args[k] + level + 1]
             if o < n_tables:
                 to = shares[base[o] :]
                 to[0] = 0.0
-                gather(out[:filled], shape[: level + 1], row, to, scratch)
+                gather(out[:filled], shape[: level + 1], row, to, room, scratch)
             elif o < n_ops:
                 means[o - n_tables] *= sum_feature(
                     out, shape, row, numbers, scratch[0], scratch[1], partial

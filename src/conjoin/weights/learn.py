@@ -32,8 +32,8 @@ FROM_MODEL = (0.02, 0.05)
 """The standard deviations of the prior that are tried."""
 FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
 """Those for the likelihood, from a model."""
-TOLERANCE = 1e-5
-"""Stop when an iteration gains less than this part of the objective."""
+TOLERANCE, ROUGH = 1e-5, 1e-4
+"""Stop when an iteration gains less than this part of the objective; the latter for the likelihood."""
 
 
 def learn_weights(
@@ -48,7 +48,7 @@ def learn_weights(
     l1: float = 0.0,
     max_iterations: int | None = None,
     patience: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
 ) -> MarkovNetwork:
@@ -86,8 +86,9 @@ def learn_weights(
     patience : int, optional
         From a model, stop after so many iterations in a row that score no better than one before; by
         default 1, or 4 for the likelihood.
-    tolerance : float
-        Stop when an iteration gains less than this part of the objective.
+    tolerance : float, optional
+        Stop when an iteration gains less than this part of the objective: by default 1e-5, or 1e-4 for
+        the likelihood.
     random_state : int or numpy Generator
         Draws the rows that are held out, and missing values for the likelihood.
     n_jobs : int, optional
@@ -120,6 +121,8 @@ def learn_weights(
             f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
         )
     exact = objective == "likelihood"
+    if tolerance is None:
+        tolerance = ROUGH if exact else TOLERANCE
     if patience is None:
         patience = 4 if exact else 1
     if patience < 1:

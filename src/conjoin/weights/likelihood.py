@@ -11,14 +11,14 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.inference.operands import Operands
-from conjoin.inference.plan import MAX_MEMORY, Plan, TooLarge, find_order
+from conjoin.inference.plan import MAX_MEMORY, Order, Plan, TooLarge, find_order
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
 
 LEAST = 1e-3
 """The least curvature a row, for features that hardly vary."""
 
-LARGEST, MOST_CELLS = 1 << 13, 1 << 21
+LARGEST, MOST_CELLS = 1 << 12, 1 << 21
 """Features over the same variables are one table of at most so many cells, and all tables of so many."""
 
 
@@ -85,16 +85,17 @@ class Expectations:
 
     def __init__(self, features: Features) -> None:
         cards = features.tests.cards
-        self.in_tables, self.spread, tables = _tables(features)
-        self.alone = np.setdiff1d(np.arange(len(features)), self.in_tables)
-        operands = Operands.of(cards, tables, features.select(self.alone))
         single = np.flatnonzero(cards == 1)
-        order = find_order(cards, operands.indptr, operands.var, single, MAX_MEMORY)
+        scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
+        order = find_order(cards, *scopes, single, MAX_MEMORY)
         if order.total * 8 > MAX_MEMORY:
             raise TooLarge(
                 "the likelihood takes exact inference, and the network is too dense for it; make it "
                 "thin first (`thin`), or learn by pseudo-likelihood"
             )
+        self.in_tables, self.spread, tables = _tables(features, _ranks(order))
+        self.alone = np.setdiff1d(np.arange(len(features)), self.in_tables)
+        operands = Operands.of(cards, tables, features.select(self.alone))
         self.plan = Plan(operands, order, np.ones(len(operands.indptr) - 1, bool))
         self.given = np.zeros(len(single), np.int64)
         self.last: tuple[bytes, float, FloatArray] | None = None
@@ -114,8 +115,15 @@ class Expectations:
         return self.last[1], self.last[2]
 
 
-def _tables(features: Features) -> tuple[IntArray, Any, list[TableFactor]]:
-    """Sort features by their variables.
+def _ranks(order: Order) -> IntArray:
+    """Return when each variable is eliminated; those with one state last."""
+    rank = np.full(len(order.place), len(order.order))
+    rank[np.flatnonzero(order.place >= 0)[order.order]] = np.arange(len(order.order))
+    return rank
+
+
+def _tables(features: Features, rank: IntArray) -> tuple[IntArray, Any, list[TableFactor]]:
+    """Sort features by their variables, which are eliminated in the order of `rank`.
 
     Returns
     -------
@@ -140,7 +148,7 @@ def _tables(features: Features) -> tuple[IntArray, Any, list[TableFactor]]:
     chosen: list[int] = []
     tables, cells, values = [], [], []
     size = 0
-    for scope, which in _scopes(features).items():
+    for scope, which in _scopes(features, rank).items():
         table = np.zeros(cards[list(scope)])
         strides = dict(zip(scope, [s // 8 for s in table.strides], strict=True))
         every = {v: np.arange(cards[v]) * strides[v] for v in scope}
@@ -171,8 +179,12 @@ def _tables(features: Features) -> tuple[IntArray, Any, list[TableFactor]]:
     return np.array(chosen, np.int64), spread, tables
 
 
-def _scopes(features: Features) -> dict[tuple[int, ...], list[int]]:
-    """Return the features of each table; a scope inside that of another small table joins that."""
+def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[int]]:
+    """Return the features of each table.
+
+    A scope inside that of another small table joins that. Scopes of which the same variable is
+    eliminated first are in one clique then, and make one table as long as it is small.
+    """
     scopes: dict[tuple[int, ...], list[int]] = {}
     for f in range(len(features)):
         part = slice(features.indptr[f], features.indptr[f + 1])
@@ -180,7 +192,7 @@ def _scopes(features: Features) -> dict[tuple[int, ...], list[int]]:
     size = {s: features.tests.cards[list(s)].prod(dtype=float) for s in scopes}
     small = [s for s in scopes if s and size[s] <= LARGEST]
     total = 0.0
-    result: dict[tuple[int, ...], list[int]] = {}
+    joined: dict[tuple[int, ...], list[int]] = {}
     around: dict[int, list[tuple[int, ...]]] = {}
     for scope in sorted(small, key=len, reverse=True):
         inside = set(scope)
@@ -192,5 +204,16 @@ def _scopes(features: Features) -> dict[tuple[int, ...], list[int]]:
                 continue
             for v in scope:
                 around.setdefault(v, []).append(scope)
-        result.setdefault(host, []).extend(scopes[scope])
-    return result
+        joined.setdefault(host, []).extend(scopes[scope])
+    cards = features.tests.cards
+    homes: dict[int, list[tuple[set[int], list[int]]]] = {}
+    for scope, which in joined.items():
+        home = homes.setdefault(min(scope, key=lambda v: rank[v]), [])
+        for variables, members in home:
+            if cards[list(variables.union(scope))].prod(dtype=float) <= LARGEST:
+                variables.update(scope)
+                members.extend(which)
+                break
+        else:
+            home.append((set(scope), list(which)))
+    return {tuple(sorted(v)): which for home in homes.values() for v, which in home}

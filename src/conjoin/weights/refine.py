@@ -75,7 +75,7 @@ def refine(
     rows = completed(model, as_table(table, model.domain), random_state)
     if max_cells is None:
         max_cells = min(MAX_CELLS, CELLS_A_ROW * len(rows))
-    thinned = thin(model, rows, max_cells=max_cells)
+    thinned = thin(model, rows, max_cells=max_cells, least=ENOUGH_STRENGTH)
     if thinned is model or thinned.provenance["thin"]["strength"] >= ENOUGH_STRENGTH:
         return learn_weights(
             thinned, rows, objective="likelihood", start="model",

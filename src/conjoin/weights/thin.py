@@ -29,9 +29,19 @@ BLOCK = 1 << 24
 CANDIDATES = 8
 """So many pairs a variable are tried, the strongest ones first."""
 
+AT_ONCE = 64
+"""So many pairs are linked at a time; if that is too much, half of them, and so on."""
+
+WORK = 1 << 28
+"""Looking for orders may read so many words of 64 bits, which takes seconds; then no more are tried."""
+
 
 def thin(
-    model: Network, table: Table | None = None, *, max_cells: float = MAX_CELLS
+    model: Network,
+    table: Table | None = None,
+    *,
+    max_cells: float = MAX_CELLS,
+    least: float = 0.0,
 ) -> MarkovNetwork:
     """Leave out features until exact inference takes small tables.
 
@@ -49,6 +59,8 @@ def thin(
         Its marginals are the distribution that strengths are measured under.
     max_cells : float
         How many cells the tables of exact inference may have in all.
+    least : float
+        Stop early if less than this part of all squared strengths can be kept.
 
     Returns
     -------
@@ -77,8 +89,17 @@ def thin(
     if find_order(cards, *scopes, nothing, 8.0 * max_cells).total <= max_cells:
         return model
     pairs = interactions(whole, table)
-    cliques = _linked(pairs.left, pairs.right, cards, max_cells)
     squares = pairs.strength**2
+    grown = _Grown(cards, max_cells)
+    count = min(len(pairs), CANDIDATES * len(cards))
+    spare = (1 - least) * squares.sum() - squares[count:].sum()
+    for low in range(0, count, AT_ONCE):
+        some = slice(low, min(low + AT_ONCE, count))
+        refused = grown.link(pairs.left[some], pairs.right[some])
+        spare -= squares[some][refused].sum()
+        if spare < 0 or grown.work > WORK:
+            break
+    cliques = grown.cliques
     together = cliques.near[pairs.left, pairs.right] | cliques.near[pairs.right, pairs.left]
     left, whole_ones = _cut(features, cliques.near, features.tests.probability(pairs.marginals))
     record = {
@@ -144,41 +165,59 @@ class _Cliques:
     near: BoolArray
 
 
-def _linked(left: IntArray, right: IntArray, cards: IntArray, max_cells: float) -> _Cliques:
-    """Link pairs one after another, as long as the tables stay small."""
-    linked = np.zeros((len(cards), len(cards)), bool)
-    log_size = np.log2(cards)
-    best = _cliques(linked, log_size, max(max_cells, float(cards.sum())))
-    count = CANDIDATES * len(cards)
-    for i, j in zip(left[:count].tolist(), right[:count].tolist(), strict=True):
-        linked[i, j] = linked[j, i] = True
-        found = _cliques(linked, log_size, max_cells)
-        if found is None:
-            linked[i, j] = linked[j, i] = False
-        else:
-            best = found
-    assert best is not None
-    return best
+class _Grown:
+    """A graph that grows by pairs as long as the tables of an elimination order stay small.
 
+    Attributes
+    ----------
+    cliques : _Cliques
+        Those of the graph.
+    work : int
+        What looking for orders has cost, in words that were read.
+    """
 
-def _cliques(linked: BoolArray, log_size: FloatArray, max_cells: float) -> _Cliques | None:
-    """Return the smaller tables of two elimination orders, by fill and by size, if they fit."""
-    from conjoin.kernels.elimination import eliminate
+    def __init__(self, cards: IntArray, max_cells: float) -> None:
+        self.linked = np.zeros((len(cards), len(cards)), bool)
+        self.log_size, self.max_cells = np.log2(cards), max_cells
+        self.work = 0
+        alone = np.eye(len(cards), dtype=bool)
+        self.cliques = _Cliques(float(cards.sum()), alone)
 
-    n = len(log_size)
-    words = (n + 63) >> 6
-    room = np.zeros((n, 64 * words), bool)
-    room[:, :n] = linked
-    packed = np.packbits(room, axis=1, bitorder="little").view(np.uint64)
-    tried = []
-    for by_weight in (False, True):
-        separators, order = packed.copy(), np.empty(n, np.int64)
-        limit = np.log2(max_cells)
-        total, _, _ = eliminate(separators, log_size, by_weight, np.uint64(1), limit, order)
-        tried.append((total, separators))
-    total, separators = min(tried, key=lambda found: float(found[0]))
-    if total > max_cells:
-        return None
-    near = np.unpackbits(separators.view(np.uint8), axis=1, bitorder="little")[:, :n].astype(bool)
-    near[np.arange(n), np.arange(n)] = True
-    return _Cliques(float(total), near)
+    def link(self, left: IntArray, right: IntArray) -> BoolArray:
+        """Link the pairs that fit, the first ones first; tell which do not."""
+        new = ~self.linked[left, right]
+        self.linked[left, right] = self.linked[right, left] = True
+        found = self._search()
+        if found is not None:
+            self.cliques = found
+            return np.zeros(len(left), bool)
+        self.linked[left[new], right[new]] = self.linked[right[new], left[new]] = False
+        if len(left) == 1:
+            return np.ones(1, bool)
+        half = len(left) // 2
+        return np.concatenate(
+            [self.link(left[:half], right[:half]), self.link(left[half:], right[half:])]
+        )
+
+    def _search(self) -> _Cliques | None:
+        """Return the smaller tables of two elimination orders, by fill and by size, if they fit."""
+        from conjoin.kernels.elimination import eliminate
+
+        n = len(self.log_size)
+        room = np.zeros((n, 64 * ((n + 63) >> 6)), bool)
+        room[:, :n] = self.linked
+        packed = np.packbits(room, axis=1, bitorder="little").view(np.uint64)
+        limit = np.log2(self.max_cells)
+        tried = []
+        for by_weight in (False, True):
+            separators, order = packed.copy(), np.empty(n, np.int64)
+            total, _, work = eliminate(
+                separators, self.log_size, by_weight, np.uint64(1), limit, order
+            )
+            self.work += work
+            tried.append((total, separators))
+        total, separators = min(tried, key=lambda found: float(found[0]))
+        if total > self.max_cells:
+            return None
+        bits = np.unpackbits(separators.view(np.uint8), axis=1, bitorder="little")[:, :n]
+        return _Cliques(float(total), bits.astype(bool) | np.eye(n, dtype=bool))
