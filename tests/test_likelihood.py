@@ -259,3 +259,17 @@ def test_refined_networks_do_not_depend_on_jobs():
     assert one.features.weights.tobytes() == two.features.weights.tobytes()
     other = refine(mn, table, random_state=1)
     assert other.features.weights.tobytes() != one.features.weights.tobytes()
+
+
+@settings(max_examples=25)
+@given(generators())
+def test_sums_of_features(rng):
+    mn = random_markov_network(rng).to_features()
+    if rng.random() < 0.3:
+        mn = convert(random_dependency_network(rng, mn.domain), orders="all", base="uniform")
+    count = int(rng.integers(0, 40))
+    codes = np.stack([rng.integers(0, c, count) for c in mn.domain.cards], axis=1).astype(np.uint8)
+    values = feature_values(mn.features, codes)
+    np.testing.assert_allclose(mn.features.sums(codes), values.sum(axis=0), atol=1e-9)
+    weights = rng.random(count)
+    np.testing.assert_allclose(mn.features.sums(codes, weights), weights @ values, atol=1e-9)

@@ -317,6 +317,13 @@ class Features:
 
     def _blocks(self, codes: Codes) -> Iterator[tuple[slice, slice, FloatArray]]:
         """Yield (feature slice, row slice, unweighted values) of blocks of bounded size."""
+        for part, rows, truth, packed in self._truths(codes):
+            yield part, rows, self._values(part, truth, packed)
+
+    def _truths(
+        self, codes: Codes
+    ) -> Iterator[tuple[slice, slice, BoolArray, npt.NDArray[np.uint8]]]:
+        """Yield (feature slice, row slice, truth of all tests by rows, the same packed)."""
         rows_at_once = max(256, min(len(codes), BLOCK // max(1, len(self.tests))))
         features_at_once = max(1, BLOCK // rows_at_once)
         for low in range(0, len(codes), rows_at_once):
@@ -324,24 +331,32 @@ class Features:
             truth = self.tests.truth(codes[rows])
             packed = np.packbits(truth, axis=1)
             for start in range(0, len(self), features_at_once):
-                part = slice(start, min(start + features_at_once, len(self)))
-                yield part, rows, self._values(part, truth, packed)
+                yield slice(start, min(start + features_at_once, len(self))), rows, truth, packed
 
     def _values(self, part: slice, truth: BoolArray, packed: npt.NDArray[np.uint8]) -> FloatArray:
+        if self.off is None:
+            bits = self._held(part, packed)
+            return np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
         entries = slice(self.indptr[part.start], self.indptr[part.stop])
         indptr = self.indptr[part.start : part.stop + 1] - self.indptr[part.start]
         indices = self.indices[entries]
         filled = np.flatnonzero(np.diff(indptr))
-        if self.off is None:
-            bits = np.full((part.stop - part.start, packed.shape[1]), 255, np.uint8)
-            if len(filled):
-                bits[filled] = np.bitwise_and.reduceat(packed[indices], indptr[filled], axis=0)
-            return np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
         values = np.ones((part.stop - part.start, truth.shape[1]))
         if len(filled):
             factors = np.where(truth[indices], 1.0, self.off[entries, None])
             values[filled] = np.multiply.reduceat(factors, indptr[filled], axis=0)
         return values
+
+    def _held(self, part: slice, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Return on which rows each conjunction holds, packed."""
+        entries = slice(self.indptr[part.start], self.indptr[part.stop])
+        indptr = self.indptr[part.start : part.stop + 1] - self.indptr[part.start]
+        filled = np.flatnonzero(np.diff(indptr))
+        bits = np.full((part.stop - part.start, packed.shape[1]), 255, np.uint8)
+        if len(filled):
+            held = packed[self.indices[entries]]
+            bits[filled] = np.bitwise_and.reduceat(held, indptr[filled], axis=0)
+        return bits
 
     def evaluate(self, codes: Codes) -> FloatArray:
         """Return the sum of the weighted features on each row of codes."""
@@ -361,6 +376,15 @@ class Features:
             How much each row counts.
         """
         total = np.zeros(len(self))
+        if weights is None and self.off is None:
+            for part, rows, _, packed in self._truths(codes):
+                bits = self._held(part, packed)
+                spare = 8 * packed.shape[1] - (rows.stop - rows.start)
+                bits[:, -1] &= np.uint8(
+                    0xFF << spare & 0xFF
+                )  # rows that only fill up the last byte
+                total[part] += np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+            return total
         for part, rows, values in self._blocks(codes):
             total[part] += values.sum(axis=1) if weights is None else values @ weights[rows]
         return total

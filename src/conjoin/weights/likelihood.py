@@ -186,9 +186,9 @@ def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[in
     eliminated first are in one clique then, and make one table as long as it is small.
     """
     scopes: dict[tuple[int, ...], list[int]] = {}
+    var, indptr = features.entry_var.tolist(), features.indptr.tolist()
     for f in range(len(features)):
-        part = slice(features.indptr[f], features.indptr[f + 1])
-        scopes.setdefault(tuple(features.entry_var[part].tolist()), []).append(f)
+        scopes.setdefault(tuple(var[indptr[f] : indptr[f + 1]]), []).append(f)
     size = {s: features.tests.cards[list(s)].prod(dtype=float) for s in scopes}
     small = [s for s in scopes if s and size[s] <= LARGEST]
     total = 0.0
