@@ -108,3 +108,22 @@ def test_the_command_reference_is_up_to_date():
     page = Path(__file__).parent.parent / "docs" / "generate_cli.py"
     names = runpy.run_path(str(page))
     assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()
+
+
+def test_what_has_no_way_in_from_python_is_called_by_kernels_only():
+    """`inner` functions lack the code by which Python would call them."""
+    hidden = set()
+    for path in sorted((ROOT / "kernels").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            marks = {d.id for d in getattr(node, "decorator_list", []) if isinstance(d, ast.Name)}
+            if marks & {"inner", "inner_sums", "inner_fused"}:
+                hidden.add((f"conjoin.kernels.{path.stem}", node.name))
+    assert len(hidden) > 50
+    own = Path(__file__).parent
+    for path in [*ROOT.rglob("*.py"), *own.glob("*.py"), *(own.parent / "benchmarks").glob("*.py")]:
+        if path.parent == ROOT / "kernels":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                called = {(node.module, name.name) for name in node.names}
+                assert not called & hidden, (path, called & hidden)

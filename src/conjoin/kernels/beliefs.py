@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 
 
-@compiled
+@inner
 def _cavity(e, v, card, first, slot, sums, zeros, messages, out):
     """Write what a variable says to an operand: its messages but the operand's own."""
     for s in range(card[v]):
@@ -23,7 +23,7 @@ def _cavity(e, v, card, first, slot, sums, zeros, messages, out):
             out[s] = -np.inf if zeros[first[v] + s] > 0 else sums[first[v] + s] - own
 
 
-@compiled
+@inner
 def _normalized(values, n, maximise):
     """Scale log-values to sum to 1, as probabilities, or to a maximum of 0; return the log of it."""
     top = -np.inf
@@ -44,7 +44,7 @@ def _normalized(values, n, maximise):
     return top + np.log(total)
 
 
-@compiled
+@inner
 def _mixture(weight, p):
     """Return log((1 - p) + p exp(weight))."""
     if weight <= 0:
@@ -53,7 +53,7 @@ def _mixture(weight, p):
     return weight + np.log(p + (1 - p) * np.exp(-weight))
 
 
-@compiled
+@inner
 def _feature_messages(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
     """Messages of a conjunction: exp(weight) where all tests hold, else 1. Returns its log-norm."""
     count = high - low
@@ -76,7 +76,7 @@ def _feature_messages(low, high, weight, var, arg, numbers, card, where, incomin
     return _mixture(weight, after)
 
 
-@compiled
+@inner
 def _soft_messages(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
     """Messages of exp(weight * product of numbers), by the power series of the exponential.
 
@@ -116,7 +116,7 @@ def _soft_messages(low, high, weight, var, arg, numbers, card, where, incoming, 
     return np.log(max(norm, 1e-300))
 
 
-@compiled
+@inner
 def _feature_maxima(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
     """Max-messages of a conjunction."""
     count = high - low
@@ -157,7 +157,7 @@ def _feature_maxima(low, high, weight, var, arg, numbers, card, where, incoming,
             new[slot[e] + s] = best if numbers[arg[e] + s] != 0 else 0.0
 
 
-@compiled
+@inner
 def _table_messages(
     low, high, base, var, arg, values, card, where, incoming, counter, new, slot, maximise
 ):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import add_lanes, add_row, compiled, lanes_set
+from conjoin.kernels.jit import add_lanes, add_row, compiled, inner, lanes_set
 from conjoin.kernels.lanes import LANES, draw, end_sweep, seed
 from conjoin.kernels.random import STEP, scatter
 
@@ -109,7 +109,7 @@ def living_slots(
     new_node_ptr[len(line_ptr) - 1] = nodes
 
 
-@compiled
+@inner
 def hold_nodes(start, end, parent, test, bits, low, high):
     """Find where the conjunctions of a line hold: each is one that came before, and a test."""
     low[0], high[0] = ALL, ALL
@@ -120,7 +120,7 @@ def hold_nodes(start, end, parent, test, bits, low, high):
         high[k + 1] = high[p] & bits[t, 1]
 
 
-@compiled
+@inner
 def true_slots(parts, node, unit, weight, alive, low, high, words, weights, which):
     """List the slots of a line that hold in any row, and where.
 
@@ -157,7 +157,7 @@ def true_slots(parts, node, unit, weight, alive, low, high, words, weights, whic
     return np.int64(single), np.int64(n)
 
 
-@compiled
+@inner
 def add_slots(single, end, words, weights, which, rows, odds):
     """Add the weights of listed slots to the log-odds of the rows where they hold."""
     for half in range(2):
@@ -173,7 +173,7 @@ def add_slots(single, end, words, weights, which, rows, odds):
             add_row(part, word[i + 1], two[half * 64 : half * 64 + 64], weights[i + 1])
 
 
-@compiled
+@inner
 def set_tests(v, low, high, test_ptr, on_zero, on_one, bits):
     """Say where the tests of a variable hold, given where it is 1."""
     for t in range(test_ptr[v], test_ptr[v + 1]):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 
 
-@compiled
+@inner
 def add_rows(rows, codes, set_of, gradient, curvature, weight, out):
     """Add gradient, curvature and weight of some rows under every set they belong to."""
     out[:] = 0.0
@@ -28,7 +28,7 @@ def add_rows(rows, codes, set_of, gradient, curvature, weight, out):
             out[i, 2 * columns] += weight[r]
 
 
-@compiled
+@inner
 def score(total, ridge, columns):
     """Return twice what the best values of a leaf with these sums gain."""
     result = 0.0
@@ -37,7 +37,7 @@ def score(total, ridge, columns):
     return result
 
 
-@compiled
+@inner
 def best_split(sums, total, set_var, allowed, min_leaf, ridge, columns):
     """Return the gain of the best split of a leaf, and its set; ties go to the lowest set."""
     best, best_set = 0.0, -1

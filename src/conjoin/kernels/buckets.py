@@ -14,7 +14,7 @@ import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64
 from conjoin.kernels.gibbs import holds
-from conjoin.kernels.jit import compiled, copy_into, popcount
+from conjoin.kernels.jit import copy_into, inner, popcount
 from conjoin.kernels.random import STEP, uniform
 
 MARGINALS, MODES, DRAWS = 0, 1, 2
@@ -22,13 +22,13 @@ MOST = 64
 """Components of more variables do not fit into a word."""
 
 
-@compiled
+@inner
 def lowest(word):
     """Return the number of the lowest bit of a word."""
     return np.int64(popcount((word & (~word + np.uint64(1))) - np.uint64(1)))
 
 
-@compiled
+@inner
 def elimination_order(links, cards, limit, order, scope):
     """Eliminate the variable with the smallest bucket, again and again.
 
@@ -74,7 +74,7 @@ def elimination_order(links, cards, limit, order, scope):
     return total
 
 
-@compiled
+@inner
 def strides_of(word, cards, stride):
     """Set the strides of the variables of a table, the last fastest; return its number of cells."""
     cells = 1
@@ -85,7 +85,7 @@ def strides_of(word, cards, stride):
     return cells
 
 
-@compiled
+@inner
 def offsets_of(word, cards, stride, out):
     """List where the joint states of some variables lie in a table; return how many there are."""
     out[0] = 0
@@ -102,7 +102,7 @@ def offsets_of(word, cards, stride, out):
     return count
 
 
-@compiled
+@inner
 def add_part(table, part, word, whole, cards, stride, inner, outer):
     """Add a table over some of the variables of another to it."""
     many = offsets_of(word, cards, stride, inner)
@@ -112,7 +112,7 @@ def add_part(table, part, word, whole, cards, stride, inner, outer):
             table[base + inner[c]] += part[c]
 
 
-@compiled
+@inner
 def sum_part(table, part, word, whole, cards, stride, inner, outer):
     """Sum a table over all but some of its variables."""
     many = offsets_of(word, cards, stride, inner)
@@ -123,7 +123,7 @@ def sum_part(table, part, word, whole, cards, stride, inner, outer):
             part[c] += table[base + inner[c]]
 
 
-@compiled
+@inner
 def add_features(part, word, features, ptr, test, weight, test_var, mask, rank, cards, stride, digit,
                  number, allowed):  # fmt: skip
     """Sum features that test the same variables in a table over these."""
@@ -159,7 +159,7 @@ def add_features(part, word, features, ptr, test, weight, test_var, mask, rank, 
             some = k >= 0
 
 
-@compiled
+@inner
 def most(table, rest, message):
     """Maximise over the slowest variable of a table; the others have `rest` joint states."""
     copy_into(message, table[:rest])
@@ -169,7 +169,7 @@ def most(table, rest, message):
             message[c] = max(message[c], line[c])
 
 
-@compiled
+@inner
 def conditional(table, rest, message, total):
     """Sum over it instead, and leave its distribution given the others in the table."""
     most(table, rest, message)
@@ -188,7 +188,7 @@ def conditional(table, rest, message, total):
             line[c] *= total[c]
 
 
-@compiled
+@inner
 def read_states(mode, tables, starts, scope, cards, variables, counter, stride, state, filled):
     """Choose states from the last variable to the first: the best ones, or draws."""
     size = len(cards)
@@ -214,7 +214,7 @@ def read_states(mode, tables, starts, scope, cards, variables, counter, stride, 
             filled[d, variables[i]] = chosen
 
 
-@compiled
+@inner
 def read_marginals(tables, starts, scope, cards, variables, slot, stride, part, inner, outer,
                    marginals):  # fmt: skip
     """Turn conditionals into joint distributions from the last variable to the first."""
@@ -239,7 +239,7 @@ def read_marginals(tables, starts, scope, cards, variables, slot, stride, part, 
             marginals[slot[variables[i]] + s] += total
 
 
-@compiled
+@inner
 def eliminate(mode, members, features, cards, place, ptr, test, weight, test_var, mask, slot, breaking,
               counter, tables, messages, part, inner, outer, allowed, marginals, filled):  # fmt: skip
     """Answer for a component.

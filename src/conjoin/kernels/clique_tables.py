@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import exp64
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import inner
 
 CHUNK = 512
 """So many cells are exponentiated together: what that takes stays in the cache."""
@@ -16,7 +16,7 @@ LOWEST = -708.0
 """Below this, e^x is no normal number."""
 
 
-@compiled
+@inner
 def joined(sizes, strides, length, span, step):
     """Make runs of axes that are read as one into one; return how many axes are left."""
     count = 0
@@ -31,7 +31,7 @@ def joined(sizes, strides, length, span, step):
     return count
 
 
-@compiled
+@inner
 def add_table(out, sizes, strides, values, base, scratch):
     """Add values[base + strides . state] to each cell of a table."""
     counter, span, step = scratch[0], scratch[1], scratch[2]
@@ -69,7 +69,7 @@ def add_table(out, sizes, strides, values, base, scratch):
             return
 
 
-@compiled
+@inner
 def add_feature(out, sizes, args, numbers, weight, state, index, value):
     """Add weight * product of the tests' numbers where that is not 0, in the order of the cells."""
     last = len(args) - 1
@@ -95,7 +95,7 @@ def add_feature(out, sizes, args, numbers, weight, state, index, value):
             value[d] = value[d - 1] * factor
 
 
-@compiled
+@inner
 def sum_feature(table, sizes, args, numbers, state, index, value):
     """Sum a table's cells times the product of the tests' numbers."""
     last = len(args) - 1
@@ -123,7 +123,7 @@ def sum_feature(table, sizes, args, numbers, state, index, value):
     return result
 
 
-@compiled
+@inner
 def total_of(values):
     """Sum numbers in pieces, so that millions of them lose no digits."""
     result = 0.0
@@ -136,7 +136,7 @@ def total_of(values):
     return result
 
 
-@compiled
+@inner
 def sum_axis(source, outer, size, inner, out):
     """Sum a table over an axis, with `outer` cells before it and `inner` after; `out` may be `source`."""
     for o in range(outer):
@@ -157,7 +157,7 @@ def sum_axis(source, outer, size, inner, out):
                 to[j] += line[j]
 
 
-@compiled
+@inner
 def gather(table, sizes, strides, out, room, scratch):
     """Add a table, summed over the axes that `strides` does not reach or has a 0 for, to `out`.
 
@@ -210,7 +210,7 @@ def gather(table, sizes, strides, out, room, scratch):
             d -= 1
 
 
-@compiled
+@inner
 def exponentials(x):
     """Replace numbers that are not positive by their exponentials, in vector instructions."""
     for j in range(len(x)):
@@ -218,7 +218,7 @@ def exponentials(x):
         x[j] = exp64(max(v, LOWEST)) if v > LOWEST else 0.0
 
 
-@compiled
+@inner
 def sum_whole(out, keep):
     """Return the logarithm of the sum of a whole table; leave probabilities if asked to."""
     top = out[0]
@@ -242,7 +242,7 @@ def sum_whole(out, keep):
     return top + np.log(total)
 
 
-@compiled
+@inner
 def sum_residual(out, block, sent, keep, top, total, work):
     """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
     width = len(out) // block

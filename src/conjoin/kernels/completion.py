@@ -13,14 +13,14 @@ import numpy as np
 
 from conjoin.kernels.buckets import DRAWS, MARGINALS, MODES, MOST, eliminate
 from conjoin.kernels.gibbs import holds
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.random import STEP, scatter, uniform
 
 DONE, LARGE, IMPOSSIBLE = 0, 1, 2
 ICM_SWEEPS = 1000
 
 
-@compiled
+@inner
 def root_of(parent, v):
     """Follow a chain of parents to its end, and shorten it."""
     while parent[v] != v:
@@ -29,7 +29,7 @@ def root_of(parent, v):
     return v
 
 
-@compiled
+@inner
 def reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, parent, left_ptr, left_test,
                left_weight, bucket, key, stamp, number):  # fmt: skip
     """Put the known values of a row into the features.
@@ -90,7 +90,7 @@ def reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, paren
     return count, sure
 
 
-@compiled
+@inner
 def columns(members, features, ptr, test, test_var, column_ptr, column):
     """List the features of each member with its tests, from column_ptr[v, 0] to column_ptr[v, 1]."""
     for v in members:
@@ -111,7 +111,7 @@ def columns(members, features, ptr, test, test_var, column_ptr, column):
             column_ptr[v, 1] += 1
 
 
-@compiled
+@inner
 def add_weight(t, weight, test_var, cards, mask, fields):
     """Add a weight to the states in which a test holds."""
     v = test_var[t]
@@ -120,7 +120,7 @@ def add_weight(t, weight, test_var, cards, mask, fields):
             fields[v, s] += weight
 
 
-@compiled
+@inner
 def settle(members, features, cards, ptr, test, weight, test_var, mask, state, failing, fields):
     """Count the failing tests of each feature, and sum for each state the features it would complete."""
     for v in members:
@@ -135,7 +135,7 @@ def settle(members, features, cards, ptr, test, weight, test_var, mask, state, f
                 add_weight(test[e], weight[f], test_var, cards, mask, fields)
 
 
-@compiled
+@inner
 def move(v, new, cards, column_ptr, column, ptr, test, weight, test_var, mask, state, failing, fields,
          stale):  # fmt: skip
     """Give a variable another state; the fields of those that share a feature with it follow."""
@@ -159,7 +159,7 @@ def move(v, new, cards, column_ptr, column, ptr, test, weight, test_var, mask, s
                 stale[u] = True
 
 
-@compiled
+@inner
 def set_chances(field, beta, chances):
     """Turn log-odds into probabilities."""
     top = field[0]
@@ -173,7 +173,7 @@ def set_chances(field, beta, chances):
         chances[s] /= total
 
 
-@compiled
+@inner
 def sample_component(mode, members, features, cards, ptr, test, weight, test_var, mask, slot,
                      column_ptr, column, failing, fields, chances, stale, counter, burn_in, sweeps,
                      thin, starts, state, marginals, draws):  # fmt: skip

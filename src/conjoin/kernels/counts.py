@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, popcount
+from conjoin.kernels.jit import compiled, inner, popcount
 
 
 @compiled
@@ -63,7 +63,7 @@ def count_rows(masks, members, segments, powers, sums, out):
             out[i, 0] += out[i, t]
 
 
-@compiled
+@inner
 def count_node(rows, masks, sets, members, segments, powers, sums, out):
     """Count the rows of a node, all in the first mask, in the cheaper of the two ways."""
     n_rows = np.int64(0)
@@ -76,7 +76,7 @@ def count_node(rows, masks, sets, members, segments, powers, sums, out):
         count_bits(sets, masks, segments, powers, out)
 
 
-@compiled
+@inner
 def weigh(rows, segments, powers):
     """Weigh a set of rows."""
     total = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, popcount
+from conjoin.kernels.jit import compiled, inner, popcount
 
 
 @compiled
@@ -26,7 +26,7 @@ def link(indptr, var, place, adjacency):
                     adjacency[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
 
 
-@compiled
+@inner
 def _neighbours(row, out):
     """Write the members of a bit set to `out`; return how many there are."""
     count = 0
@@ -67,7 +67,7 @@ def least_width(adjacency, log_size):
     return bound
 
 
-@compiled
+@inner
 def _fill(adjacency, v, around, count):
     """Return how many pairs of neighbours of v are not linked, and the log-size of its table."""
     row = adjacency[v]

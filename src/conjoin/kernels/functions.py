@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled_fused, power_of_two
+from conjoin.kernels.jit import inner_fused, power_of_two
 
 f32 = np.float32
 
@@ -16,7 +16,7 @@ LOWEST = f32(-87.0)
 """Below this, e^x is no normal number of single precision."""
 
 
-@compiled_fused
+@inner_fused
 def exp32(x):
     """Return e^x for x from -87 to 0: a power of two times Taylor's series, to 1e-7."""
     k = np.floor(x * LOG2_E + f32(0.5))
@@ -32,7 +32,7 @@ def exp32(x):
     return t * power_of_two(k)
 
 
-@compiled_fused
+@inner_fused
 def log1p32(e):
     """Return log(1 + e) for e from 0 to 1, by the series of the inverse hyperbolic tangent."""
     t = e / (f32(2) + e)
@@ -52,7 +52,7 @@ LOG_2_LOW_64 = -1.904654299957768e-09  # log(2) less its single-precision value
 LOWEST_64 = -700.0
 
 
-@compiled_fused
+@inner_fused
 def exp64(x):
     """Return e^x for x from -700 to 0: a power of two times Taylor's series, to 1e-15."""
     k = np.floor(x * LOG2_E_64 + 0.5)
@@ -74,7 +74,7 @@ def exp64(x):
     return t * power_of_two(k)
 
 
-@compiled_fused
+@inner_fused
 def log1p64(e):
     """Return log(1 + e) for e from 0 to 1, by the series of the inverse hyperbolic tangent."""
     large = e > 0.4142135623730951  # then half the logarithm of 2 is taken out

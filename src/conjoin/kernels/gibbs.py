@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.random import STEP, uniform
 
 REFRESH = 256
 """After so many sweeps the log-odds are summed anew, against the drift of rounding."""
 
 
-@compiled
+@inner
 def add(entry, change, test, test_var, state_ptr, state_slot, field, stale):
     """Add to the log-odds of the states that satisfy the test of an entry."""
     t = test[entry]
@@ -28,13 +28,13 @@ def add(entry, change, test, test_var, state_ptr, state_slot, field, stale):
         field[state_slot[k]] += change
 
 
-@compiled
+@inner
 def holds(t, state, mask):
     """Tell whether a test holds in a state of its variable."""
     return (mask[t, state >> 6] >> np.uint64(state & 63)) & np.uint64(1) != np.uint64(0)
 
 
-@compiled
+@inner
 def refresh(
     state, ptr, test, weight, own, test_var, mask, state_ptr, state_slot, failing, which, field, stale
 ):  # fmt: skip
@@ -57,7 +57,7 @@ def refresh(
             add(place, weight[f], test, test_var, state_ptr, state_slot, field, stale)
 
 
-@compiled
+@inner
 def turn(
     t, on, ptr, test, weight, own, test_var, state_ptr, state_slot, column_ptr, column_entry,
     entry_feature, failing, which, field, stale,
@@ -87,7 +87,7 @@ def turn(
             add(last, change, test, test_var, state_ptr, state_slot, field, stale)
 
 
-@compiled
+@inner
 def soft_field(
     v, state, soft_ptr, soft_test, soft_off, soft_weight, soft_first, soft_entry, soft_feature,
     test_var, mask, cards, logits,
@@ -107,7 +107,7 @@ def soft_field(
                 logits[s] += value * soft_off[e]
 
 
-@compiled
+@inner
 def count_turns(turns, b, card, p, sums, squares, batch):
     """Add a variable's distribution to the sums of a batch, once for each turn that it held."""
     if turns > 0:

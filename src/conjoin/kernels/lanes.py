@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, compiled_fused, power_of_two
+from conjoin.kernels.jit import compiled, inner, inner_fused, power_of_two
 from conjoin.kernels.random import STEP, scatter
 
 LANES = 128
@@ -19,7 +19,7 @@ F = np.float32
 ZERO = np.uint32(0)
 
 
-@compiled
+@inner
 def seed(counters, random):
     """Start the generators of all lanes (xoshiro128+)."""
     for lane in range(LANES):
@@ -30,7 +30,7 @@ def seed(counters, random):
         random[lane] |= np.uint32(1)
 
 
-@compiled_fused
+@inner_fused
 def draw(bit, odds, random, word, ones, sums):
     """Draw a variable in all lanes, given its log-odds; add its probabilities to the sums."""
     for lane in range(LANES):
@@ -68,7 +68,7 @@ def draw(bit, odds, random, word, ones, sums):
         ones[lane] = F(1.0) if u < p else F(0.0)
 
 
-@compiled
+@inner
 def own_weights(bias, mask, value, weight, start, end, word, odds):
     """Work out the log-odds of a variable in all lanes; each lane has weights of its own."""
     for lane in range(LANES):
@@ -87,7 +87,7 @@ def own_weights(bias, mask, value, weight, start, end, word, odds):
             odds[lane] = t
 
 
-@compiled_fused
+@inner_fused
 def shared_weights(bias, weight, ones, odds):
     """Do the same for pairs of variables whose weights are those of all lanes.
 
@@ -106,7 +106,7 @@ def shared_weights(bias, weight, ones, odds):
             odds[lane] = t + u
 
 
-@compiled
+@inner
 def end_sweep(done, samples, batch, now, sums):
     """Forget the sums while burning in, put them away at the end of a batch; return the next one."""
     if done <= 0:

@@ -14,8 +14,9 @@ from conjoin.kernels.functions import LOWEST_64, exp64
 from conjoin.kernels.jit import (
     add_lanes,
     compiled,
-    compiled_fused,
-    compiled_sums,
+    inner,
+    inner_fused,
+    inner_sums,
     popcount,
     sum_lanes,
 )
@@ -62,7 +63,7 @@ def list_live(bits, indptr, indices, first_word, single, whole, rows, words, mas
                 single[e] += count
 
 
-@compiled
+@inner
 def add_live(low, high, lists, weights, sign, line):
     """Add the weights of some listed features, times a sign, to the rows where they are live."""
     feature, single, whole, rows, words, masks = lists
@@ -75,7 +76,7 @@ def add_live(low, high, lists, weights, sign, line):
             add_lanes(line[k : k + 64], masks[q], weight)
 
 
-@compiled_sums
+@inner_sums
 def sum_rows(rows, line):
     """Add up some of the numbers of a line."""
     total = 0.0
@@ -84,7 +85,7 @@ def sum_rows(rows, line):
     return total
 
 
-@compiled
+@inner
 def sum_live(low, high, lists, sign, line, out):
     """Add to some listed features the numbers of the rows where they are live, times a sign."""
     feature, single, whole, rows, words, masks = lists
@@ -103,14 +104,14 @@ def sum_all_live(test_first, lists, line, out):
         sum_live(test_first[t], test_first[t + 1], lists, 1.0, line, out)
 
 
-@compiled
+@inner
 def add_times(factor, values, out):
     """Add some values, times a factor."""
     for r in range(len(out)):
         out[r] += factor * values[r]
 
 
-@compiled_sums
+@inner_sums
 def sum_line(line):
     """Add up the numbers of a line."""
     total = 0.0
@@ -119,7 +120,7 @@ def sum_line(line):
     return total
 
 
-@compiled_fused
+@inner_fused
 def binary_errors(column, row_weights, line, loss, factor):
     """Turn the log-odds of a variable of two states into the errors of state 1.
 
@@ -138,7 +139,7 @@ def binary_errors(column, row_weights, line, loss, factor):
         line[r] = row_weights[r] * (x - p) if known else 0.0
 
 
-@compiled
+@inner
 def take_logarithms(factor, loss):
     """Move the logarithms of factors to the losses."""
     for r in range(len(loss)):
@@ -146,7 +147,7 @@ def take_logarithms(factor, loss):
         factor[r] = 1.0
 
 
-@compiled
+@inner
 def state_errors(column, row_weights, card, member, probability, out):
     """Set the weight of each row times whether a test holds, less its probability."""
     out[:] = 0.0

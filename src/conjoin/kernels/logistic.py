@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
-from conjoin.kernels.jit import compiled, compiled_fused, compiled_sums
+from conjoin.kernels.jit import compiled, inner, inner_fused, inner_sums
 
 
 @compiled
@@ -128,7 +128,7 @@ def deviations(
             own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
 
 
-@compiled
+@inner
 def best_change(weight, slope, bend, cost):
     """Return the change of one weight that minimises slope.d + bend/2 d^2 + cost.|weight + d|."""
     target = weight - slope / bend
@@ -151,7 +151,7 @@ def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
     )  # fmt: skip
 
 
-@compiled
+@inner
 def correlated(node, parent, share, deviation, q, below, everywhere):
     """Return the sum over all nodes b of r_ab s_b d_b for a node a (see `tree_descent`)."""
     above, up = 0.0, node
@@ -236,7 +236,7 @@ def tree_descent(
     return total
 
 
-@compiled_sums
+@inner_sums
 def total_of(values):
     """Add single-precision numbers up in double precision."""
     total = 0.0
@@ -245,7 +245,7 @@ def total_of(values):
     return total
 
 
-@compiled_fused
+@inner_fused
 def binary_cells(z, change, size, y, m, cell, residual, bend):
     """Set the loss of each row at z + size * change, its derivative and its second derivative.
 
@@ -263,7 +263,7 @@ def binary_cells(z, change, size, y, m, cell, residual, bend):
         bend[r] = max(eq * q, f32(0.1) * (abs(off) - f32(0.95))) * m[r]
 
 
-@compiled
+@inner
 def evaluate(z, change, size, y, m, cell, residual, bend):
     """Return the loss of a column that is moved; set the derivatives of its rows."""
     binary_cells(z, change, f32(size), y, m, cell, residual, bend)

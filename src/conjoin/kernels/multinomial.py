@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 
 FLOOR = 0.05
 """The least probability that a row's own state is taken to have in second derivatives."""
@@ -82,7 +82,7 @@ def softmax(z, label, m, p):
     return loss
 
 
-@compiled
+@inner
 def temper(p, label, q):
     """Set the probabilities of which second derivatives are taken: a little off those of a row.
 

@@ -22,10 +22,10 @@ from conjoin.kernels.clique_tables import (
     sum_whole,
     total_of,
 )
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 
 
-@compiled
+@inner
 def forward(tree, program, model, given, mode, offset, table, message, base, weight):
     """Send messages to the roots; return log Z of one row of evidence.
 
@@ -111,7 +111,7 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
     return result
 
 
-@compiled
+@inner
 def backward(tree, program, n_ops, offset, table, message, var, marginal_first, marginals):
     """Turn the conditionals that `forward` left into joint probabilities, from the roots down.
 
@@ -160,7 +160,7 @@ def backward(tree, program, n_ops, offset, table, message, var, marginal_first, 
             d += 1
 
 
-@compiled
+@inner
 def trace(tree, var, offset, table, uniform, states):
     """Choose the states of all free variables, from the roots down, in the rows of `states`.
 

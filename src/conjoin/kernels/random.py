@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import inner
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """What a counter grows by a draw."""
 
 
-@compiled
+@inner
 def scatter(counter):
     """Return 64 random bits for a counter."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -18,7 +18,7 @@ def scatter(counter):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@inner
 def uniform(counter):
     """Return a number in [0, 1) for a counter."""
     return np.float64(np.int64(scatter(counter) >> np.uint64(11))) * (1.0 / 9007199254740992.0)

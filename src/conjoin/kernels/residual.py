@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, compiled_sums, popcount
+from conjoin.kernels.jit import compiled, inner, inner_sums, popcount
 from conjoin.kernels.random import STEP, uniform
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)
 
 
-@compiled_sums
+@inner_sums
 def line_sum(masks, weights, start, end, word):
     """Add the weights of the conjunctions that hold."""
     mask, weight = masks[start:end], weights[start:end]
@@ -67,7 +67,7 @@ def residual_weights(
         out[residual_of[hard + k]] += scale
 
 
-@compiled
+@inner
 def lines_of(
     res_weight, res_ptr, res_slot, res_coef, slot_weight, slot_mask, slot_scope, slot_ptr, line_var,
     masks, weights, ptr, bias, linked,
@@ -101,7 +101,7 @@ def lines_of(
     ptr[len(line_var)] = n
 
 
-@compiled
+@inner
 def conditional(card, line, b, masks, weights, ptr, bias, word, p):
     """Set the distribution of a free variable of several states given the others."""
     top = -np.inf
@@ -119,7 +119,7 @@ def conditional(card, line, b, masks, weights, ptr, bias, word, p):
         p[b + s] /= total
 
 
-@compiled
+@inner
 def enumerated(members, cards, bit, first_line, masks, weights, ptr, bias, values, p, out):
     """Set the marginals of a component of few states, by visiting all of them.
 
@@ -193,7 +193,7 @@ def enumerated(members, cards, bit, first_line, masks, weights, ptr, bias, value
             out[bit[v] + s] = p[s] / total
 
 
-@compiled
+@inner
 def sampled(
     order, cards, bit, first_line, masks, weights, ptr, bias, linked, burn_in, samples, counter, p,
     sums,
@@ -270,7 +270,7 @@ def sampled(
             batch += 1
 
 
-@compiled
+@inner
 def small_components(
     cards, bit, first_line, masks, weights, ptr, bias, linked, joint, limit, values, p, mean, exact,
 ):  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64, log1p64
-from conjoin.kernels.jit import add_lanes, compiled, compiled_fused
+from conjoin.kernels.jit import add_lanes, compiled, inner, inner_fused
 
 WORDS = 8
 """Words of 64 rows that are scored together: a fixed number, so that loops over them unroll."""
@@ -32,7 +32,7 @@ def truth_bits(codes, var, mask, bits):
             line[k] = word
 
 
-@compiled
+@inner
 def count_failing(bits, tests, one, two):
     """Set the rows on which at least one of some tests fails, and on which at least two do."""
     for k in range(WORDS):
@@ -111,7 +111,7 @@ def pass_products(truth, indptr, indices, off, only, weights, gains, errors, slo
                 after[r] *= value[j, r]
 
 
-@compiled_fused
+@inner_fused
 def binary_conditionals(column, odds, out, probability):
     """Set log P(x) and P(1) of a variable of two states from its log-odds."""
     for r in range(len(odds)):
@@ -123,7 +123,7 @@ def binary_conditionals(column, odds, out, probability):
         probability[r] = q if z >= 0 else e * q
 
 
-@compiled
+@inner
 def add_scores(card, member, gains, score):
     """Add what a test gains to the scores of the states that hold in it, states by rows."""
     for s in range(card):
@@ -133,7 +133,7 @@ def add_scores(card, member, gains, score):
                 line[r] += gains[r]
 
 
-@compiled
+@inner
 def normalize(column, card, score, out):
     """Turn scores of states into probabilities, and set log P(x); a missing x gives 0."""
     for r in range(len(column)):

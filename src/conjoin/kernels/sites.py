@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.random import STEP, uniform
 
 
-@compiled
+@inner
 def _uniform(state):
     """Return a number in [0, 1); `state` is a counter of one element."""
     state[0] += STEP
     return uniform(state[0])
 
 
-@compiled
+@inner
 def _start(sites, x, fails):
     """Count, for each feature, the tests that make it 0."""
     _, indptr, var, arg, weights, numbers = sites[:6]
@@ -33,7 +33,7 @@ def _start(sites, x, fails):
             fails[f] += numbers[arg[e] + x[var[e]]] == 0
 
 
-@compiled
+@inner
 def _move(sites, v, new, x, fails):
     """Set a variable to another state."""
     numbers, every_first, every = sites[5], sites[9], sites[10]
@@ -48,7 +48,7 @@ def _move(sites, v, new, x, fails):
     x[v] = new
 
 
-@compiled
+@inner
 def _logits(sites, v, x, fails, out):
     """Write, for each state of a variable, the sum of the features that it looks at."""
     card, indptr, var, arg, weights, numbers, touch_first, touch = sites[:8]
@@ -69,7 +69,7 @@ def _logits(sites, v, x, fails, out):
                 out[s] += value * numbers[at + s]
 
 
-@compiled
+@inner
 def total(sites, x):
     """Return the sum of all features on one instance."""
     _, indptr, var, arg, weights, numbers = sites[:6]
@@ -86,7 +86,7 @@ def total(sites, x):
     return result
 
 
-@compiled
+@inner
 def _choose(logits, n, beta, state):
     """Draw a state from exp(beta * logits)."""
     top = -np.inf

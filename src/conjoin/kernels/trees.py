@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.jit import compiled, copy_into
+from conjoin.kernels.jit import compiled, copy_into, inner
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
 
 
-@compiled
+@inner
 def log_likelihood(count, pseudo, logs):
     """Return the log-likelihood of counts under their own smoothed distribution.
 
@@ -40,7 +40,7 @@ def log_likelihood(count, pseudo, logs):
     return result + rest * np.log(rest + pseudo) - total * np.log(total + pseudo * len(count))
 
 
-@compiled
+@inner
 def gains_of_two(counts, node, logs, gains):
     """Set the gain of every set for a target of two states and whole counts, nothing missing.
 
@@ -59,7 +59,7 @@ def gains_of_two(counts, node, logs, gains):
         )
 
 
-@compiled
+@inner
 def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_leaf, pseudo, logs):
     """Return the gain of the best split of a node and its set; ties go to the lowest set.
 
@@ -120,7 +120,7 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
     return best, best_set
 
 
-@compiled
+@inner
 def split_rows(rows, sets, known, split, var, missing_to, yes, no):
     """Send the rows of a node to its children; those without a value follow `missing_to`."""
     for k in range(len(rows)):

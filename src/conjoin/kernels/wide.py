@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.gibbs import holds, refresh, sweeps
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.random import STEP, uniform
 
 ONE = np.uint64(1)
@@ -43,7 +43,7 @@ def living(codes, first_known, test_var, mask, known_ptr, known_test, bits, live
         live[f, 0], live[f, 1] = a, b
 
 
-@compiled
+@inner
 def living_features(r, live, feature_weight, projection, free_ptr, free_test, own, out):
     """Write the features that are alive in a row, equal projections as one; return their number.
 
@@ -75,7 +75,7 @@ def living_features(r, live, feature_weight, projection, free_ptr, free_test, ow
     return n
 
 
-@compiled
+@inner
 def columns(test, column_ptr, column_entry):
     """Sort entries by their tests."""
     column_ptr[:] = 0
@@ -91,7 +91,7 @@ def columns(test, column_ptr, column_entry):
     column_ptr[0] = 0
 
 
-@compiled
+@inner
 def ties(ptr, test, own, test_var, tied, drawn):
     """Set which variables depend on another, and which must be drawn for themselves or others."""
     tied[:] = False

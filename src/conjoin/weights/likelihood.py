@@ -18,7 +18,7 @@ from conjoin.models.markov import TableFactor
 LEAST = 1e-3
 """The least curvature a row, for features that hardly vary."""
 
-LARGEST, MOST_CELLS = 1 << 12, 1 << 21
+LARGEST, MOST_CELLS = 1 << 13, 1 << 21
 """Features over the same variables are one table of at most so many cells, and all tables of so many."""
 
 
