@@ -118,6 +118,8 @@ class Block:
         Modes or draws.
     exact : array of bool
         Which rows were not sampled.
+    left : array of bool, shape (rows, variables)
+        What elimination left.
     """
 
     rows: IntArray
@@ -125,6 +127,7 @@ class Block:
     marginals: FloatArray
     filled: Codes
     exact: BoolArray
+    left: BoolArray
 
 
 class Completion:
@@ -276,8 +279,7 @@ class Completion:
         for low in progress(range(0, len(todo), size), "completing rows"):
             rows = todo[low : low + size]
             block = self._open(rows, mode, count)
-            status = self._kernel(block, mode, asked, arrays, sampling=False)
-            large = np.flatnonzero(status == 1)
+            large = self._eliminate(block, mode, asked, arrays)
             left = large
             if len(large):
                 each = not sampling or self._tractable()
@@ -285,7 +287,7 @@ class Completion:
             if len(left):
                 block.exact[left] = False
                 if sampling:
-                    self._sample(block, left, mode, asked, arrays)
+                    self._sample(block, left, mode, arrays)
             yield block
 
     def _open(self, rows: IntArray, mode: int, count: int) -> Block:
@@ -297,34 +299,27 @@ class Completion:
             np.zeros((len(rows), width)),
             filled,
             np.ones(len(rows), bool),
+            np.zeros((len(rows), len(self.domain)), bool),
         )
 
-    def _kernel(
-        self, block: Block, mode: int, asked: BoolArray, arrays: Any, *, sampling: bool
-    ) -> Any:
+    def _eliminate(self, block: Block, mode: int, asked: BoolArray, arrays: Any) -> IntArray:
+        """Answer rows by elimination; return those with components that are too large for it."""
         from conjoin.kernels.completion import complete_rows
 
-        status = np.zeros(len(block.rows), np.int8)
         if self.ready.soft:
-            if sampling:
-                raise ModelError(
-                    "rows with so many missing values cannot be completed with features that have off "
-                    'values; convert with orders="rotations", or give more values'
-                )
-            status[:] = 1
-            return status
+            return np.arange(len(block.rows))
+        status = np.zeros(len(block.rows), np.int8)
         kernel: Any = complete_rows
         kernel(
             mode, self.rows[block.rows], self.counters[block.rows], asked, self.domain.cards,
-            self.slot, *arrays, self.ready.rules.breaking, STATES, sampling,
-            ANNEALED if mode == 1 else BURN_IN, SWEEPS, THIN, STARTS, status, block.log_sum,
+            self.slot, *arrays, self.ready.rules.breaking, STATES, status, block.left, block.log_sum,
             block.marginals, block.filled,
         )  # fmt: skip
         block.log_sum += self.ready.constant
         wrong = np.flatnonzero(status == 2)
         if len(wrong):
             self._impossible(block.rows[wrong])
-        return status
+        return np.flatnonzero(status == 1)
 
     def _impossible(self, rows: IntArray) -> None:
         number = int(self.first[rows].min()) + 1
@@ -332,18 +327,23 @@ class Completion:
             f"row {number} is impossible: the model gives its known values probability 0"
         )
 
-    def _sample(
-        self, block: Block, left: IntArray, mode: int, asked: BoolArray, arrays: Any
-    ) -> None:
-        some = Block(
-            block.rows[left],
-            block.log_sum[left],
-            np.zeros_like(block.marginals[left]),
-            block.filled[left],
-            block.exact[left],
-        )
-        self._kernel(some, mode, asked, arrays, sampling=True)
-        block.marginals[left], block.filled[left] = some.marginals, some.filled
+    def _sample(self, block: Block, left: IntArray, mode: int, arrays: Any) -> None:
+        """Sample what elimination left of some rows."""
+        from conjoin.kernels.completion import sample_rows
+
+        if self.ready.soft:
+            raise ModelError(
+                "rows with so many missing values cannot be completed with features that have off "
+                'values; convert with orders="rotations", or give more values'
+            )
+        rows, marginals, filled = block.rows[left], block.marginals[left], block.filled[left]
+        kernel: Any = sample_rows
+        kernel(
+            mode, self.rows[rows], self.counters[rows], self.domain.cards, self.slot, *arrays,
+            block.left[left], ANNEALED if mode == 1 else BURN_IN, SWEEPS, THIN, STARTS, marginals,
+            filled,
+        )  # fmt: skip
+        block.marginals[left], block.filled[left] = marginals, filled
 
     def _planned(
         self, block: Block, large: IntArray, mode: int, count: int, alike: int

@@ -235,12 +235,47 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
             draws[0, members[k]] = best[k]
 
 
+@inner
+def hash_room(features):
+    """Return room for a hash table of so many features, with no stamp of a row."""
+    room = 16
+    while room < 2 * features:
+        room *= 2
+    stamp = np.empty(room, np.int64)
+    for i in range(room):
+        stamp[i] = -1
+    return np.empty(room, np.int64), stamp, np.empty(room, np.uint64)
+
+
+@inner
+def component_of(row, cards, parent, v, members, place):
+    """Write the free variables that are linked with v, and where each stands; return how many."""
+    size = 0
+    for w in range(len(cards)):
+        if row[w] >= cards[w] and root_of(parent, w) == v:
+            members[size] = w
+            place[w] = size
+            size += 1
+    return size
+
+
+@inner
+def features_of(parent, v, count, test_var, left_ptr, left_test, order):
+    """Write the features that test the component of v; return how many."""
+    mine = 0
+    for f in range(count):
+        if root_of(parent, test_var[left_test[left_ptr[f]]]) == v:
+            order[mine] = f
+            mine += 1
+    return mine
+
+
 @compiled
 def complete_rows(
     mode, rows, counters, wanted, cards, slot, test_var, mask, ptr, test, skip, weight, breaking,
-    limit, sampling, burn_in, sweeps, thin, starts, status, log_sum, marginals, draws,
+    limit, status, left, log_sum, marginals, draws,
 ):  # fmt: skip
-    """Answer for the free variables of rows: those whose code is not a state.
+    """Answer for the free variables of rows, those whose code is not a state, by elimination.
 
     Parameters
     ----------
@@ -259,15 +294,14 @@ def complete_rows(
     breaking : float
         A log-value below this one stands for -inf.
     limit : int
-        How many cells the tables may have by which a component is answered exactly.
-    sampling : bool
-        Sample larger ones, with so many `burn_in` sweeps and `sweeps` that count, `thin` from draw to
-        draw, `starts` for a mode; otherwise report such a row as LARGE.
+        How many cells the tables may have by which a component is answered.
     status : array of int8
-        DONE, LARGE or IMPOSSIBLE, for each row.
+        DONE, LARGE (a component would take more) or IMPOSSIBLE, for each row.
+    left : array of bool, shape (rows, variables)
+        Set for the variables of components that would take more.
     log_sum : array of float
         The logarithm of the sum of the potentials of all instances that agree with a row; NaN where a
-        part was sampled or left out.
+        part was left out.
     marginals : array of float, shape (rows, states)
         For MARGINALS: zeros before.
     draws : array of uint16, shape (rows, draws, variables)
@@ -275,30 +309,18 @@ def complete_rows(
     """
     n = len(cards)
     truth = np.empty(len(test_var), np.uint8)
-    parent = np.empty(n, np.int64)
+    parent, members, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     left_ptr = np.zeros(len(weight) + 1, np.int64)
     left_test = np.empty(len(test), np.int64)
     left_weight = np.empty(len(weight))
-    room = 16
-    while room < 2 * len(weight):
-        room *= 2
-    bucket, stamp = np.empty(room, np.int64), np.full(room, -1, np.int64)
-    key = np.empty(room, np.uint64)
+    bucket, stamp, key = hash_room(len(weight))
     order = np.empty(len(weight), np.int64)
-    members = np.empty(n, np.int64)
-    place = np.empty(n, np.int64)
     widest = np.int64(1)
     for v in range(n):
         widest = max(widest, cards[v])
     allowed = np.empty((min(n, MOST), widest), np.int64)
     tables, messages, part = np.empty((3, limit))
-    inner, outer = np.empty((2, limit), np.int64)
-    state = np.zeros(n, np.int64)
-    column_ptr = np.zeros((n, 2), np.int64)
-    column = np.empty((len(test) if sampling else 0, 2), np.int64)
-    failing = np.empty(len(weight) if sampling else 0, np.int64)
-    fields, chances = np.empty((2, n if sampling else 0, widest))
-    stale = np.zeros(n, np.bool_)
+    inner_room, outer_room = np.empty((2, limit), np.int64)
     for r in range(len(rows)):
         row = rows[r]
         count, sure = reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, parent,
@@ -312,42 +334,75 @@ def complete_rows(
         for v in range(n):
             if row[v] < cards[v] or root_of(parent, v) != v:
                 continue
-            size, asked = 0, False
-            for w in range(n):
-                if row[w] >= cards[w] and root_of(parent, w) == v:
-                    members[size] = w
-                    place[w] = size
-                    size += 1
-                    asked = asked or wanted[w]
+            counter += STEP * np.uint64(1 << 32)  # each component has numbers of its own
+            size = component_of(row, cards, parent, v, members, place)
+            asked = False
+            for k in range(size):
+                asked = asked or wanted[members[k]]
             if not asked:
                 total = np.nan
                 continue
-            mine = 0
-            for f in range(count):
-                if root_of(parent, test_var[left_test[left_ptr[f]]]) == v:
-                    order[mine] = f
-                    mine += 1
-            counter += STEP * np.uint64(1 << 32)
+            mine = features_of(parent, v, count, test_var, left_ptr, left_test, order)
             found = np.inf
             if size <= MOST:
                 found = eliminate(
                     mode, members[:size], order[:mine], cards, place, left_ptr, left_test,
                     left_weight, test_var, mask, slot, breaking, counter, tables, messages, part,
-                    inner, outer, allowed, marginals[r], draws[r],
+                    inner_room, outer_room, allowed, marginals[r], draws[r],
                 )  # fmt: skip
             if np.isnan(found):
                 status[r] = IMPOSSIBLE
                 break
             total += found
-            if found < np.inf:
-                continue
-            if not sampling:
+            if found == np.inf:
                 status[r] = LARGE
-                break
-            total = np.nan
+                total = np.nan
+                for k in range(size):
+                    left[r, members[k]] = True
+        log_sum[r] = total
+
+
+@compiled
+def sample_rows(
+    mode, rows, counters, cards, slot, test_var, mask, ptr, test, skip, weight, left, burn_in, sweeps,
+    thin, starts, marginals, draws,
+):  # fmt: skip
+    """Sample the components that `complete_rows` left; `burn_in` sweeps do not count.
+
+    `sweeps` do, with `thin` from draw to draw; a mode is the best of so many `starts`.
+    """
+    n = len(cards)
+    truth = np.empty(len(test_var), np.uint8)
+    parent, members, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    left_ptr = np.zeros(len(weight) + 1, np.int64)
+    left_test = np.empty(len(test), np.int64)
+    left_weight = np.empty(len(weight))
+    bucket, stamp, key = hash_room(len(weight))
+    order = np.empty(len(weight), np.int64)
+    widest = np.int64(1)
+    for v in range(n):
+        widest = max(widest, cards[v])
+    state = np.zeros(n, np.int64)
+    column_ptr = np.zeros((n, 2), np.int64)
+    column = np.empty((len(test), 2), np.int64)
+    failing = np.empty(len(weight), np.int64)
+    fields, chances = np.empty((2, n, widest))
+    stale = np.zeros(n, np.bool_)
+    for r in range(len(rows)):
+        row = rows[r]
+        count, _ = reduce_row(row, cards, test_var, mask, ptr, test, skip, weight, truth, parent,
+                              left_ptr, left_test, left_weight, bucket, key, stamp, r)  # fmt: skip
+        counter = counters[r]
+        for v in range(n):
+            if row[v] < cards[v] or root_of(parent, v) != v:
+                continue
+            counter += STEP * np.uint64(1 << 32)
+            if not left[r, v]:
+                continue
+            size = component_of(row, cards, parent, v, members, place)
+            mine = features_of(parent, v, count, test_var, left_ptr, left_test, order)
             sample_component(
                 mode, members[:size], order[:mine], cards, left_ptr, left_test, left_weight,
                 test_var, mask, slot, column_ptr, column, failing, fields, chances, stale, counter,
                 burn_in, sweeps, thin, starts, state, marginals[r], draws[r],
             )  # fmt: skip
-        log_sum[r] = total
