@@ -16,7 +16,7 @@ ENOUGH_STRENGTH = 0.8
 ENOUGH_ROWS = 50
 """Fewer rows than this are too few to hold some out: converted weights are better left as they are."""
 
-CELLS_A_ROW = 128
+CELLS_A_ROW = 256
 """The tables of exact inference may have so many cells for each row of data."""
 
 ITERATIONS = 60
@@ -49,7 +49,7 @@ def refine(
     table : Table, 2-dimensional array, or frame
         The rows. Missing values are drawn once from the model.
     max_cells : float, optional
-        How thin; see `thin`. By default 128 for each row, 131,072 at most: tables that are much larger
+        How thin; see `thin`. By default 256 for each row, 131,072 at most: tables that are much larger
         than the data take time and tell no more.
     random_state : int
         Draws the rows that are held out, and missing values.
