@@ -129,3 +129,24 @@ def test_scored_by_cmll(model, capsys):
     assert report["sets"] == [list(part) for part in expected.sets]
     assert main(arguments) == 0
     assert "set 1: " in capsys.readouterr().out
+
+
+def test_rows_drawn_exactly_where_chains_disagree(tmp_path, capsys):
+    # Two groups of states, one three times as probable, that no single change connects.
+    domain = Domain({f"x{i}": [0, 1] for i in range(6)})
+    pairs = [(a, b) for a in domain.names for b in domain.names if a < b]
+    terms = [(9.0, {a: s, b: s}) for a, b in pairs for s in (0, 1)]
+    terms.append((float(np.log(3)), {"x0": 1}))
+    save(MarkovNetwork(domain, Features.from_terms(domain, terms)), tmp_path / "m.conjoin")
+    out = tmp_path / "o.csv"
+    arguments = ["sample", str(tmp_path / "m.conjoin"), "-n", "4000", "-o", str(out)]
+    assert any(
+        main([*arguments, "--seed", str(seed)]) == 0
+        and "the chains disagree" in capsys.readouterr().err
+        for seed in range(8)  # all four may start on one side by chance
+    )
+    assert main([*arguments, "--exact"]) == 0
+    said = capsys.readouterr()
+    assert "4,000 rows drawn exactly" in said.out and not said.err
+    share = read_table(out, domain).codes[:, 0].mean()
+    assert share == pytest.approx(0.75, abs=5 * np.sqrt(0.75 * 0.25 / 4000))

@@ -17,8 +17,8 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "sample",
         help="draw rows from a model",
-        description="Draw rows from a model by Gibbs sampling, some variables given if wanted. For a "
-        "dependency network the variables are drawn in their order.",
+        description="Draw rows from a model by Gibbs sampling, or exactly, some variables given if "
+        "wanted. For a dependency network the variables are drawn in their order.",
     )
     parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
     parser.add_argument("-n", type=int, required=True, metavar="N", help="how many rows to draw")
@@ -26,6 +26,11 @@ def add_parser(commands: Any) -> None:
         "-o", "--output", metavar="FILE", required=True, help="the table (.csv, .parquet, .data)"
     )
     parser.add_argument("--given", metavar="CONDITIONS", default="", help=QUOTING)
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="draw independent rows from the exact distribution, if exact inference fits into memory",
+    )
     parser.add_argument(
         "--burn-in",
         metavar="K",
@@ -52,6 +57,8 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.cli.given import parse_given
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_write, load, write_table
+    from conjoin.inference import exact
+    from conjoin.sampling.diagnostics import MAX_R_HAT
     from conjoin.sampling.gibbs import sample, table_diagnostics
 
     started = time.perf_counter()
@@ -63,24 +70,35 @@ def run(options: argparse.Namespace) -> None:
     given = parse_given(options.given, model.domain)
     if sys.stderr.isatty():
         print("drawing (the first run also compiles, once)", file=sys.stderr)
-    table = sample(
-        model,
-        options.n,
-        given,
-        burn_in=options.burn_in,
-        thin=options.thin,
-        chains=options.chains,
-        random_state=options.seed,
-        n_jobs=options.jobs,
-    )
+    r_hat = ess = None
+    if options.exact:
+        table = exact.sample(model, options.n, given, seed=options.seed)
+    else:
+        table = sample(
+            model,
+            options.n,
+            given,
+            burn_in=options.burn_in,
+            thin=options.thin,
+            chains=options.chains,
+            random_state=options.seed,
+            n_jobs=options.jobs,
+        )
+        r_hat, ess = table_diagnostics(table, options.chains)
     write_table(table, options.output)
-    r_hat, ess = table_diagnostics(table, options.chains)
     seconds = time.perf_counter() - started
+    if r_hat is not None and r_hat > MAX_R_HAT:
+        print(
+            f"conjoin: the chains disagree (R-hat {r_hat:.2f}): do not trust how often each state "
+            "occurs; draw with --exact, or with more --burn-in and --thin",
+            file=sys.stderr,
+        )
     if options.json:
         report = {
             "table": options.output,
             "rows": len(table),
             "given": {k: str(v) for k, v in given.items()},
+            "exact": options.exact,
             "chains": options.chains,
             "burn_in": options.burn_in,
             "thin": options.thin,
@@ -90,9 +108,7 @@ def run(options: argparse.Namespace) -> None:
         }
         print(json.dumps(report))
         return
-    quality = ""
+    way = "drawn exactly" if options.exact else f"from {options.chains} chains"
     if r_hat is not None and ess is not None:
-        quality = f", R-hat at most {r_hat:.3f}, effective size at least {ess:,.0f}"
-    print(
-        f"{options.output}: {len(table):,} rows from {options.chains} chains{quality} ({seconds:.2f} s)"
-    )
+        way += f", R-hat at most {r_hat:.3f}, effective size at least {ess:,.0f}"
+    print(f"{options.output}: {len(table):,} rows {way} ({seconds:.2f} s)")
