@@ -550,3 +550,11 @@ def test_true_is_true_in_any_case():
     assert parse_given("a=true,b=true", domain) == {"a": True, "b": "TRUE"}
     with pytest.raises(DataError, match="no state 'yes'"):
         parse_given("a=yes", domain)
+
+
+def test_marks_of_missing_values(tmp_path):
+    marks = ["", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "null"]
+    text = "a,b\n" + "".join(f"{mark},x\n" for mark in marks) + "none,y\n"
+    table = read_table(write(tmp_path, "m.csv", text))
+    assert table.domain["a"].states == ("none",)
+    assert (table.codes[:, 0] == table.missing).tolist() == [True] * len(marks) + [False]

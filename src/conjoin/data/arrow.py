@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-MISSING = ("", "?", "*", "NA", "NaN", "nan", "None", "null")
+MISSING = ("", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "null")
 """What a cell of text holds when the value is unknown."""
 
 
