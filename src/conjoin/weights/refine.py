@@ -67,10 +67,9 @@ def refine(
     >>> rows = Table(domain, np.stack([a, b, a | b, seen], axis=1).astype(int))
     >>> closed = convert(learn(rows, "hybrid", penalty=1.0), rows)
     >>> refined = refine(closed, rows)
-    >>> [round(marginals(model)["either"][1], 2) for model in (closed, refined)]
-    [1.0, 0.12]
-    >>> round(float((a | b).mean()), 2)
-    0.12
+    >>> share = (a | b).mean()  # 0.12
+    >>> [abs(marginals(model)["either"][1] - share) < 0.02 for model in (closed, refined)]
+    [False, True]
     """
     rows = completed(model, as_table(table, model.domain), random_state)
     if max_cells is None:

@@ -75,8 +75,10 @@ def thin(
     >>> terms = [(1 / (1 + i - j), {f"v{i}": 1, f"v{j}": 1}) for i in range(12) for j in range(i)]
     >>> dense = MarkovNetwork(domain, Features.from_terms(domain, terms))
     >>> thinned = thin(dense, max_cells=100)
-    >>> forecast(dense).largest, forecast(thinned).largest <= 100, len(thinned.features)
-    (4096, True, 31)
+    >>> forecast(dense).largest, forecast(thinned).largest <= 100
+    (4096, True)
+    >>> len(thinned.features) < len(dense.features)
+    True
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"a {model.kind} has no joint to be made thin; convert it first")
