@@ -67,7 +67,7 @@ def refine(
     >>> rows = Table(domain, np.stack([a, b, a | b, seen], axis=1).astype(int))
     >>> closed = convert(learn(rows, "hybrid", penalty=1.0), rows)
     >>> refined = refine(closed, rows)
-    >>> share = (a | b).mean()  # 0.12
+    >>> share = float((a | b).mean())  # 0.12
     >>> [abs(marginals(model)["either"][1] - share) < 0.02 for model in (closed, refined)]
     [False, True]
     """
