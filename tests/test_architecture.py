@@ -123,7 +123,15 @@ def test_what_has_no_way_in_from_python_is_called_by_kernels_only():
     for path in [*ROOT.rglob("*.py"), *own.glob("*.py"), *(own.parent / "benchmarks").glob("*.py")]:
         if path.parent == ROOT / "kernels":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        modules = {}
+        for node in nodes:
             if isinstance(node, ast.ImportFrom):
                 called = {(node.module, name.name) for name in node.names}
                 assert not called & hidden, (path, called & hidden)
+                if node.module == "conjoin.kernels":
+                    modules |= {name.asname or name.name: name.name for name in node.names}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                module = modules.get(node.value.id)
+                assert (f"conjoin.kernels.{module}", node.attr) not in hidden, (path, node.attr)

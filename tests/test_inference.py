@@ -777,3 +777,11 @@ def test_random_trees_become_tables_or_paths():
     states = all_states(domain)
     values = mn.log_potential(states)
     assert cj.log_partition(mn).value == pytest.approx(log_sum(values), abs=1e-9)
+
+
+def test_more_variables_together_than_a_float_has_powers_of_two():
+    domain = Domain.numbered([2] * 1100)
+    tests = [{f"v{i}": int(i != k) for i in range(1100)} for k in range(6)]  # too long for chains
+    mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, test) for test in tests]))
+    with pytest.raises(TooLarge, match="may use 4 GiB"):
+        cj.marginals(mn, method="exact")

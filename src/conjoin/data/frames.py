@@ -45,7 +45,7 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
     try:
         frame = nw.from_native(data, eager_only=True)
     except nw.exceptions.DuplicateError:
-        raise DataError(_twice(list(data.columns))) from None
+        raise DataError(_twice(getattr(data, "column_names", None) or list(data.columns))) from None
     except TypeError:
         raise DataError(
             f"a {type(data).__name__} is not a table; give a Table, an array, a frame of pandas, "

@@ -60,5 +60,5 @@ def _check(
             f"{off.max():.2f}: do not trust these. A thinner network can be asked exactly (`refine`), "
             "and so can rows with more known values",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

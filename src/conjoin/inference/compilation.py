@@ -162,7 +162,7 @@ class Compiled:
             if other.total < order.total:
                 order, operands = other, finer
         if order.total == np.inf:
-            return Refused(max_memory, 8 * 2.0**order.largest, _widest(order))
+            return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), _widest(order))
         operands = self.operands if operands is None else operands
         everything = np.ones(len(operands.indptr) - 1, np.bool_)
         return Plan(operands, order, everything if used is None else used)

@@ -14,22 +14,16 @@ from numba.extending import intrinsic
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 """Compile on first use, keep the result on disk, run without the interpreter's lock."""
 
-compiled_sums = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
-"""The same for loops of sums, whose order may be changed so that they become vector instructions."""
-
-compiled_fused = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-"""The same where a product and a sum may be one instruction, but nothing may change its place."""
-
 _INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 inner = numba.njit(**_INNER)
 """For functions that only kernels call: without a way in from Python they compile in less time."""
 
 inner_sums = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_INNER)
+"""The same for loops of sums, whose order may be changed so that they become vector instructions."""
+
 inner_fused = numba.njit(fastmath={"contract"}, **_INNER)
-"""The same as above."""
+"""The same where a product and a sum may be one instruction, but nothing may change its place."""
 
 
 class Notice(event.Listener):

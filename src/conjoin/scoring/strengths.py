@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -245,13 +244,17 @@ def _pairs_of_tests(features: Features, owner: IntArray | None, q: FloatArray) -
             mean = off[entry] + (1 - off[entry]) * q[tests]
             rise = 1 - off[entry]
             parts = []
-            for a, b in combinations(range(length), 2):
-                others = [k for k in range(length) if k not in (a, b)]
-                value = weights[rows] * rise[:, a] * rise[:, b] * mean[:, others].prod(axis=1)
-                if owner is not None:
-                    mine = features.tests.var[tests[:, [a, b]]] == owner[rows][:, None]
-                    value = np.where(mine.any(axis=1), value / 2, 0.0)
-                parts.append((tests[:, a], tests[:, b], value))
+            after = np.ones((len(rows), length + 1))  # the product of all later means
+            after[:, :-1] = mean[:, ::-1].cumprod(axis=1)[:, ::-1]
+            for a in range(length):
+                others = mean[:, :a].prod(axis=1)  # all tests but a, as far as b
+                for b in range(a + 1, length):
+                    value = weights[rows] * rise[:, a] * rise[:, b] * others * after[:, b + 1]
+                    others = others * mean[:, b]
+                    if owner is not None:
+                        mine = features.tests.var[tests[:, [a, b]]] == owner[rows][:, None]
+                        value = np.where(mine.any(axis=1), value / 2, 0.0)
+                    parts.append((tests[:, a], tests[:, b], value))
             left, right, values = (np.concatenate(x) for x in zip(*parts, strict=True))
             total = total + sparse.coo_array((values, (left, right)), shape=(size, size)).tocsr()
     return total

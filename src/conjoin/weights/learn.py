@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def learn_weights(
         That share.
     objective : {'pseudo-likelihood', 'likelihood'}
         What to maximise. For the likelihood every state has a weight of its own besides the model's
-        features, and missing values are drawn once from the model.
+        features, and missing values are drawn once from the model, which must be a joint then.
     start : {'zero', 'model'}
         Begin with no weights, or with the model's own (a Markov network's).
     prior_sd : float or sequence of float, optional
@@ -146,14 +147,21 @@ def learn_weights(
     def read(rows: Any) -> Table:
         found = as_table(rows, model.domain)
         codes_of(model.domain, found, complete=False)
+        if found.weights is not None and (found.weights == 0).any():
+            some = found.weights > 0
+            found = Table(found.domain, found.codes[some], found.weights[some])
         return completed(model, found, int(rng.integers(2**31))) if exact else found
 
     train = read(table)
+    if not len(train):
+        raise ModelError("the table has no rows to learn from")
     record: dict[str, Any] = {"start": start, "rows": len(train), "objective": objective}
 
     def descend_all() -> tuple[FloatArray, float]:
         if valid is not None or (len(sds) == 1 and start == "zero"):
             held = None if valid is None else read(valid)
+            if held is not None and not len(held):
+                raise ModelError("the validation table has no rows")
             weights, chosen, _ = learner.best(train, held, sds, record)
             return weights, chosen
         fitted, held = hold_out(train, holdout, rng)
@@ -289,9 +297,8 @@ class _Learner:
         now = self.features.weights
         if self.exact:
             now, iterations = found, -(-iterations // 4)
-        for number, point in self._descent(objective, objective.curvature(), now, sd):
-            if number > iterations:
-                break
+        steps = self._descent(objective, objective.curvature(), now, sd)
+        for _, point in islice(steps, iterations):
             now = point
         return now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -20,6 +21,9 @@ LEAST = 1e-3
 
 LARGEST, MOST_CELLS = 1 << 13, 1 << 21
 """Features over the same variables are one table of at most so many cells, and all tables of so many."""
+
+SMALL, DENSE = 256, 4
+"""Tables in one clique are joined up to this size, or to so many times the cells that they have."""
 
 
 class Likelihood:
@@ -176,6 +180,7 @@ def _tables(features: Features, rank: IntArray) -> tuple[IntArray, Any, list[Tab
     column = np.repeat(np.arange(len(chosen)), [len(c) for c in cells])
     place = (np.concatenate(cells), column)
     spread = sparse.csr_array((np.concatenate(values), place), shape=(size, len(chosen)))
+    spread.eliminate_zeros()  # times -inf they would be no number
     return np.array(chosen, np.int64), spread, tables
 
 
@@ -191,7 +196,6 @@ def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[in
         scopes.setdefault(tuple(var[indptr[f] : indptr[f + 1]]), []).append(f)
     size = {s: features.tests.cards[list(s)].prod(dtype=float) for s in scopes}
     small = [s for s in scopes if s and size[s] <= LARGEST]
-    total = 0.0
     joined: dict[tuple[int, ...], list[int]] = {}
     around: dict[int, list[tuple[int, ...]]] = {}
     for scope in sorted(small, key=len, reverse=True):
@@ -199,21 +203,33 @@ def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[in
         hosts = [s for s in around.get(scope[0], []) if inside.issubset(s)]
         host = min(hosts, key=lambda s: size[s], default=scope)
         if host is scope:
-            total += size[scope]
-            if total > MOST_CELLS:
-                continue
             for v in scope:
                 around.setdefault(v, []).append(scope)
         joined.setdefault(host, []).extend(scopes[scope])
     cards = features.tests.cards
-    homes: dict[int, list[tuple[set[int], list[int]]]] = {}
+    homes: dict[int, list[_Part]] = {}
     for scope, which in joined.items():
         home = homes.setdefault(min(scope, key=lambda v: rank[v]), [])
-        for variables, members in home:
-            if cards[list(variables.union(scope))].prod(dtype=float) <= LARGEST:
-                variables.update(scope)
-                members.extend(which)
+        for part in home:
+            union = part.variables.union(scope)
+            cells = cards[list(union)].prod(dtype=float)
+            if cells <= max(SMALL, min(LARGEST, DENSE * (part.cells + size[scope]))):
+                part.variables, part.cells = union, part.cells + size[scope]
+                part.features.extend(which)
                 break
         else:
-            home.append((set(scope), list(which)))
-    return {tuple(sorted(v)): which for home in homes.values() for v, which in home}
+            home.append(_Part(set(scope), size[scope], list(which)))
+    parts = sorted((p for home in homes.values() for p in home), key=lambda p: -len(p.features))
+    room = np.cumsum([cards[list(p.variables)].prod(dtype=float) for p in parts]) <= MOST_CELLS
+    return {
+        tuple(sorted(p.variables)): p.features for p, fits in zip(parts, room, strict=True) if fits
+    }
+
+
+@dataclass
+class _Part:
+    """Variables of a table in the making, the cells of what was joined to it, and its features."""
+
+    variables: set[int]
+    cells: float
+    features: list[int]

@@ -6,12 +6,13 @@ from typing import Any
 
 from conjoin.data.frames import as_table
 from conjoin.inference.completion import completed
+from conjoin.inference.plan import MAX_VARIABLES
 from conjoin.models.markov import MarkovNetwork
 from conjoin.weights.learn import learn_weights
 from conjoin.weights.thin import MAX_CELLS, thin
 
-ENOUGH_STRENGTH = 0.8
-"""A thin network is taken if it keeps so much of the squared strengths of all pairs."""
+ENOUGH = 0.75
+"""A thin network is taken if it explains so much of the variance of the whole one's log-potential."""
 
 ENOUGH_ROWS = 50
 """Fewer rows than this are too few to hold some out: converted weights are better left as they are."""
@@ -74,8 +75,12 @@ def refine(
     rows = completed(model, as_table(table, model.domain), random_state)
     if max_cells is None:
         max_cells = min(MAX_CELLS, CELLS_A_ROW * len(rows))
-    thinned = thin(model, rows, max_cells=max_cells, least=ENOUGH_STRENGTH)
-    if thinned is model or thinned.provenance["thin"]["strength"] >= ENOUGH_STRENGTH:
+    thinned = None
+    if len(model.domain) <= MAX_VARIABLES:
+        thinned = thin(model, rows, max_cells=max_cells, least=ENOUGH)
+    if thinned is not None and (
+        thinned is model or thinned.provenance["thin"]["explained"] >= ENOUGH
+    ):
         return learn_weights(
             thinned, rows, objective="likelihood", start="model",
             max_iterations=ITERATIONS, random_state=random_state, n_jobs=n_jobs,

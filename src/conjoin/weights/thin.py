@@ -7,21 +7,27 @@ cliques of one junction tree, can be asked exactly, and learned by maximum likel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.table import Table
+from conjoin.data.frames import as_table
+from conjoin.data.table import code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, find_order
-from conjoin.models.features import Features
+from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.scoring.strengths import interactions
 
 MAX_CELLS = 1 << 17
 """How many cells the tables of exact inference may have in all."""
+
+ROWS = 1000
+"""By so many random rows the log-potentials of a network and of what is left of it are compared."""
 
 BLOCK = 1 << 24
 """About how many pairs of a test and a clique are looked at at a time."""
@@ -38,7 +44,7 @@ WORK = 1 << 28
 
 def thin(
     model: Network,
-    table: Table | None = None,
+    table: Any = None,
     *,
     max_cells: float = MAX_CELLS,
     least: float = 0.0,
@@ -48,17 +54,17 @@ def thin(
     Pairs of variables are linked one after another, the strongest first (see `interactions`), as long as
     an elimination order keeps within `max_cells`. Of each feature those tests are left that are together
     in a clique of the junction tree, and its weight is multiplied by the probability of the others, as if
-    these were independent. The weights are best learned anew (`learn_weights` with
-    objective="likelihood").
+    these were independent; hard constraints stay whole. The weights are best learned anew
+    (`learn_weights` with objective="likelihood").
 
     Parameters
     ----------
     model : MarkovNetwork
         The network.
-    table : Table, optional
+    table : Table, array or frame, optional
         Its marginals are the distribution that strengths are measured under.
     max_cells : float
-        How many cells the tables of exact inference may have in all.
+        About how many cells the tables of exact inference may have in all.
     least : float
         Stop early if less than this part of all squared strengths can be kept.
 
@@ -66,7 +72,8 @@ def thin(
     -------
     MarkovNetwork
         The network itself if it is thin enough. Otherwise the provenance tells how many features are
-        whole, and what part of all squared strengths is between variables that share a clique.
+        whole, what part of all squared strengths is between variables that share a clique, and what part
+        of the variance of the log-potential under the marginals is explained by what is left.
 
     Examples
     --------
@@ -81,18 +88,25 @@ def thin(
     True
     """
     if not isinstance(model, MarkovNetwork):
-        raise ModelError(f"a {model.kind} has no joint to be made thin; convert it first")
+        raise ModelError(f"Markov networks are made thin, not a {model.kind}; convert it first")
+    if not max_cells > 0:
+        raise ModelError(f"max_cells must be more than 0, not {max_cells}")
+    rows = None if table is None else as_table(table, model.domain)
     whole = model.to_features()
     features, cards = whole.features, model.domain.cards
-    nothing = np.zeros(0, np.int64)
-    scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
     if len(cards) > MAX_VARIABLES:
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
-    if find_order(cards, *scopes, nothing, 8.0 * max_cells).total <= max_cells:
+    scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
+    if find_order(cards, *scopes, np.zeros(0, np.int64), 8.0 * max_cells).total <= max_cells:
         return model
-    pairs = interactions(whole, table)
-    squares = pairs.strength**2
     grown = _Grown(cards, max_cells)
+    for left, right in _hard_pairs(features):
+        if grown.link(left, right).any():
+            raise ModelError(
+                f"the hard constraints alone take tables of more than {max_cells:,.0f} cells; give more"
+            )
+    pairs = interactions(whole, rows)
+    squares = pairs.strength**2
     count = min(len(pairs), CANDIDATES * len(cards))
     spare = (1 - least) * squares.sum() - squares[count:].sum()
     for low in range(0, count, AT_ONCE):
@@ -101,17 +115,40 @@ def thin(
         spare -= squares[some][refused].sum()
         if spare < 0 or grown.work > WORK:
             break
-    cliques = grown.cliques
-    together = cliques.near[pairs.left, pairs.right] | cliques.near[pairs.right, pairs.left]
-    left, whole_ones = _cut(features, cliques.near, features.tests.probability(pairs.marginals))
+    near = grown.cliques.near
+    together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
+    kept, whole_ones = _cut(features, near, features.tests.probability(pairs.marginals))
+    strength = float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0
     record = {
         "whole_features": whole_ones,
         "of": len(features),
-        "cells": cliques.cells,
-        "strength": float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0,
+        "cells": grown.cliques.cells,
+        "strength": strength,
+        "explained": _explained(features, kept, pairs.marginals) if strength >= least else strength,
     }
     provenance = {**model.provenance, "thin": record}
-    return MarkovNetwork(model.domain, left, provenance=provenance)
+    return MarkovNetwork(model.domain, kept, provenance=provenance)
+
+
+def _hard_pairs(features: Features) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the pairs of variables of each feature that is impossible."""
+    for f in np.flatnonzero(np.isneginf(features.weights)).tolist():
+        scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
+        left, right = np.triu_indices(len(scope), 1)
+        if len(left):
+            yield scope[left], scope[right]
+
+
+def _explained(features: Features, kept: Features, marginals: list[FloatArray]) -> float:
+    """Return what part of the variance of the log-potential is left, by rows of independent columns."""
+    rng = np.random.default_rng(0)
+    columns = [rng.choice(len(p), ROWS, p=p) for p in marginals]
+    codes = np.stack(columns, axis=1).astype(code_dtype(features.tests.cards))
+    before, after = features.evaluate(codes), kept.evaluate(codes)
+    possible = np.isfinite(before)
+    before, after = before[possible], after[possible]
+    spread = before.var() if possible.any() else 0.0
+    return 1 - float((before - after).var() / spread) if spread > 0 else 1.0
 
 
 def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Features, int]:
@@ -125,27 +162,21 @@ def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Feature
         How many lost no test.
     """
     keep = np.zeros(len(features.indices), bool)
+    owner, indptr = features.entry_feature, features.indptr
     step = max(1, BLOCK // (len(cliques) * max(1, int(features.lengths.max(initial=1)))))
     for low in range(0, len(features), step):
-        rows = np.arange(low, min(low + step, len(features)))
-        part = slice(features.indptr[rows[0]], features.indptr[rows[-1] + 1])
+        high = min(low + step, len(features))
+        part, starts = slice(indptr[low], indptr[high]), indptr[low : high + 1] - indptr[low]
         inside = cliques[:, features.entry_var[part]]
-        owner = features.entry_feature[part] - low
-        starts = np.searchsorted(owner, np.arange(len(rows) + 1))
         summed = np.concatenate([np.zeros((len(cliques), 1), int), inside.cumsum(axis=1)], axis=1)
         best = (summed[:, starts[1:]] - summed[:, starts[:-1]]).argmax(axis=0)
-        keep[part] = inside[best[owner], np.arange(inside.shape[1])]
+        keep[part] = inside[best[owner[part] - low], np.arange(inside.shape[1])]
     off = features.off_values()
-    mean = np.where(keep, 1.0, off + (1 - off) * q[features.indices])
-    filled = np.flatnonzero(features.lengths)
-    factor = np.ones(len(features))
-    if len(filled):
-        factor[filled] = np.multiply.reduceat(mean, features.indptr[filled])
-    lost = np.bincount(features.entry_feature[~keep], minlength=len(features))
-    weights = np.where((lost > 0) & np.isinf(features.weights), 0.0, features.weights) * factor
-    indptr = np.concatenate([[0], np.cumsum(features.lengths - lost)])
+    factor = segment_product(np.where(keep, 1.0, off + (1 - off) * q[features.indices]), indptr)
+    lost = np.bincount(owner[~keep], minlength=len(features))
     cut = Features(
-        features.tests, indptr, features.indices[keep], weights,
+        features.tests, np.concatenate([[0], np.cumsum(features.lengths - lost)]),
+        features.indices[keep], features.weights * factor,
         None if features.off is None else features.off[keep],
     )  # fmt: skip
     return cut.merged(), int(np.count_nonzero(lost == 0))
@@ -181,12 +212,13 @@ class _Grown:
     def __init__(self, cards: IntArray, max_cells: float) -> None:
         self.linked = np.zeros((len(cards), len(cards)), bool)
         self.log_size, self.max_cells = np.log2(cards), max_cells
-        self.work = 0
-        alone = np.eye(len(cards), dtype=bool)
-        self.cliques = _Cliques(float(cards.sum()), alone)
+        self.work, self.least = 0, float(cards.sum())
+        self.cliques = _Cliques(float(cards.sum()), np.eye(len(cards), dtype=bool))
 
     def link(self, left: IntArray, right: IntArray) -> BoolArray:
         """Link the pairs that fit, the first ones first; tell which do not."""
+        if self.work > WORK or self.max_cells < self.least:
+            return np.ones(len(left), bool)
         new = ~self.linked[left, right]
         self.linked[left, right] = self.linked[right, left] = True
         found = self._search()
