@@ -57,8 +57,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--closed-form",
         action="store_true",
-        help="leave a Markov network as it is converted; otherwise it is made thin enough for exact "
-        "inference, and its weights maximise the likelihood of the table",
+        help="leave a Markov network as it is converted; otherwise it is refined (from 50 rows): "
+        "made thin enough for exact inference, with weights that maximise the likelihood of the table, or, "
+        "where that would lose too much, tuned by pseudo-likelihood",
     )
     parser.add_argument(
         "--discretize",

@@ -38,8 +38,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Settings of `learn`; those that are not given are chosen on rows that are held out.
     refine : bool
         Whether to make the converted network thin enough for exact inference and to maximise the
-        likelihood of its weights, as far as rows held out say (see `refine`). Without it the network is
-        what the closed form makes of the conditionals.
+        likelihood of its weights, as far as rows held out say (see `refine`). Without it, and for fewer
+        than 50 rows, the network is what the closed form makes of the conditionals.
     target : str, optional
         The column that `predict` is for when it is not told; by default the last one.
     unseen : {'error', 'missing'}
