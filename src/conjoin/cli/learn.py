@@ -58,8 +58,8 @@ def add_parser(commands: Any) -> None:
         "--closed-form",
         action="store_true",
         help="leave a Markov network as it is converted; otherwise it is refined (from 50 rows): "
-        "made thin enough for exact inference, with weights that maximise the likelihood of the table, or, "
-        "where that would lose too much, tuned by pseudo-likelihood",
+        "made thin enough for exact inference, with weights that maximise the likelihood of the table, "
+        "or tuned by pseudo-likelihood where that would lose too much",
     )
     parser.add_argument(
         "--discretize",
