@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _point_out_numbers(domain: Domain) -> None:
     """Say which columns look like measurements, each number of which is a state of its own."""
-    from conjoin.estimator.encoding import continuous
+    from conjoin.data.discretize import continuous
 
     many = [v for v in domain if v.cuts is None and continuous(v.states)]
     if many:

@@ -19,6 +19,8 @@ from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
 METHODS = ("quantile", "width", "mdl")
+MANY, SEVERAL = 20, 5
+"""More numbers than the first are measurements; so are more than the second if some have a fraction."""
 LARGEST_INTEGER = 2**53
 """Integers up to this size are exact as floats."""
 MAX_CELLS = 20_000_000
@@ -117,6 +119,13 @@ def discretize(
         cuts[name] = (min(ends), *inner, max(ends))
     discretizer = Discretizer(cuts, labels)
     return discretizer.apply(table), discretizer
+
+
+def continuous(states: Sequence[Any]) -> bool:
+    """Tell whether states look like measurements: many numbers, or several with fractions."""
+    if not all(map(is_number, states)) or len(states) <= SEVERAL:
+        return False
+    return len(states) > MANY or any(s != int(s) for s in states)
 
 
 def discretize_by(

@@ -9,19 +9,13 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.discretize import discretize_by
+from conjoin.data.discretize import continuous, discretize_by
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain, is_missing, is_number
 from conjoin.data.frames import as_table
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import DataError
 from conjoin.estimator.base import checked_array
-
-MANY = 20
-"""A numeric column of more distinct values is cut into bins."""
-
-SEVERAL = 5
-"""So is one of more distinct values than this if some have a fraction."""
 
 BINS = "quantile:5"
 KEPT = 51
@@ -234,13 +228,6 @@ def _columns(X: Any) -> list[Any]:  # noqa: N803
     if isinstance(X, Table):
         return list(X.domain.names)
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
-
-
-def continuous(states: tuple[Any, ...]) -> bool:
-    """Tell whether states look like measurements: many numbers, or several with fractions."""
-    if not all(map(is_number, states)) or len(states) <= SEVERAL:
-        return False
-    return len(states) > MANY or any(s != int(s) for s in states)
 
 
 def _plain_like(states: tuple[Any, ...], value: Any) -> Any:
