@@ -201,7 +201,7 @@ def test_what_three_do_only_together_is_not_thrown_away():
         for code in range(8):
             bits = [code >> k & 1 for k in range(3)]
             state = {f"v{v}": b for v, b in zip(scope, bits, strict=True)}
-            terms.append((2.0 if sum(bits) % 2 else -2.0, state))
+            terms.append((0.7 if sum(bits) % 2 else -0.7, state))
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
     record = thin(mn, max_cells=50).provenance["thin"]
     assert record["whole_features"] < record["of"] and record["explained"] < 0.7
@@ -345,3 +345,19 @@ def test_sums_of_features(rng):
     np.testing.assert_allclose(mn.features.sums(codes), values.sum(axis=0), atol=1e-9)
     weights = rng.random(count)
     np.testing.assert_allclose(mn.features.sums(codes, weights), weights @ values, atol=1e-9)
+
+
+def test_whole_networks_whose_marginals_are_wrong_are_made_thin(monkeypatch):
+    # Two hidden switches, each copied to many columns: islands that no single change connects.
+    rng = np.random.default_rng(0)
+    hidden = rng.random((600, 2)) < [0.2, 0.7]
+    flips = rng.random((600, 60)) < 0.05
+    codes = (hidden[:, np.arange(60) % 2] ^ flips).astype(int)
+    table = Table(Domain.numbered([2] * 60), codes)
+    mn = convert(learn(table, "tree"), table)
+    monkeypatch.setattr(refine_module, "ENOUGH", 1.0)
+    refined = refine(mn, table, max_cells=2000)
+    assert refined.provenance["weights"]["objective"] == "likelihood"
+    off = [abs(marginals(refined)[f"v{v}"][1] - codes[:, v].mean()) for v in range(60)]
+    assert max(off) < 0.1
+    assert codes[:, 4].mean() < 0.3 and marginals(refined, {"v0": 1, "v2": 1})["v4"][1] > 0.6

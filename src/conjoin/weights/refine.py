@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from conjoin.data.frames import as_table
+from conjoin.data.table import Table
 from conjoin.inference.completion import completed
 from conjoin.inference.plan import MAX_VARIABLES
 from conjoin.models.markov import MarkovNetwork
+from conjoin.sampling.gibbs import estimate
 from conjoin.weights.learn import learn_weights
 from conjoin.weights.thin import MAX_CELLS, thin
 
 ENOUGH = 0.75
 """A thin network is taken if it explains so much of the variance of the whole one's log-potential."""
+
+SWEEPS, FAR = 200, 0.1
+"""A whole network is checked by so many sweeps; marginals that are further off make it unsound."""
 
 ENOUGH_ROWS = 50
 """Fewer rows than this are too few to hold some out: converted weights are better left as they are."""
@@ -41,7 +48,8 @@ def refine(
     cannot be left one variable at a time, it leaves open, and so does pseudo-likelihood; the likelihood
     does not. So the network is made thin enough for exact inference (`thin`) and its weights maximise the
     likelihood of the rows. If too much would be lost by that, as in wide tables where everything acts on
-    everything, all features are kept and the weights are mended by pseudo-likelihood.
+    everything, all features are kept and the weights are mended by pseudo-likelihood, provided that a
+    sampler then finds the marginals of the rows.
 
     Parameters
     ----------
@@ -78,14 +86,25 @@ def refine(
     thinned = None
     if len(model.domain) <= MAX_VARIABLES:
         thinned = thin(model, rows, max_cells=max_cells, least=ENOUGH)
-    if thinned is not None and (
-        thinned is model or thinned.provenance["thin"]["explained"] >= ENOUGH
-    ):
-        return learn_weights(
-            thinned, rows, objective="likelihood", start="model",
-            max_iterations=ITERATIONS, random_state=random_state, n_jobs=n_jobs,
+    kept = 1.0 if thinned is None or thinned is model else thinned.provenance["thin"]["explained"]
+    if thinned is None or kept < ENOUGH:
+        whole = learn_weights(
+            model, rows, start="model", prior_sd=PRIORS, max_iterations=20, patience=4,
+            random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
+        if thinned is None or _sound(whole, rows, random_state, n_jobs):
+            return whole
+        thinned = thin(model, rows, max_cells=max_cells)
     return learn_weights(
-        model, rows, start="model", prior_sd=PRIORS, max_iterations=20, patience=4,
+        thinned, rows, objective="likelihood", start="model", max_iterations=ITERATIONS,
         random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
+
+
+def _sound(model: MarkovNetwork, rows: Table, random_state: int, n_jobs: int | None) -> bool:
+    """Tell whether a few Gibbs chains find the marginals of the rows."""
+    found = estimate(model, None, SWEEPS, SWEEPS // 2, 4, random_state=random_state, n_jobs=n_jobs)
+    return all(
+        np.abs(found.marginals[name] - p).max() <= FAR
+        for name, p in zip(model.domain.names, rows.marginals(), strict=True)
+    )
