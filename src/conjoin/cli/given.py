@@ -83,12 +83,8 @@ def _same_truth(state: Any, text: str) -> bool:
 
 def _by_number(variable: Variable, text: str) -> list[Any]:
     """Return the states that are a number, or the bin that it lies in."""
-    from conjoin.data.domain import is_number
-
     try:
-        number = float(text)
+        found = variable.by_number(float(text))
     except ValueError:
         return []
-    if variable.cuts is not None:
-        return [variable.states[variable.index(number)]]
-    return [s for s in variable.states if is_number(s) and float(s) == number]
+    return [] if found is None else [variable.states[found]]

@@ -158,13 +158,7 @@ def _recode(variable: Variable, labels: list[Any], codes: IntArray) -> IntArray:
 def _by_value(variable: Variable, text: str | int | float) -> list[int]:
     """Find a numeric state by its value: 1.0 for 1, say; or the bin of a number."""
     try:
-        value = float(text)
+        found = variable.by_number(float(text))
     except ValueError:
         return []
-    if variable.cuts is not None:
-        return [variable.index(value)]
-    return [
-        code
-        for code, state in enumerate(variable.states)
-        if isinstance(state, int | float) and not isinstance(state, bool) and state == value
-    ]
+    return [] if found is None else [found]

@@ -134,18 +134,23 @@ class Variable:
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
-            if is_number(state) and not is_missing(state):
-                if self.cuts is not None:
-                    return bisect_right(self.cuts[1:-1], as_float(state))
-                same = [c for c, s in enumerate(self.states) if is_number(s) and s == state]
-                if same:  # 1 for 1.0
-                    return same[0]
+            found = self.by_number(state) if is_number(state) else None
+            if found is not None:
+                return found
             twin = [s for s in self.states if str(s) == str(state)]
             kind = f" (a {type(state).__name__})" if twin else ""
             raise DataError(
                 f"variable {self.name!r} has no state {state!r}{kind}. "
                 + did_you_mean(state, self.states)
             ) from None
+
+    def by_number(self, number: float) -> int | None:
+        """Return the code of the state that equals a number (1 for 1.0), or of the bin it belongs to."""
+        if is_missing(number):
+            return None
+        if self.cuts is not None:
+            return bisect_right(self.cuts[1:-1], as_float(number))
+        return next((c for c, s in enumerate(self.states) if is_number(s) and s == number), None)
 
     def indices(self, states: Any) -> list[int]:
         """Return the codes of one state, or of a list, set or tuple of states."""

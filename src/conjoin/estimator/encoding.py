@@ -238,12 +238,9 @@ def _plain_like(states: tuple[Any, ...], value: Any) -> Any:
 def _find(variable: Any, state: Any, strict: bool) -> int:
     same = [c for c, s in enumerate(variable.states) if type(s) is type(state) and s == state]
     same = same or [c for c, s in enumerate(variable.states) if str(s) == str(state)]
-    if not same and is_number(state):
-        if variable.cuts is not None:
-            return int(variable.index(state))
-        same = [c for c, s in enumerate(variable.states) if is_number(s) and s == state]
-    if same:
-        return same[0]
+    found = same[0] if same else variable.by_number(state) if is_number(state) else None
+    if found is not None:
+        return int(found)
     if strict:
         variable.index(state)  # says what is wrong
     return -1

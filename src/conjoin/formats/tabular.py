@@ -84,9 +84,8 @@ def _header(text: str, path: Path) -> list[str]:
     if not names:
         raise FormatError("the first line must name the columns", str(path), 1)
     seen = set()
-    for name in names:
+    for number, name in enumerate(names, 1):
         if not name:
-            number = 1 + next(i for i, n in enumerate(names) if not n)
             raise FormatError(
                 f"column {number} has no name in the header; name it, or write the table without row "
                 "numbers (pandas: index=False, R: row.names=FALSE)",

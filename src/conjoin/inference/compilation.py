@@ -98,9 +98,7 @@ class Compiled:
         if not 0 < features.lengths[long].sum() <= MAX_CHAINED:
             return []
         rest = Operands.of(self.domain.cards, tables, features.select(np.flatnonzero(~long)))
-        order = find_order(rest.cards, rest.indptr, rest.var, self.single, np.inf)
-        rank = np.full(len(rest.cards), -1, np.int64)
-        rank[np.flatnonzero(order.place >= 0)[order.order]] = np.arange(len(order.order))
+        rank = find_order(rest.cards, rest.indptr, rest.var, self.single, np.inf).ranks()
         used = features.select(np.flatnonzero(long)).entry_var
         frequency = np.bincount(used, minlength=len(rank))
         by_frequency = np.empty(len(rank), np.int64)

@@ -104,6 +104,12 @@ class Order:
     total: float
     largest: float
 
+    def ranks(self) -> IntArray:
+        """Return when each variable is eliminated; those that are given come last."""
+        rank = np.full(len(self.place), len(self.order))
+        rank[np.flatnonzero(self.place >= 0)[self.order]] = np.arange(len(self.order))
+        return rank
+
 
 def find_order(
     cards: IntArray,

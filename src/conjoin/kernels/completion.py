@@ -236,15 +236,26 @@ def sample_component(mode, members, features, cards, ptr, test, weight, test_var
 
 
 @inner
-def hash_room(features):
-    """Return room for a hash table of so many features, with no stamp of a row."""
-    room = 16
-    while room < 2 * features:
-        room *= 2
-    stamp = np.empty(room, np.int64)
-    for i in range(room):
+def row_room(cards, test_var, test, weight):
+    """Return room for what `reduce_row` and the search for components write, and the most states.
+
+    The hash table among it has no stamp of a row yet.
+    """
+    n, features = len(cards), len(weight)
+    size = 16
+    while size < 2 * features:
+        size *= 2
+    stamp = np.empty(size, np.int64)
+    for i in range(size):
         stamp[i] = -1
-    return np.empty(room, np.int64), stamp, np.empty(room, np.uint64)
+    widest = np.int64(1)
+    for v in range(n):
+        widest = max(widest, cards[v])
+    truth = np.empty(len(test_var), np.uint8)
+    parent, members, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    left = (np.zeros(features + 1, np.int64), np.empty(len(test), np.int64), np.empty(features))
+    table = (np.empty(size, np.int64), np.empty(size, np.uint64), stamp)
+    return truth, parent, members, place, left, table, np.empty(features, np.int64), widest
 
 
 @inner
@@ -308,16 +319,11 @@ def complete_rows(
         For MODES (one) and DRAWS: the rows, with free variables filled in.
     """
     n = len(cards)
-    truth = np.empty(len(test_var), np.uint8)
-    parent, members, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    left_ptr = np.zeros(len(weight) + 1, np.int64)
-    left_test = np.empty(len(test), np.int64)
-    left_weight = np.empty(len(weight))
-    bucket, stamp, key = hash_room(len(weight))
-    order = np.empty(len(weight), np.int64)
-    widest = np.int64(1)
-    for v in range(n):
-        widest = max(widest, cards[v])
+    truth, parent, members, place, kept, table, order, widest = row_room(
+        cards, test_var, test, weight
+    )
+    left_ptr, left_test, left_weight = kept
+    bucket, key, stamp = table
     allowed = np.empty((min(n, MOST), widest), np.int64)
     tables, messages, part = np.empty((3, limit))
     inner_room, outer_room = np.empty((2, limit), np.int64)
@@ -372,16 +378,11 @@ def sample_rows(
     `sweeps` do, with `thin` from draw to draw; a mode is the best of so many `starts`.
     """
     n = len(cards)
-    truth = np.empty(len(test_var), np.uint8)
-    parent, members, place = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    left_ptr = np.zeros(len(weight) + 1, np.int64)
-    left_test = np.empty(len(test), np.int64)
-    left_weight = np.empty(len(weight))
-    bucket, stamp, key = hash_room(len(weight))
-    order = np.empty(len(weight), np.int64)
-    widest = np.int64(1)
-    for v in range(n):
-        widest = max(widest, cards[v])
+    truth, parent, members, place, kept, table, order, widest = row_room(
+        cards, test_var, test, weight
+    )
+    left_ptr, left_test, left_weight = kept
+    bucket, key, stamp = table
     state = np.zeros(n, np.int64)
     column_ptr = np.zeros((n, 2), np.int64)
     column = np.empty((len(test), 2), np.int64)

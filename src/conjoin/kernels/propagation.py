@@ -112,6 +112,15 @@ def forward(tree, program, model, given, mode, offset, table, message, base, wei
 
 
 @inner
+def room_for(clique_size):
+    """Return room for the largest table."""
+    largest = 1
+    for c in range(len(clique_size)):
+        largest = max(largest, clique_size[c])
+    return np.empty(largest)
+
+
+@inner
 def backward(tree, program, n_ops, offset, table, message, var, marginal_first, marginals):
     """Turn the conditionals that `forward` left into joint probabilities, from the roots down.
 
@@ -120,10 +129,7 @@ def backward(tree, program, n_ops, offset, table, message, var, marginal_first, 
     first, sizes, residual, clique_size, message_first, parent = tree
     op_first, op_id, op_level, op_args, args = program[:5]
     scratch = np.empty((5, 64), np.int64)
-    largest = 1
-    for c in range(len(parent)):
-        largest = max(largest, clique_size[c])
-    room = np.empty(largest)
+    room = room_for(clique_size)
     for c in range(len(parent) - 1, -1, -1):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + clique_size[c]]
@@ -262,10 +268,7 @@ def expectations(
             means[o - n_tables] *= numbers[given_arg[e] + given[given_slot[e]]]
     scratch = np.empty((5, 64), np.int64)
     partial = np.empty(64)
-    largest = 1
-    for c in range(len(parent)):
-        largest = max(largest, clique_size[c])
-    room = np.empty(largest)
+    room = room_for(clique_size)
     for c in range(len(parent)):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + clique_size[c]]

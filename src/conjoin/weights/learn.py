@@ -262,27 +262,27 @@ class _Learner:
         now = base
         best: tuple[float, FloatArray, float, int] = (-np.inf, base, sds[0], 0)
         scores = []
+        stopper = check if self.start == "model" else None
         for sd in sds:
-            early = check is not None and self.start == "model"
-            if early and check is not None:
+            if stopper is not None:
                 now = best[1] if self.exact else base
-                best_here = (check.value(now), now, 0)
+                best_here = (stopper.value(now), now, 0)
             for number, point in self._descent(objective, curvature, now, sd):
                 now = point
-                if early and check is not None:
-                    score = check.value(now)
+                if stopper is not None:
+                    score = stopper.value(now)
                     if score > best_here[0]:
                         best_here = (score, now, number)
                     elif number >= best_here[2] + self.patience:
                         break
-            if not early:
+            if stopper is None:
                 score = -np.inf if check is None else check.value(now)
                 best_here = (score, now, self.limit)
             scores.append([sd, best_here[0] / (check.weight if check is not None else 1.0)])
             if best_here[0] > best[0] or len(sds) == 1:
                 before = best[3] if self.exact else 0
                 best = (best_here[0], best_here[1], sd, before + best_here[2])
-            elif self.exact or not early:
+            elif self.exact or stopper is None:
                 break  # wider priors fit the training rows still closer
         if check is not None:
             record["prior_sd_path"] = scores

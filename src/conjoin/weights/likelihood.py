@@ -12,7 +12,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.inference.operands import Operands
-from conjoin.inference.plan import MAX_MEMORY, Order, Plan, TooLarge, find_order
+from conjoin.inference.plan import MAX_MEMORY, Plan, TooLarge, find_order
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
 
@@ -97,7 +97,7 @@ class Expectations:
                 "the likelihood takes exact inference, and the network is too dense for it; make it "
                 "thin first (`thin`), or learn by pseudo-likelihood"
             )
-        self.in_tables, self.spread, tables = _tables(features, _ranks(order))
+        self.in_tables, self.spread, tables = _tables(features, order.ranks())
         self.alone = np.setdiff1d(np.arange(len(features)), self.in_tables)
         operands = Operands.of(cards, tables, features.select(self.alone))
         self.plan = Plan(operands, order, np.ones(len(operands.indptr) - 1, bool))
@@ -117,13 +117,6 @@ class Expectations:
             means[self.alone] = found
             self.last = (key, log_z, means)
         return self.last[1], self.last[2]
-
-
-def _ranks(order: Order) -> IntArray:
-    """Return when each variable is eliminated; those with one state last."""
-    rank = np.full(len(order.place), len(order.order))
-    rank[np.flatnonzero(order.place >= 0)[order.order]] = np.arange(len(order.order))
-    return rank
 
 
 def _tables(features: Features, rank: IntArray) -> tuple[IntArray, Any, list[TableFactor]]:

@@ -8,7 +8,6 @@ cliques of one junction tree, can be asked exactly, and learned by maximum likel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,14 +114,14 @@ def thin(
         spare -= squares[some][refused].sum()
         if spare < 0 or grown.work > WORK:
             break
-    near = grown.cliques.near
+    near = grown.near
     together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
     kept, whole_ones = _cut(features, near, features.tests.probability(pairs.marginals))
     strength = float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0
     record = {
         "whole_features": whole_ones,
         "of": len(features),
-        "cells": grown.cliques.cells,
+        "cells": grown.cells,
         "strength": strength,
         "explained": _explained(features, kept, pairs.marginals) if strength >= least else strength,
     }
@@ -182,29 +181,15 @@ def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Feature
     return cut.merged(), int(np.count_nonzero(lost == 0))
 
 
-@dataclass(frozen=True, eq=False)
-class _Cliques:
-    """The tables of an elimination order.
-
-    Attributes
-    ----------
-    cells : float
-        How many cells they have in all.
-    near : array of bool
-        For each variable itself, and the others in its table when it is eliminated.
-    """
-
-    cells: float
-    near: BoolArray
-
-
 class _Grown:
     """A graph that grows by pairs as long as the tables of an elimination order stay small.
 
     Attributes
     ----------
-    cliques : _Cliques
-        Those of the graph.
+    cells : float
+        How many cells the tables have in all.
+    near : array of bool
+        For each variable itself, and the others in its table when it is eliminated.
     work : int
         What looking for orders has cost, in words that were read.
     """
@@ -213,7 +198,7 @@ class _Grown:
         self.linked = np.zeros((len(cards), len(cards)), bool)
         self.log_size, self.max_cells = np.log2(cards), max_cells
         self.work, self.least = 0, float(cards.sum())
-        self.cliques = _Cliques(float(cards.sum()), np.eye(len(cards), dtype=bool))
+        self.cells, self.near = self.least, np.eye(len(cards), dtype=bool)
 
     def link(self, left: IntArray, right: IntArray) -> BoolArray:
         """Link the pairs that fit, the first ones first; tell which do not."""
@@ -221,9 +206,7 @@ class _Grown:
             return np.ones(len(left), bool)
         new = ~self.linked[left, right]
         self.linked[left, right] = self.linked[right, left] = True
-        found = self._search()
-        if found is not None:
-            self.cliques = found
+        if self._fits():
             return np.zeros(len(left), bool)
         self.linked[left[new], right[new]] = self.linked[right[new], left[new]] = False
         if len(left) == 1:
@@ -233,8 +216,8 @@ class _Grown:
             [self.link(left[:half], right[:half]), self.link(left[half:], right[half:])]
         )
 
-    def _search(self) -> _Cliques | None:
-        """Return the smaller tables of two elimination orders, by fill and by size, if they fit."""
+    def _fits(self) -> bool:
+        """Take the smaller tables of two elimination orders, by fill and by size, if they fit."""
         from conjoin.kernels.elimination import eliminate
 
         n = len(self.log_size)
@@ -252,6 +235,7 @@ class _Grown:
             tried.append((total, separators))
         total, separators = min(tried, key=lambda found: float(found[0]))
         if total > self.max_cells:
-            return None
+            return False
         bits = np.unpackbits(separators.view(np.uint8), axis=1, bitorder="little")[:, :n]
-        return _Cliques(float(total), bits.astype(bool) | np.eye(n, dtype=bool))
+        self.cells, self.near = float(total), bits.astype(bool) | np.eye(n, dtype=bool)
+        return True
