@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "progress": set(),
     "jobs": {"progress"},
     "data": {"errors"},
-    "models": {"errors", "data"},
+    "models": {"errors", "data", "kernels"},
     "conversion": {"errors", "data", "models"},
     "kernels": set(),
     "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},

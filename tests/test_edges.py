@@ -398,8 +398,7 @@ def test_native_checks_features(part, value, tmp_path):
     domain = Domain.numbered([2, 2])
     features = Features.from_terms(domain, [(1.0, {"v0": 1, "v1": 1}), (2.0, {"v0": 1, "v1": 0})])
     changed = Features(**{**features.__dict__, part: value(features)})
-    mn = MarkovNetwork(domain)
-    mn.features = changed
+    mn = MarkovNetwork(domain, changed)
     mn.save(tmp_path / "m.conjoin")
     with pytest.raises(FormatError, match="damaged"):
         load(tmp_path / "m.conjoin")
@@ -443,8 +442,7 @@ def test_native_checks_trees(part, value, tmp_path):
     good[part] = value
     arrays = [np.array(good[k], np.int32) for k in ("var", "ptr", "child")]
     tree = Tree(*arrays, np.array(good["value"], float))
-    mn = MarkovNetwork(dn.domain)
-    mn.factors = (TreeFactor(tree),)
+    mn = MarkovNetwork(dn.domain, factors=[TreeFactor(tree)])
     mn.save(tmp_path / "m.conjoin")
     with pytest.raises(FormatError, match="damaged"):
         load(tmp_path / "m.conjoin")

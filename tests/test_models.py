@@ -259,3 +259,15 @@ def test_empty_markov_network_is_uniform():
     assert mn.log_potential(all_states(mn.domain)).tolist() == [0] * 6
     np.testing.assert_allclose(mn.conditional("v1", {"v0": 0, "v1": 0}), [[1 / 3] * 3])
     assert mn.blankets() == [(), ()]
+
+
+def test_networks_are_immutable():
+    domain = Domain.numbered([2, 2])
+    features = Features.from_terms(domain, [(1.0, {"v0": 1, "v1": 1})])
+    mn = MarkovNetwork(domain, features)
+    for name in ("features", "factors", "domain", "provenance"):
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(mn, name, getattr(mn, name))
+    for array in (mn.features.weights, mn.features.indptr, mn.features.indices):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1

@@ -1,6 +1,8 @@
-"""The array types that signatures speak of."""
+"""Array types for signatures, and arrays that cannot be written to."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,3 +13,18 @@ UIntArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view of an array that cannot be written to.
+
+    Examples
+    --------
+    >>> read_only(np.arange(3))[0] = 5
+    Traceback (most recent call last):
+    ...
+    ValueError: assignment destination is read-only
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -19,6 +19,7 @@ from conjoin.models.cpd import (
     TreeCPD,
     log_normalized,
 )
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
 
@@ -86,6 +87,9 @@ class BayesianNetwork(Network):
     def parents(self, name: str) -> tuple[str, ...]:
         """Return the names of a variable's parents."""
         return tuple(self.domain.names[p] for p in self.cpds[self.domain.index(name)].blanket)
+
+    def _log_linear_form(self) -> LogLinearForm:
+        return self.to_markov_network().form
 
     def to_markov_network(self) -> MarkovNetwork:
         """Return the same distribution as a Markov network with one factor a CPD (so Z is 1)."""

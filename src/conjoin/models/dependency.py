@@ -14,6 +14,7 @@ from conjoin.data.table import codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, LogLinearCPD, TreeBasedCPD
 from conjoin.models.features import Features
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.models.tree import cpd_features
 
@@ -112,6 +113,9 @@ class DependencyNetwork(Network):
             return Features.empty(self.domain.cards), np.zeros(0, np.int64)
         return Features.concatenate(parts), np.concatenate(owners)
 
+    def _log_linear_form(self) -> LogLinearForm:
+        return LogLinearForm.of_features(self.domain, *self._features)
+
     @classmethod
     def from_markov_network(cls, mn: MarkovNetwork) -> DependencyNetwork:
         """Return the exact conditionals of a Markov network.
@@ -129,8 +133,7 @@ class DependencyNetwork(Network):
     def from_bayesian_network(cls, bn: BayesianNetwork) -> DependencyNetwork:
         """Return the exact conditionals of a Bayesian network."""
         dn = cls.from_markov_network(bn.to_markov_network())
-        dn.provenance = {"conditionals_of": bn.kind}
-        return dn
+        return cls(dn.domain, dn.cpds, {"conditionals_of": bn.kind})
 
     def __repr__(self) -> str:
         kinds: dict[str, int] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, read_only
 from conjoin.data.domain import Domain
 from conjoin.data.keys import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
@@ -70,6 +70,12 @@ class Features:
     indices: npt.NDArray[np.int32]
     weights: FloatArray
     off: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("indptr", "indices", "weights", "off"):
+            array = getattr(self, name)
+            if array is not None:
+                object.__setattr__(self, name, read_only(array))
 
     # ---- building ---------------------------------------------------------------------------
 
@@ -280,6 +286,12 @@ class Features:
         smaller = Features(self.tests, indptr, self.indices[kept], weights, off)
         left = np.flatnonzero(scale != 0)
         return smaller.select(left), left
+
+    def without_entries(self, dropped: BoolArray) -> Features:
+        """Take tests out of features; the weights stay."""
+        indptr = np.concatenate([[0], np.cumsum(~dropped)])[self.indptr]
+        off = None if self.off is None else self.off[~dropped]
+        return replace(self, indptr=indptr, indices=self.indices[~dropped], off=off)
 
     def without_variables(self, dropped: Sequence[int]) -> Features:
         """Renumber the variables after some, on which no test is left, are taken away."""

@@ -15,6 +15,7 @@ from conjoin.data.table import Codes, codes_of, joint_codes
 from conjoin.errors import ModelError
 from conjoin.models.cpd import log_normalized
 from conjoin.models.features import Features
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.models.tree import Tree, factor_features
 
@@ -201,6 +202,9 @@ class MarkovNetwork(Network):
         trees = [f.tree(cards) if isinstance(f, TableFactor) else f.splits for f in self.factors]
         parts = [self.features, factor_features(cards, trees)]
         return MarkovNetwork(self.domain, Features.concatenate(parts), provenance=self.provenance)
+
+    def _log_linear_form(self) -> LogLinearForm:
+        return LogLinearForm.of_features(self.domain, self.to_features().features)
 
     def merged(self) -> MarkovNetwork:
         """Return the network with equal features made one and features of weight 0 dropped."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain, check_states
+from conjoin.models.loglinear import LogLinearForm
 
 
 class Network:
     """A model over a domain.
+
+    Networks are immutable: compiled forms and plans are kept for each. An attribute can be set once, by
+    the constructor.
 
     Attributes
     ----------
@@ -29,6 +34,21 @@ class Network:
         check_states(domain)
         self.domain = domain
         self.provenance: dict[str, Any] = dict(provenance or {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            raise AttributeError(
+                f"networks are immutable; make a new {type(self).__name__} with other {name}"
+            )
+        super().__setattr__(name, value)
+
+    @cached_property
+    def form(self) -> LogLinearForm:
+        """The network as weighted features, which all engines start from."""
+        return self._log_linear_form()
+
+    def _log_linear_form(self) -> LogLinearForm:
+        raise NotImplementedError
 
     def blanket(self, name: str) -> tuple[str, ...]:
         """Return the names of the variables that render one independent of all others."""

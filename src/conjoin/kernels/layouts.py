@@ -1,0 +1,101 @@
+"""The arrays that kernels take, as named tuples.
+
+Compiled code trusts its arguments: an array of another type or with gaps would be read as garbage.
+So every array that goes into one of these tuples is checked once, by `packed`, when the tuple is
+built; kernels then name what they read (`features.weight`) and nothing is passed by position.
+
+This module imports no compiler, so that models can build the tuples without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDArray[Any]:
+    """Return an array as kernels need it: of this type, contiguous and writable.
+
+    Parameters
+    ----------
+    array : array-like
+        The values. They are copied only if they are not laid out as needed.
+    dtype : dtype
+        The type of the elements.
+    ndim : int
+        The number of axes.
+
+    Examples
+    --------
+    >>> packed([1, 2], np.float64)
+    array([1., 2.])
+    >>> packed([[1, 2]], np.float64)
+    Traceback (most recent call last):
+    ...
+    TypeError: an array of 1 axes is needed, not of 2
+    """
+    given = np.asarray(array)
+    if given.ndim != ndim:
+        raise TypeError(f"an array of {ndim} axes is needed, not of {given.ndim}")
+    return np.require(given, dtype, ["C", "A", "W"])
+
+
+class FeatureArrays(NamedTuple):
+    """Weighted conjunctions of tests, indexed by feature and by test.
+
+    Entry e says that feature ``entry_feature[e]`` has test ``test[e]``. Entries are sorted by feature;
+    ``column_entry`` lists them sorted by test. The states of all variables are numbered one after
+    another: state s of variable v is ``state_first[v] + s``.
+
+    Attributes
+    ----------
+    cards : int64, (variables,)
+        The number of states of each variable.
+    state_first : int64, (variables + 1,)
+        The number of each variable's first state.
+    test_first : int64, (variables + 1,)
+        The first test of each variable; tests are sorted by variable.
+    test_var : int64, (tests,)
+        The variable of each test.
+    test_mask : uint64, (tests, words)
+        The states that satisfy each test, as bits.
+    member_first : int64, (tests + 1,)
+        Where the states of each test start in `member`.
+    member : int64
+        The numbers of the states that satisfy each test.
+    first : int64, (features + 1,)
+        The first entry of each feature.
+    test : int64, (entries,)
+        The test of each entry.
+    entry_feature : int64, (entries,)
+        The feature of each entry.
+    off : float64, (entries,)
+        The factor by which a test multiplies its feature where it fails; 0 in a plain conjunction.
+    weight : float64, (features,)
+        The weight of each feature.
+    own : int64, (features,)
+        The one entry whose variable the feature counts for, in a dependency network; -1 if it counts
+        for all that it tests.
+    column_first : int64, (tests + 1,)
+        Where the entries of each test start in `column_entry`.
+    column_entry : int64, (entries,)
+        The entries, sorted by test.
+    """
+
+    cards: npt.NDArray[np.int64]
+    state_first: npt.NDArray[np.int64]
+    test_first: npt.NDArray[np.int64]
+    test_var: npt.NDArray[np.int64]
+    test_mask: npt.NDArray[np.uint64]
+    member_first: npt.NDArray[np.int64]
+    member: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    test: npt.NDArray[np.int64]
+    entry_feature: npt.NDArray[np.int64]
+    off: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
+    own: npt.NDArray[np.int64]
+    column_first: npt.NDArray[np.int64]
+    column_entry: npt.NDArray[np.int64]
