@@ -11,6 +11,7 @@ from conjoin import (
     BayesianNetwork,
     DependencyNetwork,
     Domain,
+    Features,
     LogLinearCPD,
     MarkovNetwork,
     RuleCPD,
