@@ -35,12 +35,13 @@ MAY_IMPORT = {
         "sampling",
         "inference",
     },
-    "weights": {
+    "joint": {
         "errors",
         "progress",
         "jobs",
         "data",
         "models",
+        "conversion",
         "kernels",
         "sampling",
         "inference",

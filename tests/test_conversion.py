@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import conjoin.conversion.dn2mn as dn2mn
+import conjoin.conversion.convert as dn2mn
 from conjoin import (
     DependencyNetwork,
     Domain,
@@ -19,8 +19,8 @@ from conjoin import (
     convert,
 )
 from conjoin.conversion.base import Instances, Product
-from conjoin.conversion.expand import SubFeatures, expand_orders, merged_weights
 from conjoin.conversion.orders import resolve_orders
+from conjoin.conversion.sub_features import SubFeatures, expand_orders, merged_weights
 from conjoin.errors import ModelError
 from reference import (
     all_states,

@@ -80,8 +80,8 @@ def test_very_long_features_keep_their_length():
     masks = np.full((n, 1), 2, np.uint64)
     features = Features.from_tests(domain.cards, np.zeros(n, np.int64), rows, masks, [1.0])
     from conjoin.conversion.base import Product
-    from conjoin.conversion.expand import SubFeatures, expand_orders
     from conjoin.conversion.orders import resolve_orders
+    from conjoin.conversion.sub_features import SubFeatures, expand_orders
 
     sub = SubFeatures(features.tests)
     ones = Product.of_instance(domain, [1] * n).bind(features.tests)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import conjoin.conversion.inconsistencies as module
+import conjoin.conversion.inconsistency as module
 from conjoin import DependencyNetwork, Domain, Table, TableCPD, inconsistency
 from conjoin.conversion.base import Product
 from conjoin.errors import ModelError

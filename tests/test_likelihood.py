@@ -25,9 +25,9 @@ from conjoin import (
 )
 from conjoin.errors import ModelError
 from conjoin.inference.plan import TooLarge
-from conjoin.weights import likelihood as likelihood_module
-from conjoin.weights import refine as refine_module
-from conjoin.weights.likelihood import Expectations, Likelihood
+from conjoin.joint import likelihood as likelihood_module
+from conjoin.joint import refine as refine_module
+from conjoin.joint.likelihood import Expectations, Likelihood
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,

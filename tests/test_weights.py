@@ -23,10 +23,10 @@ from conjoin import (
     read_table,
 )
 from conjoin.errors import ModelError
+from conjoin.joint.lbfgs import descend
+from conjoin.joint.live import Live
+from conjoin.joint.pseudo_likelihood import Objective
 from conjoin.scoring.conditionals import Block, Layout
-from conjoin.weights.live import Live
-from conjoin.weights.objective import Objective
-from conjoin.weights.optimize import descend
 from reference import feature_rows
 from strategies import (
     generators,
@@ -138,7 +138,7 @@ def test_lists_of_live_rows_are_those_where_all_other_tests_hold():
 def test_lists_that_are_not_kept_change_nothing(monkeypatch):
     mn, table = many_rows(14, 5000)
     kept = Objective(mn.features, table)
-    monkeypatch.setattr("conjoin.weights.objective.MEMORY", 0)
+    monkeypatch.setattr("conjoin.joint.pseudo_likelihood.MEMORY", 0)
     anew = Objective(mn.features, table)
     for _ in range(2):
         ours, theirs = (o.value_and_gradient(mn.features.weights) for o in (anew, kept))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from conjoin.conversion.dn2mn import convert as convert
-    from conjoin.conversion.inconsistencies import inconsistency as inconsistency
+    from conjoin.conversion.convert import convert as convert
+    from conjoin.conversion.inconsistency import inconsistency as inconsistency
+    from conjoin.conversion.interactions import interactions as interactions
     from conjoin.data.discretize import discretize as discretize
     from conjoin.data.discretizer import Discretizer as Discretizer
     from conjoin.data.domain import Domain as Domain
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
+    from conjoin.joint.refine import refine as refine
+    from conjoin.joint.thinning import thin as thin
+    from conjoin.joint.weight_learning import learn_weights as learn_weights
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
     from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
@@ -51,10 +55,6 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
     from conjoin.scoring.result import signed_ranks as signed_ranks
-    from conjoin.scoring.strengths import interactions as interactions
-    from conjoin.weights.learn import learn_weights as learn_weights
-    from conjoin.weights.refine import refine as refine
-    from conjoin.weights.thin import thin as thin
 
 # Names are imported on first use, so that `import conjoin` costs next to nothing.
 _HOME = {
@@ -78,16 +78,16 @@ _HOME = {
     "as_table": "data.frames",
     "cmll": "scoring.cmll",
     "compare": "scoring.result",
-    "convert": "conversion.dn2mn",
+    "convert": "conversion.convert",
     "discretize": "data.discretize",
     "forecast": "inference.engines",
     "gibbs": "sampling.gibbs",
     "gibbs_probability": "sampling.rare",
-    "inconsistency": "conversion.inconsistencies",
-    "interactions": "scoring.strengths",
+    "inconsistency": "conversion.inconsistency",
+    "interactions": "conversion.interactions",
     "joint": "inference.engines",
     "learn": "learning.learn",
-    "learn_weights": "weights.learn",
+    "learn_weights": "joint.weight_learning",
     "load": "formats.files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
@@ -96,12 +96,12 @@ _HOME = {
     "pll": "scoring.pll",
     "probability": "inference.engines",
     "read_table": "formats.files",
-    "refine": "weights.refine",
+    "refine": "joint.refine",
     "sample": "sampling.gibbs",
     "samples": "sampling.gibbs",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
-    "thin": "weights.thin",
+    "thin": "joint.thinning",
     "to_networkx": "reports.graph",
     "write_report": "reports.page",
     "write_table": "formats.files",

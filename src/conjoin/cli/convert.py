@@ -77,7 +77,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.dn2mn import MAX_LENGTH, convert
+    from conjoin.conversion.convert import MAX_LENGTH, convert
     from conjoin.formats.files import check_can_save, load, read_table, save
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
             'of the repository pip install ".[demo]"'
         ) from None
 
-    from conjoin.conversion.dn2mn import convert
+    from conjoin.conversion.convert import convert
     from conjoin.formats.storage import write_bytes
     from conjoin.learning.learn import learn
     from conjoin.scoring.pll import pll

@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
 
 def joint_of(model: Network, table: Table) -> Network:
     """Return a model with a joint distribution: dependency networks are converted."""
-    from conjoin.conversion.dn2mn import convert
+    from conjoin.conversion.convert import convert
     from conjoin.models.dependency import DependencyNetwork
 
     return convert(model, table) if isinstance(model, DependencyNetwork) else model

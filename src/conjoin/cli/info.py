@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conjoin.conversion.inconsistencies import Inconsistency
+    from conjoin.conversion.inconsistency import Inconsistency
     from conjoin.data.table import Table
     from conjoin.models.features import Features
     from conjoin.models.network import Network
@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.inconsistencies import inconsistency
+    from conjoin.conversion.inconsistency import inconsistency
     from conjoin.errors import ModelError
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending

@@ -84,17 +84,17 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.dn2mn import convert
+    from conjoin.conversion.convert import convert
     from conjoin.data.discretize import discretize_by
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
+    from conjoin.joint.refine import ENOUGH_ROWS, refine
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.learning.learn import learn
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
     from conjoin.models.network import Network
-    from conjoin.weights.refine import ENOUGH_ROWS, refine
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"

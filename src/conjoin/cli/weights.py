@@ -80,9 +80,9 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.formats.files import check_can_save, load, read_table, save
+    from conjoin.joint.thinning import thin
+    from conjoin.joint.weight_learning import learn_weights
     from conjoin.models.markov import MarkovNetwork
-    from conjoin.weights.learn import learn_weights
-    from conjoin.weights.thin import thin
 
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)

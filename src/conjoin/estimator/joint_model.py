@@ -111,9 +111,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         y : ignored
             Here for scikit-learn's sake. A column to be predicted belongs into X.
         """
-        from conjoin.conversion.dn2mn import convert
+        from conjoin.conversion.convert import convert
+        from conjoin.joint.refine import ENOUGH_ROWS, refine
         from conjoin.learning.learn import learn
-        from conjoin.weights.refine import ENOUGH_ROWS, refine
 
         self.seed_ = _seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)

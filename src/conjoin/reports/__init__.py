@@ -1,8 +1,8 @@
 """What a network looks like: its graph, its strongest links, and how far it can be trusted."""
 
+from conjoin.conversion.interactions import interactions as interactions
 from conjoin.reports.calibration import calibration as calibration
 from conjoin.reports.graph import to_networkx as to_networkx
 from conjoin.reports.page import html_card as html_card
 from conjoin.reports.page import write_report as write_report
 from conjoin.reports.picture import plot as plot
-from conjoin.scoring.strengths import interactions as interactions

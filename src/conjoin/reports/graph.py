@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from conjoin.conversion.interactions import interactions
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
-from conjoin.scoring.strengths import interactions
 
 
 def to_networkx(model: Network, table: Table | None = None, *, base: Any = None) -> Any:

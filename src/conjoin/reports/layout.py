@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conjoin.conversion.interactions import Interactions
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.scoring.strengths import Interactions
 
 ASPECT = 1.5
 """How much wider than high a picture is."""

@@ -7,7 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from conjoin.conversion.inconsistencies import Inconsistency, inconsistency
+from conjoin.conversion.inconsistency import Inconsistency, inconsistency
+from conjoin.conversion.interactions import Interactions, interactions
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
@@ -18,7 +19,6 @@ from conjoin.models.network import Network
 from conjoin.reports import svg
 from conjoin.reports.calibration import Calibration, calibration
 from conjoin.reports.layout import draw
-from conjoin.scoring.strengths import Interactions, interactions
 
 ROWS = 256
 """How many random rows disagreement is estimated on, where it cannot be worked out."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.conversion.interactions import interactions
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
 from conjoin.reports.layout import HEIGHT, draw
-from conjoin.scoring.strengths import interactions
 
 LETTERS = 9.0
 """The size of the letters of a new picture, in points."""

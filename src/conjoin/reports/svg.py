@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
+from conjoin.conversion.interactions import Interactions
 from conjoin.reports.calibration import Calibration
 from conjoin.reports.layout import HEIGHT, Drawing
 from conjoin.reports.picture import shade
-from conjoin.scoring.strengths import Interactions
 
 EM = 12.0
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from conjoin import __version__
-from conjoin.conversion.dn2mn import convert
+from conjoin.conversion.convert import convert
 from conjoin.formats.files import load, save
 from conjoin.formats.storage import write_bytes
+from conjoin.joint.weight_learning import learn_weights
 from conjoin.learning.learn import learn
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
@@ -22,7 +23,6 @@ from conjoin.models.network import Network
 from conjoin.reproduction.data import Files
 from conjoin.scoring.cmll import cmll
 from conjoin.scoring.pll import pll
-from conjoin.weights.learn import learn_weights
 
 Result = dict[str, Any]
 

@@ -40,7 +40,7 @@ class Block:
     def __init__(
         self, features: Features, codes: Codes, marginals: list[FloatArray] | None = None
     ) -> None:
-        from conjoin.kernels.scoring import truth_bits
+        from conjoin.kernels.conditionals import truth_bits
 
         self.tests, self.size, self.marginals = features.tests, len(codes), marginals
         missing = np.iinfo(codes.dtype).max
@@ -159,7 +159,7 @@ class Layout:
         errors : array of float, shape (tests, rows)
             The slope of what is summed by what each row gains if each test holds.
         """
-        from conjoin.kernels.scoring import pass_products
+        from conjoin.kernels.conditionals import pass_products
 
         _, pairs, hard_rows, soft_rows = self.parts
         out = np.zeros(len(self.features))
@@ -227,7 +227,7 @@ class Weighted:
         truth : array of float
             What `block.truth` returns, if the layout needs it.
         """
-        from conjoin.kernels.scoring import pass_products
+        from conjoin.kernels.conditionals import pass_products
 
         layout = self.layout
         _, pairs, hard_rows, soft_rows = layout.parts
@@ -249,7 +249,7 @@ class Weighted:
 
         A test on a missing value holds to the part that the block's marginals give.
         """
-        from conjoin.kernels.scoring import add_conjunctions
+        from conjoin.kernels.conditionals import add_conjunctions
 
         layout, hard = self.layout, self.layout.long[0]
         truth = block.truth() if layout.needs_truth(block) else np.zeros((0, 0))
@@ -261,7 +261,7 @@ class Weighted:
 
     def log_probabilities(self, block: Block) -> FloatArray:
         """Return log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing."""
-        from conjoin.kernels.scoring import conditionals
+        from conjoin.kernels.conditionals import conditionals
 
         layout, cards = self.layout, self.layout.features.tests.cards
         out = np.zeros((len(cards), BLOCK))

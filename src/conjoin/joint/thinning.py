@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.frames import as_table
 from conjoin.data.table import code_dtype
@@ -20,7 +21,6 @@ from conjoin.inference.plan import MAX_VARIABLES, find_order
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
-from conjoin.scoring.strengths import interactions
 
 MAX_CELLS = 1 << 17
 """How many cells the tables of exact inference may have in all."""

@@ -42,7 +42,7 @@ class Live:
     @classmethod
     def of(cls, layout: Layout, blocks: list[Block]) -> Live:
         """List the live rows of some blocks, one after the other; of none, nothing is live."""
-        from conjoin.kernels.live import list_live
+        from conjoin.kernels.live_rows import list_live
 
         hard = layout.long[0]
         single, whole = np.zeros((2, len(hard.indices)), np.int64)

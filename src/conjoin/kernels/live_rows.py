@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from conjoin.kernels.conditionals import WORDS, add_scores, count_failing, normalize
 from conjoin.kernels.functions import LOWEST_64, exp64
 from conjoin.kernels.jit import (
     add_lanes,
@@ -20,7 +21,6 @@ from conjoin.kernels.jit import (
     popcount,
     sum_lanes,
 )
-from conjoin.kernels.scoring import WORDS, add_scores, count_failing, normalize
 
 FEW = 12
 """Up to so many live rows of a word are listed one by one."""

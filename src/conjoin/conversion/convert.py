@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from conjoin.conversion.base import resolve_base
-from conjoin.conversion.expand import (
+from conjoin.conversion.orders import Orders, resolve_orders
+from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
+from conjoin.conversion.sub_features import (
     SubFeatures,
     expand_all,
     expand_orders,
     integrate_all,
 )
-from conjoin.conversion.orders import Orders, resolve_orders
-from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
 from conjoin.data.arrays import IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError

@@ -10,10 +10,10 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table
 from conjoin.inference.completion import completed
 from conjoin.inference.plan import MAX_VARIABLES
+from conjoin.joint.thinning import MAX_CELLS, thin
+from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
 from conjoin.sampling.gibbs import estimate
-from conjoin.weights.learn import learn_weights
-from conjoin.weights.thin import MAX_CELLS, thin
 
 ENOUGH = 0.75
 """A thin network is taken if it explains so much of the variance of the whole one's log-potential."""

@@ -16,6 +16,9 @@ from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
 from conjoin.jobs import beside, one_thread
+from conjoin.joint.lbfgs import descend
+from conjoin.joint.likelihood import Expectations, Likelihood
+from conjoin.joint.pseudo_likelihood import Objective
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -24,9 +27,6 @@ from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
 from conjoin.scoring.conditionals import features_of
-from conjoin.weights.likelihood import Expectations, Likelihood
-from conjoin.weights.objective import Objective
-from conjoin.weights.optimize import descend
 
 FROM_ZERO = (0.05, 0.1, 0.2, 0.5, 1.0)
 FROM_MODEL = (0.02, 0.05)

@@ -12,9 +12,9 @@ from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.jobs import one_thread, run
+from conjoin.joint.live import Live
 from conjoin.models.features import Features
 from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
-from conjoin.weights.live import Live
 
 BLOCKS = 8
 """How many blocks of rows are looked at together, where only conjunctions on bits are summed."""
@@ -140,7 +140,7 @@ class Objective:
 
 def _evaluate(weighted: Weighted, piece: _Piece, slopes: bool) -> tuple[float, FloatArray]:
     """Return the summed log conditionals of some rows, and their slopes if they are asked for."""
-    from conjoin.kernels.live import score_rows
+    from conjoin.kernels.live_rows import score_rows
 
     layout, tests, live = weighted.layout, weighted.layout.features.tests, piece.live()
     block = piece.blocks[0]
@@ -173,7 +173,7 @@ def _slopes(
 
 def _spread(piece: _Piece) -> FloatArray:
     """Return a quarter of the weight of the rows that each feature can matter on."""
-    from conjoin.kernels.live import sum_all_live
+    from conjoin.kernels.live_rows import sum_all_live
 
     layout, block, live, size = (
         piece.layout,

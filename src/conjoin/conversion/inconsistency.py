@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.conversion.base import Product, resolve_base
-from conjoin.conversion.dn2mn import check_kind, check_positive, convert
-from conjoin.conversion.expand import rows_by_length, seen_from_target
+from conjoin.conversion.convert import check_kind, check_positive, convert
+from conjoin.conversion.sub_features import rows_by_length, seen_from_target
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.keys import code_numbers, group_equal
 from conjoin.data.table import Codes, Table, code_dtype
