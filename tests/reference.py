@@ -149,3 +149,39 @@ def interactions(domain, marginals, values, target):
             part = part + (-1) ** (len(b) - len(a)) * mean(a)
         parts[tuple(b)] = part
     return parts
+
+
+def gains(form, truth):
+    """The gain of each test on each row: the features with it, times their other tests' factors.
+
+    `truth` is the probability that each test holds on each row, tests by rows. A feature with an owner
+    counts for the owner's test alone.
+    """
+    features = form.features
+    off = np.zeros(len(features.indices)) if features.off is None else features.off
+    result = np.zeros(truth.shape)
+    for f in range(len(features)):
+        entries = range(features.indptr[f], features.indptr[f + 1])
+        for e in entries:
+            test = features.indices[e]
+            if form.owner is not None and features.tests.var[test] != form.owner[f]:
+                continue
+            others = np.ones(truth.shape[1])
+            for other in entries:
+                if other != e:
+                    u = truth[features.indices[other]]
+                    others = others * (u + (1 - u) * off[other])
+            result[test] += features.weights[f] * others * (1 - off[e])
+    return result
+
+
+def live_rows(form, chosen, truth):
+    """All (feature, test, row) such that all other tests of the feature hold on the row."""
+    features = form.features
+    result = set()
+    for f in chosen:
+        tests = features.indices[features.indptr[f] : features.indptr[f + 1]]
+        for test in tests:
+            others = truth[[t for t in tests if t != test]].all(axis=0)
+            result |= {(int(f), int(test), int(row)) for row in np.flatnonzero(others)}
+    return result

@@ -20,8 +20,9 @@ from conjoin import (
     signed_ranks,
 )
 from conjoin.errors import DataError, ModelError
+from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 from conjoin.scoring.result import Score
-from reference import all_states, conditionals_of_joint, log_potentials, normalized
+from reference import all_states, conditionals_of_joint, gains, log_potentials, normalized
 from strategies import (
     generators,
     random_bayesian_network,
@@ -172,16 +173,34 @@ def test_the_same_whatever_the_number_of_jobs():
     assert one.tobytes() == two.tobytes()
 
 
-def test_pairs_with_and_without_a_matrix(monkeypatch):
-    import conjoin.scoring.conditionals as module
+def random_form(rng):
+    """A joint distribution, with or without off values, or a dependency network."""
+    kind = rng.integers(3)
+    if kind == 0:
+        return random_markov_network(rng).form
+    dn = random_dependency_network(rng)
+    return dn.form if kind == 1 else convert(dn, orders="all", base="uniform", max_length=2).form
 
-    rng = np.random.default_rng(1)
-    mn = random_markov_network(rng)
-    rows = random_rows(rng, mn.domain)
-    monkeypatch.setattr(module, "DENSE", 0.0)
-    expected = pll(mn, rows)
-    monkeypatch.setattr(module, "DENSE", 2.0)
-    np.testing.assert_allclose(pll(mn, rows).by_row, expected.by_row, rtol=1e-12, atol=1e-12)
+
+@given(generators())
+def test_gains_are_sums_over_features(rng):
+    """Every group of features against the plain sum, whether pairs are a matrix or not."""
+    form = random_form(rng)
+    rows = random_rows(rng, form.domain, missing=0.2 if rng.random() < 0.5 else 0.0)
+    marginals = rows.marginals() if (rows.codes == rows.missing).any() else None
+    block = RowBlock(form, rows.codes, marginals)
+    tests = form.features.tests
+    truth = np.zeros((len(tests), len(rows)))
+    for t, var in enumerate(tests.var):
+        inside = tests.members()[t]
+        for r, code in enumerate(rows.codes[:, var]):
+            known = code != rows.missing
+            truth[t, r] = inside[code] if known else marginals[var] @ inside[: len(marginals[var])]
+    np.testing.assert_allclose(block.truth()[:, : len(rows)], truth, atol=1e-12)
+    for dense_share in (0.0, 0.3, 2.0):
+        scorer = ConditionalScorer.of(form, dense_share)
+        found = scorer.gains(block)[:, : len(rows)]
+        np.testing.assert_allclose(found, gains(form, truth), atol=1e-9)
 
 
 def test_tables_that_cannot_be_scored():

@@ -24,10 +24,9 @@ from conjoin import (
 )
 from conjoin.errors import ModelError
 from conjoin.joint.lbfgs import descend
-from conjoin.joint.live import Live
-from conjoin.joint.pseudo_likelihood import Objective
-from conjoin.scoring.conditionals import Block, Layout
-from reference import feature_rows
+from conjoin.joint.pseudo_likelihood import PseudoLikelihood, list_live_rows
+from conjoin.scoring.conditionals import FeatureGroups, RowBlock
+from reference import feature_rows, live_rows
 from strategies import (
     generators,
     random_dependency_network,
@@ -39,7 +38,7 @@ from test_scoring import joint_pll, random_rows
 
 def summed(mn, weights, rows):
     """The objective written out: the log conditionals of the joint, row by row."""
-    network = MarkovNetwork(mn.domain, replace(mn.features, weights=weights))
+    network = MarkovNetwork(mn.domain, replace(mn.form.features, weights=weights))
     cells = joint_pll(network, rows)
     return float((cells.sum(axis=1) * (1 if rows.weights is None else rows.weights)).sum())
 
@@ -51,8 +50,8 @@ def test_gradients_are_those_of_differences(rng):
     if rng.random() < 0.4:
         mn = convert(random_dependency_network(rng, mn.domain), orders="all", base="uniform")
     rows = random_rows(rng, mn.domain, 40, weighted=True)
-    objective = Objective(mn.features, rows)
-    weights = rng.normal(size=len(mn.features))
+    objective = PseudoLikelihood(mn.form, rows)
+    weights = rng.normal(size=len(mn.form.features))
     value, gradient = objective.value_and_gradient(weights)
     assert value == pytest.approx(summed(mn, weights, rows), rel=1e-9)
     assert objective.value(weights) == pytest.approx(value, rel=1e-12)
@@ -68,10 +67,10 @@ def test_gradients_are_those_of_differences(rng):
 def test_gradients_with_missing_values(rng):
     mn = random_markov_network(rng).to_features().merged()
     rows = random_rows(rng, mn.domain, 40, missing=0.2)
-    objective = Objective(mn.features, rows)
-    weights = rng.normal(size=len(mn.features))
+    objective = PseudoLikelihood(mn.form, rows)
+    weights = rng.normal(size=len(mn.form.features))
     value, gradient = objective.value_and_gradient(weights)
-    score = pll(MarkovNetwork(mn.domain, replace(mn.features, weights=weights)), rows)
+    score = pll(MarkovNetwork(mn.domain, replace(mn.form.features, weights=weights)), rows)
     assert value == pytest.approx(score.by_row.sum(), rel=1e-9)
     for f in rng.choice(len(weights), min(6, len(weights)), replace=False):
         step = np.zeros(len(weights))
@@ -98,7 +97,7 @@ def test_many_rows_and_many_variables(variables, rows):
     """Rows of several pieces; more variables than factors of 2 that a number can hold."""
     mn, table = many_rows(variables, rows)
     weights = mn.features.weights
-    objective = Objective(mn.features, table)
+    objective = PseudoLikelihood(mn.form, table)
     value, gradient = objective.value_and_gradient(weights)
     score = pll(mn, table)
     assert value == pytest.approx(score.by_row @ score.weights, rel=1e-12)
@@ -109,37 +108,32 @@ def test_many_rows_and_many_variables(variables, rows):
         assert gradient[f] == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-def test_lists_of_live_rows_are_those_where_all_other_tests_hold():
-    mn, table = many_rows(9, 700)
-    layout = Layout(mn.features, np.full(len(mn.features), -1))
-    blocks = [Block(mn.features, table.codes[:512]), Block(mn.features, table.codes[512:])]
-    live = Live.of(layout, blocks)
-    hard = layout.long[0]
-    truth = np.zeros((len(mn.features.tests), 1024), bool)
-    truth[:, :700] = mn.features.tests.truth(table.codes)
+@pytest.mark.parametrize("variables", [4, 9])  # pairs as a matrix, and not
+def test_lists_of_live_rows_are_those_where_all_other_tests_hold(variables):
+    mn, table = many_rows(variables, 700)
+    form, tests = mn.form, mn.form.features.tests
+    blocks = [RowBlock(form, table.codes[:512]), RowBlock(form, table.codes[512:])]
+    chosen = FeatureGroups.of(form).conjunction
+    live = list_live_rows(form, blocks, chosen)
+    truth = np.zeros((len(tests), 1024), bool)
+    truth[:, :700] = tests.truth(table.codes)
     found = set()
     for test in range(len(truth)):
         for j in range(live.test_first[test], live.test_first[test + 1]):
-            rows = live.rows[live.single[j] : live.single[j + 1]].tolist()
-            for q in range(live.whole[j], live.whole[j + 1]):
-                bits = [b for b in range(64) if int(live.masks[q]) >> b & 1]
-                rows += [64 * int(live.words[q]) + b for b in bits]
+            rows = live.row[live.row_first[j] : live.row_first[j + 1]].tolist()
+            for q in range(live.word_first[j], live.word_first[j + 1]):
+                bits = [b for b in range(64) if int(live.mask[q]) >> b & 1]
+                rows += [64 * int(live.word[q]) + b for b in bits]
             assert len(rows) == len(set(rows))
             found |= {(int(live.feature[j]), test, row) for row in rows}
-    expected = set()
-    for f in range(len(hard)):
-        tests = hard.indices[hard.indptr[f] : hard.indptr[f + 1]]
-        for test in tests:
-            others = truth[[t for t in tests if t != test]].all(axis=0)
-            expected |= {(f, int(test), int(row)) for row in np.flatnonzero(others)}
-    assert found == expected
+    assert found == live_rows(form, chosen, truth)
+    assert len(chosen) and {f for f, _, _ in found} <= set(chosen.tolist())
 
 
-def test_lists_that_are_not_kept_change_nothing(monkeypatch):
+def test_lists_that_are_not_kept_change_nothing():
     mn, table = many_rows(14, 5000)
-    kept = Objective(mn.features, table)
-    monkeypatch.setattr("conjoin.joint.pseudo_likelihood.MEMORY", 0)
-    anew = Objective(mn.features, table)
+    kept = PseudoLikelihood(mn.form, table)
+    anew = PseudoLikelihood(mn.form, table, max_list_bytes=0)
     for _ in range(2):
         ours, theirs = (o.value_and_gradient(mn.features.weights) for o in (anew, kept))
         assert ours[0] == theirs[0]
@@ -158,7 +152,7 @@ def test_the_optimum_is_scipys(rng):
     def objective(w):
         return -summed(mn, w, rows) + (w @ w) / (2 * sd**2)
 
-    expected = minimize(objective, np.zeros(len(mn.features)), method="BFGS", tol=1e-10)
+    expected = minimize(objective, np.zeros(len(mn.form.features)), method="BFGS", tol=1e-10)
     found = learn_weights(mn, rows, prior_sd=sd, tolerance=1e-12)
     assert len(found.features) == len(mn.features)
     assert objective(found.features.weights) == pytest.approx(expected.fun, rel=1e-9)
@@ -176,7 +170,7 @@ def test_l1_sets_weights_to_zero_and_is_optimal():
     size, l1, sd = len(mn.features), 3.0, 2.0
 
     def smooth(w):
-        value, gradient = Objective(mn.features, rows).value_and_gradient(w)
+        value, gradient = PseudoLikelihood(mn.form, rows).value_and_gradient(w)
         return w @ w / (2 * sd**2) - value, w / sd**2 - gradient
 
     def split(uv):

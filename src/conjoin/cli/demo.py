@@ -124,7 +124,7 @@ def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
 
     from conjoin.reports.calibration import all_conditionals
     from conjoin.sampling.gibbs import sample
-    from conjoin.scoring.conditionals import Layout, Weighted
+    from conjoin.scoring.conditionals import ConditionalScorer
 
     tables = [
         sample(model, DRAWN, {"digit": digit}, chains=DRAWN, random_state=seed + digit)
@@ -132,9 +132,7 @@ def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
     ]
     codes = np.stack([table.codes for table in tables], axis=1)
     rows = codes.reshape(-1, codes.shape[-1])
-    layout = Layout.of(model)
-    weighted = Weighted(layout, layout.features.weights)
-    found = all_conditionals(weighted, rows, train.marginals())
+    found = all_conditionals(ConditionalScorer.of(model.form), rows, train.marginals())
     ink = np.exp([log_p[:, 1] for log_p in found[1:]]).T
     return ink.reshape(DRAWN, 10, -1)
 

@@ -25,7 +25,6 @@ from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.features import Features
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import features_of
 
 IMPOSSIBLE = float(np.log(1e-6))
 """What a weight of -inf counts as: one in a million."""
@@ -182,7 +181,7 @@ def interactions(
     distribution, _ = resolve_base(model.domain, base, table)
     if not isinstance(distribution, Product):
         raise ModelError("interactions need a product of marginals as their base, not instances")
-    features, owner = features_of(model)
+    features, owner = model.form.features, model.form.owner
     q = features.tests.probability(distribution.marginals)
     counts = _pairs_of_tests(features, owner, q)
     cards = model.domain.cards

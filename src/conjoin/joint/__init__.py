@@ -1,1 +1,1 @@
-"""Learning the weights of a Markov network by pseudo-likelihood (the paper's Section 2.2)."""
+"""One joint distribution: thinning, and weights by pseudo-likelihood or likelihood (Section 2.2)."""

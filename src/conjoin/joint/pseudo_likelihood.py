@@ -12,101 +12,86 @@ from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.jobs import one_thread, run
-from conjoin.joint.live import Live
+from conjoin.kernels.layouts import ROWS_PER_BLOCK, WORDS, LiveRows, packed
 from conjoin.models.features import Features
-from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
+from conjoin.models.loglinear import LogLinearForm
+from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 
-BLOCKS = 8
-"""How many blocks of rows are looked at together, where only conjunctions on bits are summed."""
-MEMORY = 1 << 31
-"""Lists of live rows are kept up to so many bytes; what is more is listed again every time."""
+BLOCKS_PER_PIECE = 8
+"""Number of blocks that are evaluated together where all features are summed on bits."""
 
-
-@dataclass(eq=False)
-class _Piece:
-    """Some of the rows, and what does not depend on the weights.
-
-    Attributes
-    ----------
-    layout : Layout
-        The features.
-    blocks : list of Block
-        The rows; one block if the layout's sums need its truth.
-    weights : array of float
-        The weight of each row, 0 for those that pad the blocks.
-    keep : bool
-        Whether to keep the list of live rows.
-    """
-
-    layout: Layout
-    blocks: list[Block]
-    weights: FloatArray
-    keep: bool = True
-    _live: Live | None = None
-
-    @cached_property
-    def columns(self) -> Codes:
-        """The codes, variables by rows."""
-        return np.concatenate([block.columns for block in self.blocks], axis=1)
-
-    def live(self) -> Live:
-        """Return on which rows each feature matters, where nothing is missing."""
-        if self._live is not None:
-            return self._live
-        complete = [block for block in self.blocks if block.marginals is None]
-        live = Live.of(self.layout, complete)
-        if self.keep:
-            self._live = live
-        return live
+MAX_LIST_BYTES = 1 << 31
+"""The most memory for lists of live rows; lists beyond it are made anew for each evaluation."""
 
 
-class Objective:
+class PseudoLikelihood:
     """Value and gradient of the summed log conditionals of a table.
 
     Parameters
     ----------
-    features : Features
-        Their weights are what is sought; those that are -inf stay as they are.
+    form : LogLinearForm
+        The features of a joint distribution. Weights of -inf stay as they are.
     table : Table
-        The rows. Equal ones are merged. Where a value is missing, the log-potential is averaged over
-        it, distributed as in the table.
+        The rows; equal ones are merged. Where a value is missing, the log-potential is averaged over it,
+        distributed as in the table.
     n_jobs : int, optional
-        How many parts of the rows to look at at a time.
+        The number of parts of the rows to evaluate at the same time.
+    max_list_bytes : int
+        The most memory for lists of live rows.
+
+    Attributes
+    ----------
+    weight : float
+        The total weight of the rows.
+    free : array of bool
+        Which weights may change.
     """
 
-    def __init__(self, features: Features, table: Table, n_jobs: int | None = None) -> None:
-        self.layout = Layout(features, np.full(len(features), -1, np.int64))
-        self.n_jobs = n_jobs
+    def __init__(
+        self,
+        form: LogLinearForm,
+        table: Table,
+        n_jobs: int | None = None,
+        max_list_bytes: int = MAX_LIST_BYTES,
+    ) -> None:
+        self.scorer, self.n_jobs = ConditionalScorer.of(form), n_jobs
+        self.free: BoolArray = ~form.hard
         codes, weights = merge_rows(table.codes, table.weights)
         self.weight = float(weights.sum())
-        order = _sorted_rows(features, codes)
+        order = _similar_rows_together(form.features, codes)
         codes, weights = codes[order], weights[order]
-        lacking = (codes == table.missing).any(axis=1)
-        marginals = table.marginals() if lacking.any() else None
-        self.pieces: list[_Piece] = []
-        for incomplete in (False, True):
-            chosen = np.flatnonzero(lacking == incomplete)
-            given = marginals if incomplete else None
-            blocks, parts = [], []
-            for low in range(0, len(chosen), BLOCK):
-                part = chosen[low : low + BLOCK]
-                blocks.append(Block(features, codes[part], given))
-                parts.append(np.pad(weights[part], (0, BLOCK - len(part))))
-            size = 1 if blocks and self.layout.needs_truth(blocks[0]) else BLOCKS
-            for i in range(0, len(blocks), size):
-                joined = np.concatenate(parts[i : i + size])
-                self.pieces.append(_Piece(self.layout, blocks[i : i + size], joined))
+        incomplete = (codes == table.missing).any(axis=1)
+        self.pieces = self._pieces(codes[~incomplete], weights[~incomplete], None)
+        if incomplete.any():
+            marginals = table.marginals()
+            self.pieces += self._pieces(codes[incomplete], weights[incomplete], marginals)
         if self.pieces:
-            kept = MEMORY // self.pieces[0].live().nbytes
+            kept = max_list_bytes // self.pieces[0].live_rows().nbytes
             for piece in self.pieces[kept:]:
                 piece.keep = False
+
+    def _pieces(
+        self, codes: Codes, weights: FloatArray, marginals: list[FloatArray] | None
+    ) -> list[_Piece]:
+        """Cut rows into pieces; products of features with the truth of tests take one block at a time."""
+        starts = range(0, len(codes), ROWS_PER_BLOCK)
+        form = self.scorer.form
+        blocks = [RowBlock(form, codes[i : i + ROWS_PER_BLOCK], marginals) for i in starts]
+        weights = np.pad(weights, (0, len(blocks) * ROWS_PER_BLOCK - len(weights)))
+        dense = blocks and self.scorer.groups.needs_truth(blocks[0])
+        size = 1 if dense else BLOCKS_PER_PIECE
+        return [
+            _Piece(blocks[i : i + size], weights[i * ROWS_PER_BLOCK : (i + size) * ROWS_PER_BLOCK],
+                   self.scorer.groups.conjunction)
+            for i in range(0, len(blocks), size)
+        ]  # fmt: skip
 
     def value(self, weights: FloatArray) -> float:
         """Return the summed log conditionals."""
         return self._evaluate(weights, slopes=False)[0]
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Return the same with its gradient; of fixed weights it is 0."""
+        """Return the summed log conditionals and their gradient, which is 0 for fixed weights."""
         total, gradient = self._evaluate(weights, slopes=True)
         gradient[~self.free] = 0.0
         if np.isnan(total):
@@ -117,83 +102,142 @@ class Objective:
         return total, gradient
 
     def _evaluate(self, weights: FloatArray, *, slopes: bool) -> tuple[float, FloatArray]:
-        weighted = Weighted(self.layout, weights)
-        tasks = [(weighted, piece, slopes) for piece in self.pieces]
+        scorer = self.scorer.with_weights(weights)
+        tasks = [(scorer, piece, slopes) for piece in self.pieces]
         total, gradient = 0.0, np.zeros(len(weights) if slopes else 0)
-        for value, part in run(_evaluate, tasks, self.n_jobs):
+        for value, part in run(_evaluate_piece, tasks, self.n_jobs):
             total += value
             gradient += part
         return total, gradient
 
-    @property
-    def free(self) -> BoolArray:
-        """Which weights may change."""
-        return np.isfinite(self.layout.features.weights)
-
     def curvature(self) -> FloatArray:
-        """Return a rough second derivative by each weight: a quarter of the rows it can matter on."""
-        total = np.zeros(len(self.layout.features))
+        """Return a rough second derivative by each weight: a quarter of the rows where it is live."""
+        total = np.zeros(len(self.free))
         for piece in self.pieces:
-            total += _spread(piece)
+            total += _curvature_of_piece(self.scorer, piece)
         return total
 
 
-def _evaluate(weighted: Weighted, piece: _Piece, slopes: bool) -> tuple[float, FloatArray]:
-    """Return the summed log conditionals of some rows, and their slopes if they are asked for."""
+@dataclass(eq=False)
+class _Piece:
+    """Some of the rows, with what does not depend on the weights.
+
+    Attributes
+    ----------
+    blocks : list of RowBlock
+        The rows; a single block if products need the truth of its tests.
+    weights : array of float
+        The weight of each row, 0 for the padding of blocks.
+    conjunction : array of int
+        The features that are summed on bits.
+    keep : bool
+        Whether to keep the lists of live rows.
+    """
+
+    blocks: list[RowBlock]
+    weights: FloatArray
+    conjunction: IntArray
+    keep: bool = True
+    _live: LiveRows | None = None
+
+    @cached_property
+    def columns(self) -> Codes:
+        """The codes, variables by rows."""
+        return np.concatenate([block.columns for block in self.blocks], axis=1)
+
+    def live_rows(self) -> LiveRows:
+        """Return the live rows of each conjunction, none on blocks with missing values."""
+        if self._live is not None:
+            return self._live
+        complete = [block for block in self.blocks if block.marginals is None]
+        live = list_live_rows(self.blocks[0].form, complete, self.conjunction)
+        if self.keep:
+            self._live = live
+        return live
+
+
+def list_live_rows(form: LogLinearForm, blocks: list[RowBlock], chosen: IntArray) -> LiveRows:
+    """List the rows of some blocks, numbered one after the other, where features are live.
+
+    Parameters
+    ----------
+    form : LogLinearForm
+        The features.
+    blocks : list of RowBlock
+        The rows.
+    chosen : array of int
+        The features to list, by number.
+    """
+    from conjoin.kernels.live_rows import list_live
+
+    arrays = form.arrays
+    next_row, next_word = np.zeros((2, len(arrays.test)), np.int64)
+
+    def fill(row: IntArray, word: IntArray, mask: IntArray) -> None:
+        for number, block in enumerate(blocks):
+            list_live(
+                block.bits, arrays, chosen, number * WORDS, next_row, next_word, row, word, mask
+            )
+
+    fill(*(np.empty(0, kind) for kind in (np.uint16, np.uint16, np.uint64)))
+    order = arrays.column_entry[(next_row + next_word)[arrays.column_entry] > 0]
+    firsts = []
+    for count in (next_row, next_word):
+        first = np.concatenate([[0], np.cumsum(count[order])])
+        firsts.append(packed(first, np.int64))
+        count[order] = first[:-1]
+    row, word = (np.empty(first[-1], np.uint16) for first in firsts)
+    mask = np.empty(len(word), np.uint64)
+    fill(row, word, mask)
+    numbers = np.arange(len(form.features.tests) + 1)
+    return LiveRows(
+        packed(np.searchsorted(arrays.test[order], numbers), np.int64),
+        packed(arrays.entry_feature[order], np.int64),
+        *firsts, row, word, mask,
+    )  # fmt: skip
+
+
+def _evaluate_piece(
+    scorer: ConditionalScorer, piece: _Piece, slopes: bool
+) -> tuple[float, FloatArray]:
+    """Return the summed log conditionals of some rows, and their gradient if it is asked for."""
     from conjoin.kernels.live_rows import score_rows
 
-    layout, tests, live = weighted.layout, weighted.layout.features.tests, piece.live()
     block = piece.blocks[0]
     with one_thread():
         truth = lines = np.zeros((0, 0))
-        if layout.needs_truth(block):
+        if scorer.groups.needs_truth(block):
             truth = block.truth()
-            lines = weighted.sums(block, truth)
-        sums = np.zeros(len(tests) if slopes else 0)
-        long = np.zeros(len(layout.parts[2]))
+            lines = scorer.gains_without_bits(block, truth)
+        sums = np.zeros(len(scorer.shared_gains) if slopes else 0)
+        gradient = np.zeros(len(scorer.form.features) if slopes else 0)
         value = score_rows(
-            piece.columns, piece.weights, tests.cards, layout.test_first, layout.members,
-            weighted.start, lines, live.test_first, live.lists, weighted.long[0], sums, long,
+            piece.columns, piece.weights, scorer.arrays, piece.live_rows(), scorer.shared_gains,
+            lines, sums, gradient,
         )  # fmt: skip
-        gradient = _slopes(piece, truth, lines, sums, long) if slopes else np.zeros(0)
+        if slopes:
+            gradient += scorer.slopes(block, truth, lines, sums)
     return value, gradient
 
 
-def _slopes(
-    piece: _Piece, truth: FloatArray, errors: FloatArray, sums: FloatArray, long: FloatArray
-) -> FloatArray:
-    """Put the slopes together: of features of one test, of conjunctions on bits, and of the rest."""
-    layout = piece.layout
-    out = layout.start_slopes(sums)
-    out[layout.parts[2]] = long
-    if len(truth):
-        out += layout.slopes(piece.blocks[0], truth, errors)
-    return out
-
-
-def _spread(piece: _Piece) -> FloatArray:
-    """Return a quarter of the weight of the rows that each feature can matter on."""
+def _curvature_of_piece(scorer: ConditionalScorer, piece: _Piece) -> FloatArray:
+    """Return a quarter of the weight of the rows where each feature is live."""
     from conjoin.kernels.live_rows import sum_all_live
 
-    layout, block, live, size = (
-        piece.layout,
-        piece.blocks[0],
-        piece.live(),
-        len(piece.layout.features.tests),
-    )
+    block, size = piece.blocks[0], len(scorer.shared_gains)
     quarter = piece.weights / 4
-    long = np.zeros(len(layout.parts[2]))
-    sum_all_live(live.test_first, live.lists, quarter, long)
+    total = np.zeros(len(scorer.form.features))
+    sum_all_live(piece.live_rows(), quarter, total)
     truth = errors = np.zeros((0, 0))
-    if layout.needs_truth(block):
+    if scorer.groups.needs_truth(block):
         truth, errors = block.truth(), np.tile(quarter, (size, 1))
-    return _slopes(piece, truth, errors, np.full(size, quarter.sum()), long)
+    return total + scorer.slopes(block, truth, errors, np.full(size, quarter.sum()))
 
 
-def _sorted_rows(features: Features, codes: Codes) -> IntArray:
-    """Order rows so that those alike in the variables tested most stand together.
+def _similar_rows_together(features: Features, codes: Codes) -> IntArray:
+    """Order rows so that rows that agree in the most tested variables are neighbours.
 
-    Then most tests hold on all or none of the 64 rows of a word, and fewer words need a look.
+    Then most tests hold on all or none of the 64 rows of a word, and fewer words have to be visited.
     """
     used = np.bincount(features.entry_var, minlength=codes.shape[1])
     busiest = np.argsort(-used, kind="stable")[:16]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -18,23 +18,24 @@ from conjoin.inference.completion import completed
 from conjoin.jobs import beside, one_thread
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import Expectations, Likelihood
-from conjoin.joint.pseudo_likelihood import Objective
+from conjoin.joint.pseudo_likelihood import PseudoLikelihood
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
-from conjoin.scoring.conditionals import features_of
 
-FROM_ZERO = (0.05, 0.1, 0.2, 0.5, 1.0)
-FROM_MODEL = (0.02, 0.05)
-"""The standard deviations of the prior that are tried."""
-FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
-"""Those for the likelihood, from a model."""
-TOLERANCE, ROUGH = 1e-5, 1e-4
-"""Stop when an iteration gains less than this part of the objective; the latter for the likelihood."""
+SDS_FROM_ZERO = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Default standard deviations of the prior, from zero."""
+
+SDS_FROM_MODEL = (0.02, 0.05)
+"""Default standard deviations of the prior, from a model by pseudo-likelihood."""
+
+SDS_FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
+"""Default standard deviations of the prior, from a model by likelihood."""
 
 
 def learn_weights(
@@ -57,48 +58,50 @@ def learn_weights(
 
     Maximises the summed log conditionals of the training rows with a Gaussian prior on the weights, by
     L-BFGS. From zero this is the baseline of the paper's Section 6; from a converted network, with the
-    prior centred on its weights, a few steps mend what the closed form leaves. The likelihood itself
-    can be maximised instead, if the network is thin enough for exact inference (see `thin`).
+    prior centred on its weights, a few steps improve on the closed form. The likelihood itself can be
+    maximised instead if the network is thin enough for exact inference (see `thin`).
 
     Parameters
     ----------
     model : DependencyNetwork, MarkovNetwork or BayesianNetwork
-        Whose features to take.
+        The network whose features are used.
     table : Table, 2-dimensional array, or frame
         The training rows.
     valid : Table, array or frame, optional
-        Rows on which the standard deviation of the prior is chosen and, from a model, the iteration to
-        stop at. Without it a share of the rows is held out for that, and all rows are used in the end.
+        Validation rows, by which the standard deviation of the prior is chosen and, from a model, the
+        number of iterations. Without them a share of the rows is held out, and the weights are
+        finally learned from all rows.
     holdout : float
-        That share.
+        The share of the rows to hold out.
     objective : {'pseudo-likelihood', 'likelihood'}
-        What to maximise. For the likelihood every state has a weight of its own besides the model's
-        features, and missing values are drawn once from the model, which must be a joint then.
+        The function to maximise. For the likelihood every state has a weight of its own besides the
+        model's features, and missing values are drawn once from the model, which must then be a joint
+        distribution.
     start : {'zero', 'model'}
-        Begin with no weights, or with the model's own (a Markov network's).
+        Start with all weights 0, or with those of the model (a Markov network).
     prior_sd : float or sequence of float, optional
         The standard deviation of the prior around the start, or several to choose from. By default
         0.05, 0.1, 0.2, 0.5 and 1 from zero, and from a model 0.02 and 0.05, or 0.1, 0.5 and 2 for
         the likelihood.
     l1 : float
-        A penalty on the sum of absolute weights besides (OWL-QN); only from zero.
+        An additional penalty on the sum of absolute weights (OWL-QN); only from zero.
     max_iterations : int, optional
-        At most so many: by default 100, but 10 from a model by pseudo-likelihood.
+        The maximum number of iterations: by default 100, but 10 from a model by pseudo-likelihood.
     patience : int, optional
-        From a model, stop after so many iterations in a row that score no better than one before; by
-        default 1, or 4 for the likelihood.
+        From a model, stop after this number of consecutive iterations without a better validation
+        score; by default 1, or 4 for the likelihood.
     tolerance : float, optional
-        Stop when an iteration gains less than this part of the objective: by default 1e-5, or 1e-4 for
-        the likelihood.
+        Stop when the relative gain of an iteration is smaller: by default 1e-5, or 1e-4 for the
+        likelihood.
     random_state : int or numpy Generator
-        Draws the rows that are held out, and missing values for the likelihood.
+        Draws the rows to hold out, and missing values for the likelihood.
     n_jobs : int, optional
-        How many parts of the rows to look at at a time. The result is the same for any number.
+        The number of parts of the rows to evaluate at the same time. It does not change the result.
 
     Returns
     -------
     MarkovNetwork
-        Its provenance tells what was chosen.
+        Its provenance records the choices.
 
     Examples
     --------
@@ -110,95 +113,128 @@ def learn_weights(
     >>> round(float(mn.features.weights[0]), 3)  # three times as many ones as zeros where b is one
     1.099
     """
-    if start not in ("zero", "model"):
-        raise ModelError(f"start {start!r} is not known; use 'zero' or 'model'")
-    if start == "model" and not isinstance(model, MarkovNetwork):
-        raise ModelError(
-            f"a {model.kind} has no weights of a joint to start from; convert it first, "
-            "or use start='zero'"
-        )
-    if objective not in ("pseudo-likelihood", "likelihood"):
-        raise ModelError(
-            f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
-        )
-    exact = objective == "likelihood"
-    if tolerance is None:
-        tolerance = ROUGH if exact else TOLERANCE
-    if patience is None:
-        patience = 4 if exact else 1
-    if patience < 1:
-        raise ModelError(f"patience must be 1 or more, not {patience}")
-    if l1 < 0 or (l1 and start == "model"):
-        raise ModelError("l1 must not be negative, and goes with start='zero'")
-    default = FROM_ZERO if start == "zero" else FOR_LIKELIHOOD if exact else FROM_MODEL
-    given = (prior_sd,) if isinstance(prior_sd, int | float) else prior_sd
-    sds = sorted(default if given is None else given)
-    if not sds or not all(sd > 0 and np.isfinite(sd) for sd in sds):
-        raise ModelError(f"prior_sd must be positive, not {prior_sd}")
-    limit = (
-        max_iterations if max_iterations is not None else 100 if start == "zero" or exact else 10
+    settings = _Settings.checked(
+        model, objective, start, prior_sd, l1, max_iterations, patience, tolerance
     )
     rng = np.random.default_rng(random_state)
-    features = _distinct(model, start)
-    if exact:
-        features = _with_states(features)
-    learner = _Learner(features, exact, start, l1, limit, patience, tolerance, n_jobs)
-
-    def read(rows: Any) -> Table:
-        found = as_table(rows, model.domain)
-        codes_of(model.domain, found, complete=False)
-        if found.weights is not None and (found.weights == 0).any():
-            some = found.weights > 0
-            found = Table(found.domain, found.codes[some], found.weights[some])
-        return completed(model, found, int(rng.integers(2**31))) if exact else found
-
-    train = read(table)
+    form = _starting_form(model, settings)
+    train = _usable_rows(model, table, settings, rng)
+    held = None if valid is None else _usable_rows(model, valid, settings, rng)
     if not len(train):
         raise ModelError("the table has no rows to learn from")
-    record: dict[str, Any] = {"start": start, "rows": len(train), "objective": objective}
-
-    def descend_all() -> tuple[FloatArray, float]:
-        if valid is not None or (len(sds) == 1 and start == "zero"):
-            held = None if valid is None else read(valid)
-            if held is not None and not len(held):
-                raise ModelError("the validation table has no rows")
-            weights, chosen, _ = learner.best(train, held, sds, record)
-            return weights, chosen
-        fitted, held = hold_out(train, holdout, rng)
-        if not len(fitted):
-            raise ModelError(
-                "the table has too few rows to hold some out; give `valid` or one prior_sd"
-            )
-        found, chosen, iterations = learner.best(fitted, held, sds, record)
-        return learner.fit(train, chosen, iterations, found), chosen
-
+    if held is not None and not len(held):
+        raise ModelError("the validation table has no rows")
+    learner = _Learner(form, settings, n_jobs)
     with one_thread():
-        weights, chosen = beside(descend_all, n_jobs)
-    record["prior_sd"] = chosen
+        found = beside(lambda: learner.learn(train, held, holdout, rng), n_jobs)
+    record = {
+        "start": start,
+        "rows": len(train),
+        "objective": objective,
+        "prior_sd": found.prior_sd,
+        **({"prior_sd_path": found.path} if found.path else {}),
+    }
     provenance = {**model.provenance, "weights": record}
-    return MarkovNetwork(model.domain, replace(features, weights=weights), provenance=provenance)
+    features = replace(form.features, weights=found.weights)
+    return MarkovNetwork(model.domain, features, provenance=provenance)
 
 
-def _distinct(model: Network, start: str) -> Features:
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of `learn_weights`, checked and with defaults filled in."""
+
+    exact: bool
+    start: str
+    prior_sds: tuple[float, ...]
+    l1: float
+    max_iterations: int
+    patience: int
+    tolerance: float
+
+    @classmethod
+    def checked(
+        cls,
+        model: Network,
+        objective: str,
+        start: str,
+        prior_sd: float | Sequence[float] | None,
+        l1: float,
+        max_iterations: int | None,
+        patience: int | None,
+        tolerance: float | None,
+    ) -> _Settings:
+        """Check the arguments of `learn_weights`."""
+        if start not in ("zero", "model"):
+            raise ModelError(f"start {start!r} is not known; use 'zero' or 'model'")
+        if start == "model" and not isinstance(model, MarkovNetwork):
+            raise ModelError(
+                f"a {model.kind} has no weights of a joint distribution to start from; convert it "
+                "first, or use start='zero'"
+            )
+        if objective not in ("pseudo-likelihood", "likelihood"):
+            raise ModelError(
+                f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
+            )
+        if l1 < 0 or (l1 and start == "model"):
+            raise ModelError("l1 must not be negative, and needs start='zero'")
+        exact, from_zero = objective == "likelihood", start == "zero"
+        if patience is None:
+            patience = 4 if exact else 1
+        if patience < 1:
+            raise ModelError(f"patience must be 1 or more, not {patience}")
+        default = SDS_FROM_ZERO if from_zero else SDS_FOR_LIKELIHOOD if exact else SDS_FROM_MODEL
+        given = (prior_sd,) if isinstance(prior_sd, int | float) else prior_sd
+        sds = tuple(sorted(default if given is None else given))
+        if not sds or not all(sd > 0 and np.isfinite(sd) for sd in sds):
+            raise ModelError(f"prior_sd must be positive, not {prior_sd}")
+        if max_iterations is None:
+            max_iterations = 100 if from_zero or exact else 10
+        if tolerance is None:
+            tolerance = 1e-4 if exact else 1e-5
+        return cls(exact, start, sds, l1, max_iterations, patience, tolerance)
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether a descent stops where the validation score is best."""
+        return self.start == "model"
+
+
+def _usable_rows(
+    model: Network, table: Any, settings: _Settings, rng: np.random.Generator
+) -> Table:
+    """Return the rows of positive weight, with missing values drawn if the likelihood needs them."""
+    rows = as_table(table, model.domain)
+    codes_of(model.domain, rows, complete=False)
+    if rows.weights is not None and (rows.weights == 0).any():
+        some = rows.weights > 0
+        rows = Table(rows.domain, rows.codes[some], rows.weights[some])
+    return completed(model, rows, int(rng.integers(2**31))) if settings.exact else rows
+
+
+def _starting_form(model: Network, settings: _Settings) -> LogLinearForm:
     """Return the distinct features of a network, with the weights to start from.
 
-    A leaf of a tree, or a row of a table, is one feature for each state of its target: in a joint the
-    states differ also in what they say of the other variables on the path.
+    For the likelihood every state of every variable has a feature of its own besides.
     """
-    if start == "model":
-        return features_of(model)[0].merged()
-    features, owner = features_of(model)
-    if owner is not None and isinstance(model, DependencyNetwork):
-        linear = np.array([isinstance(cpd, LogLinearCPD) for cpd in model.cpds])
-        plain, spread = np.flatnonzero(linear[owner]), np.flatnonzero(~linear[owner])
+    features, owner = model.form.features, model.form.owner
+    if settings.start == "zero" and isinstance(model, DependencyNetwork) and owner is not None:
+        # A leaf of a tree or a row of a table is one feature for each state of its target: in a joint
+        # distribution the states also differ in their effect on the other variables of the path.
+        linear = np.array([isinstance(cpd, LogLinearCPD) for cpd in model.cpds])[owner]
+        plain, spread = np.flatnonzero(linear), np.flatnonzero(~linear)
         parts = [features.select(plain), _all_states(features.select(spread), owner[spread])]
         features = Features.concatenate(parts)
-    merged = features.merged()
-    return replace(merged, weights=np.where(np.isfinite(merged.weights), 0.0, merged.weights))
+    features = features.merged()
+    if settings.start == "zero":
+        weights = np.where(np.isfinite(features.weights), 0.0, features.weights)
+        features = replace(features, weights=weights)
+    if settings.exact:
+        features = _with_states(features)
+    return LogLinearForm.of_features(model.domain, features)
 
 
 def _with_states(features: Features) -> Features:
-    """Return features with one more for each state of each variable, where there is none."""
+    """Return the features with one more of weight 0 for each state that has none."""
     cards = features.tests.cards
     var = np.repeat(np.arange(len(cards)), cards)
     state = segment_index(np.zeros(len(cards), np.int64), cards)
@@ -222,106 +258,151 @@ def _all_states(features: Features, owner: IntArray) -> Features:
     return Features.from_tests(cards, row, var, mask, np.repeat(features.weights, copies))
 
 
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The weights that a descent reached.
+
+    Attributes
+    ----------
+    score : float
+        The validation score, -inf if there are no validation rows.
+    weights : array of float
+        The weights.
+    prior_sd : float
+        The standard deviation of the prior.
+    iterations : int
+        The number of iterations it took.
+    path : list
+        The mean validation score of each standard deviation that was tried.
+    """
+
+    score: float
+    weights: FloatArray
+    prior_sd: float
+    iterations: int
+    path: list[list[float]] = field(default_factory=list)
+
+
 class _Learner:
     """Descends with the same settings on different rows."""
 
-    def __init__(
-        self,
-        features: Features,
-        exact: bool,
-        start: str,
-        l1: float,
-        limit: int,
-        patience: int,
-        tolerance: float,
-        n_jobs: int | None,
-    ) -> None:
-        self.features, self.exact, self.start, self.l1 = features, exact, start, l1
-        self.expect = Expectations(features) if exact else None
-        self.limit, self.patience, self.tolerance, self.n_jobs = limit, patience, tolerance, n_jobs
+    def __init__(self, form: LogLinearForm, settings: _Settings, n_jobs: int | None) -> None:
+        self.form, self.settings, self.n_jobs = form, settings, n_jobs
+        self.expectations = Expectations(form.features) if settings.exact else None
 
-    def objective(self, table: Table) -> Objective | Likelihood:
-        """Return what is maximised, on some rows."""
-        if self.exact:
-            return Likelihood(self.features, table, self.expect)
-        return Objective(self.features, table, self.n_jobs)
+    def learn(
+        self, train: Table, held: Table | None, holdout: float, rng: np.random.Generator
+    ) -> _Found:
+        """Return the weights for the best prior; without validation rows some rows are held out."""
+        settings = self.settings
+        if held is not None or (len(settings.prior_sds) == 1 and not settings.stops_early):
+            return self.best(train, held)
+        fitted, held = hold_out(train, holdout, rng)
+        if not len(fitted):
+            raise ModelError(
+                "the table has too few rows to hold some out; give `valid` or one prior_sd"
+            )
+        found = self.best(fitted, held)
+        return replace(found, weights=self.fit_all(train, found))
 
-    def best(
-        self, train: Table, held: Table | None, sds: Sequence[float], record: dict[str, Any]
-    ) -> tuple[FloatArray, float, int]:
-        """Return the weights with the best validation score, their prior and the iterations taken.
+    def best(self, train: Table, held: Table | None) -> _Found:
+        """Return the weights with the best validation score.
 
-        The descents go from the tightest prior to the widest, each from where the last one ended;
-        from a model, each is stopped where the validation score is best, and by pseudo-likelihood each
-        begins with the model.
+        The descents go from the tightest prior to the widest, each from the end of the one before,
+        apart from those by pseudo-likelihood from a model, which all start at the model.
         """
-        objective = self.objective(train)
-        check = None if held is None else self.objective(held)
+        settings, base = self.settings, self.form.features.weights
+        objective = self._objective(train)
+        check = None if held is None else self._objective(held)
         curvature = objective.curvature()
-        base = self.features.weights
-        now = base
-        best: tuple[float, FloatArray, float, int] = (-np.inf, base, sds[0], 0)
-        scores = []
-        stopper = check if self.start == "model" else None
-        for sd in sds:
-            if stopper is not None:
-                now = best[1] if self.exact else base
-                best_here = (stopper.value(now), now, 0)
-            for number, point in self._descent(objective, curvature, now, sd):
-                now = point
-                if stopper is not None:
-                    score = stopper.value(now)
-                    if score > best_here[0]:
-                        best_here = (score, now, number)
-                    elif number >= best_here[2] + self.patience:
-                        break
-            if stopper is None:
-                score = -np.inf if check is None else check.value(now)
-                best_here = (score, now, self.limit)
-            scores.append([sd, best_here[0] / (check.weight if check is not None else 1.0)])
-            if best_here[0] > best[0] or len(sds) == 1:
-                before = best[3] if self.exact else 0
-                best = (best_here[0], best_here[1], sd, before + best_here[2])
-            elif self.exact or stopper is None:
-                break  # wider priors fit the training rows still closer
-        if check is not None:
-            record["prior_sd_path"] = scores
-        return best[1], best[2], best[3]
+        best, now, path = None, base, []
+        for sd in settings.prior_sds:
+            found = self._descend(objective, curvature, now, sd, check)
+            if check is not None:
+                path.append([sd, found.score / check.weight])
+            if best is None or found.score > best.score:
+                before = best.iterations if best is not None and settings.exact else 0
+                best = replace(found, iterations=before + found.iterations, path=path)
+            elif settings.exact or not settings.stops_early:
+                break  # wider priors fit the training rows even more closely
+            if settings.stops_early:
+                now = best.weights if settings.exact else base
+            else:
+                now = found.weights
+        assert best is not None
+        return best
 
-    def fit(self, train: Table, sd: float, iterations: int, found: FloatArray) -> FloatArray:
-        """Return the weights after so many iterations on all rows.
+    def fit_all(self, train: Table, found: _Found) -> FloatArray:
+        """Return the weights after the chosen number of iterations on all rows.
 
-        By likelihood, which takes longer, a quarter of that from what was found on most of the rows.
+        By likelihood, which takes longer, a quarter of them, from the weights found on most rows.
         """
-        objective = self.objective(train)
-        now = self.features.weights
-        if self.exact:
-            now, iterations = found, -(-iterations // 4)
-        steps = self._descent(objective, objective.curvature(), now, sd)
-        for _, point in islice(steps, iterations):
+        objective = self._objective(train)
+        now, iterations = self.form.features.weights, found.iterations
+        if self.settings.exact:
+            now, iterations = found.weights, -(-iterations // 4)
+        steps = self._steps(objective, objective.curvature(), now, found.prior_sd)
+        for point in islice(steps, iterations):
             now = point
         return now
 
-    def _descent(
-        self, objective: Objective | Likelihood, curvature: FloatArray, start: FloatArray, sd: float
-    ) -> Iterable[tuple[int, FloatArray]]:
-        """Yield the number of each iteration and the weights that it reaches."""
-        centre, free = self.features.weights, objective.free
+    def _objective(self, table: Table) -> PseudoLikelihood | Likelihood:
+        """Return the function to maximise, on some rows."""
+        if self.settings.exact:
+            return Likelihood(self.form.features, table, self.expectations)
+        return PseudoLikelihood(self.form, table, self.n_jobs)
 
-        def function(change: FloatArray) -> tuple[float, FloatArray]:
+    def _descend(
+        self,
+        objective: PseudoLikelihood | Likelihood,
+        curvature: FloatArray,
+        start: FloatArray,
+        sd: float,
+        check: PseudoLikelihood | Likelihood | None,
+    ) -> _Found:
+        """Descend with one prior; from a model, stop where the validation score is best."""
+        settings, now = self.settings, start
+        stopper = check if settings.stops_early else None
+        if stopper is None:
+            for point in self._steps(objective, curvature, start, sd):
+                now = point
+            score = -np.inf if check is None else check.value(now)
+            return _Found(score, now, sd, settings.max_iterations)
+        best = _Found(stopper.value(start), start, sd, 0)
+        for number, point in enumerate(self._steps(objective, curvature, start, sd), 1):
+            score = stopper.value(point)
+            if score > best.score:
+                best = _Found(score, point, sd, number)
+            elif number >= best.iterations + settings.patience:
+                break
+        return best
+
+    def _steps(
+        self,
+        objective: PseudoLikelihood | Likelihood,
+        curvature: FloatArray,
+        start: FloatArray,
+        sd: float,
+    ) -> Iterator[FloatArray]:
+        """Yield the weights that each iteration reaches."""
+        settings, centre, free = self.settings, self.form.features.weights, objective.free
+
+        def moved(change: FloatArray) -> FloatArray:
             weights = centre.copy()
             weights[free] += change
-            value, gradient = objective.value_and_gradient(weights)
+            return weights
+
+        def function(change: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = objective.value_and_gradient(moved(change))
             prior = float(change @ change) / (2 * sd**2)
             return prior - value, change / sd**2 - gradient[free]
 
         scale = curvature[free] + 1 / sd**2
-        begin = start[free] - centre[free]
-        what = f"weights, prior sd {sd:g}"
-        steps = descend(function, begin, scale=scale, l1=self.l1)
-        for number, step in enumerate(progress(steps, what, self.limit), 1):
-            weights = centre.copy()
-            weights[free] += step.point
-            yield number, weights
-            if number >= self.limit or step.change < self.tolerance * abs(step.value):
+        steps = descend(function, start[free] - centre[free], scale=scale, l1=settings.l1)
+        label = f"weights, prior sd {sd:g}"
+        limited = progress(steps, label, settings.max_iterations)
+        for number, step in enumerate(limited, 1):
+            yield moved(step.point)
+            finished = step.change < settings.tolerance * abs(step.value)
+            if finished or number >= settings.max_iterations:
                 return

@@ -1,7 +1,8 @@
-"""Conditional distributions of all variables at once, 64 rows a word.
+"""Conditional distributions of all variables at once, on blocks of rows.
 
-D[t, r] is the sum of the weights of the features with test t whose other tests hold on row r: what
-row r would gain if test t held. All conditional log-odds are sums of it.
+The *gain* of test t on row r is the sum of the weights of the features with test t whose other tests
+hold on row r: the amount by which the log-potential of the row grows if test t holds. All conditional
+log-odds are sums of gains.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64, log1p64
 from conjoin.kernels.jit import add_lanes, compiled, inner, inner_fused
-
-WORDS = 8
-"""Words of 64 rows that are scored together: a fixed number, so that loops over them unroll."""
+from conjoin.kernels.layouts import WORDS
 
 
 @compiled
-def truth_bits(codes, var, mask, bits):
-    """Pack which tests hold on each row, tests by words of 64 rows."""
+def truth_bits(codes, features, bits):
+    """Pack the truth of each test on each row into bits, tests by words of 64 rows.
+
+    A test on a missing value does not hold.
+    """
     rows = codes.shape[0]
-    for t in range(len(var)):
-        v = var[t]
+    mask = features.test_mask
+    for t in range(len(features.test_var)):
+        v = features.test_var[t]
         line = bits[t]
         for k in range(len(line)):
             word = np.uint64(0)
             for r in range(k * 64, min(rows, k * 64 + 64)):
                 state = np.int64(codes[r, v])
-                if state >> 6 < mask.shape[1]:  # else it is missing
+                if state >> 6 < mask.shape[1]:  # otherwise the value is missing
                     held = mask[t, state >> 6] >> np.uint64(state & 63) & np.uint64(1)
                     word |= held << np.uint64(r & 63)
             line[k] = word
@@ -34,7 +37,7 @@ def truth_bits(codes, var, mask, bits):
 
 @inner
 def count_failing(bits, tests, one, two):
-    """Set the rows on which at least one of some tests fails, and on which at least two do."""
+    """Mark the rows on which at least one of some tests fails, and those on which at least two do."""
     for k in range(WORDS):
         one[k] = two[k] = np.uint64(0)
     for e in range(len(tests)):
@@ -45,97 +48,131 @@ def count_failing(bits, tests, one, two):
 
 
 @compiled
-def add_conjunctions(bits, indptr, indices, weights, only, out):
-    """Add the weights of conjunctions to D of their tests, where all other tests hold.
+def add_conjunctions(bits, features, chosen, gains):
+    """Add the weights of the chosen features to the gains of their tests.
 
-    `only` is the one test of each conjunction that counts, by its place in it, or -1 for all.
+    The chosen features have no off values. A feature with an owner counts for the owner's test alone.
     """
     one = np.empty(WORDS, np.uint64)
     two = np.empty(WORDS, np.uint64)
-    for f in range(len(weights)):
-        low, high = indptr[f], indptr[f + 1]
-        weight = weights[f]
-        count_failing(bits, indices[low:high], one, two)
-        first, last = low, high
-        if only[f] >= 0:
-            first = low + only[f]
-            last = first + 1
-        for e in range(first, last):
-            holds, line = bits[indices[e]], out[indices[e]]
+    for f in chosen:
+        low, high = features.first[f], features.first[f + 1]
+        weight = features.weight[f]
+        count_failing(bits, features.test[low:high], one, two)
+        if features.own[f] >= 0:
+            low, high = features.own[f], features.own[f] + 1
+        for e in range(low, high):
+            t = features.test[e]
+            holds, line = bits[t], gains[t]
             for k in range(WORDS):
                 word = ~two[k] & (~one[k] | ~holds[k])
                 if word != np.uint64(0):
                     add_lanes(line[k * 64 : k * 64 + 64], word, weight)
 
 
-@compiled
-def pass_products(truth, indptr, indices, off, only, weights, gains, errors, slopes):
-    """Do the same where tests hold in part, or have off values, or sum errors of tests by feature.
+@inner
+def factors_of_tests(truth, features, f, factor, before):
+    """Set the factor of each test of a feature on each row, and the product of all earlier ones.
 
-    `truth` says how far each test holds on each row; a test that holds to the part u counts as u +
-    (1 - u) * off in the product. If there are weights, they are added to `gains`, which is D; if there
-    are errors, tests by rows, they are added to `slopes`: the transpose of that.
+    A test that holds with probability u has the factor u + (1 - u) * off.
     """
-    rows = truth.shape[1]
-    longest = 1
-    for f in range(len(indptr) - 1):
-        longest = max(longest, indptr[f + 1] - indptr[f])
-    value = np.empty((longest, rows))
-    before = np.empty((longest + 1, rows))
-    after = np.empty(rows)
-    for f in range(len(indptr) - 1):
-        low, high = indptr[f], indptr[f + 1]
-        before[0] = 1.0
-        for j in range(high - low):
-            line, rest = truth[indices[low + j]], off[low + j]
-            for r in range(rows):
-                value[j, r] = line[r] + (1 - line[r]) * rest
-                before[j + 1, r] = before[j, r] * value[j, r]
-        after[:] = 1.0
-        for j in range(high - low - 1, -1, -1):
-            share = 1 - off[low + j]
-            if only[f] < 0 or only[f] == j:
-                if len(weights):
-                    line = gains[indices[low + j]]
-                    for r in range(rows):
-                        others = before[j, r] * after[r]
-                        if others != 0.0:  # nothing times minus infinity is nothing
-                            line[r] += weights[f] * others * share
-                if len(errors):
-                    line = errors[indices[low + j]]
-                    total = 0.0
-                    for r in range(rows):
-                        total += line[r] * before[j, r] * after[r] * share
-                    slopes[f] += total
-            for r in range(rows):
-                after[r] *= value[j, r]
-
-
-@inner_fused
-def binary_conditionals(column, odds, out, probability):
-    """Set log P(x) and P(1) of a variable of two states from its log-odds."""
-    for r in range(len(odds)):
-        z = odds[r]
-        e = exp64(max(-abs(z), LOWEST_64))
-        q = 1 / (1 + e)
-        against = -z if column[r] == 1 else z  # how much speaks for the other state
-        out[r] = -log1p64(e) - max(against, 0.0)
-        probability[r] = q if z >= 0 else e * q
+    low, high = features.first[f], features.first[f + 1]
+    before[0] = 1.0
+    for j in range(high - low):
+        line, off = truth[features.test[low + j]], features.off[low + j]
+        for r in range(len(line)):
+            factor[j, r] = line[r] + (1 - line[r]) * off
+            before[j + 1, r] = before[j, r] * factor[j, r]
 
 
 @inner
-def add_scores(card, member, gains, score):
-    """Add what a test gains to the scores of the states that hold in it, states by rows."""
-    for s in range(card):
-        if member[s]:
-            line = score[s]
-            for r in range(len(gains)):
-                line[r] += gains[r]
+def longest_of(features, chosen):
+    """Return the largest number of tests of the chosen features, at least 1."""
+    longest = 1
+    for f in chosen:
+        longest = max(longest, features.first[f + 1] - features.first[f])
+    return longest
+
+
+@compiled
+def add_products(truth, features, chosen, gains):
+    """Do as `add_conjunctions` does for features with off values or with tests that hold in part.
+
+    `truth` is the probability that each test holds on each row.
+    """
+    rows, longest = truth.shape[1], longest_of(features, chosen)
+    factor, before = np.empty((longest, rows)), np.empty((longest + 1, rows))
+    after = np.empty(rows)
+    for f in chosen:
+        factors_of_tests(truth, features, f, factor, before)
+        low = features.first[f]
+        after[:] = 1.0
+        for j in range(features.first[f + 1] - low - 1, -1, -1):
+            if features.own[f] < 0 or features.own[f] == low + j:
+                weight = features.weight[f]
+                share = 1 - features.off[low + j]
+                line = gains[features.test[low + j]]
+                for r in range(rows):
+                    others = before[j, r] * after[r]
+                    if others != 0.0:  # 0 times -inf counts as 0
+                        line[r] += weight * others * share
+            for r in range(rows):
+                after[r] *= factor[j, r]
+
+
+@compiled
+def add_product_slopes(truth, features, chosen, errors, slopes):
+    """Add to `slopes` the derivatives by the weights of features that `add_products` sums.
+
+    `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_products`.
+    """
+    rows, longest = truth.shape[1], longest_of(features, chosen)
+    factor, before = np.empty((longest, rows)), np.empty((longest + 1, rows))
+    after = np.empty(rows)
+    for f in chosen:
+        factors_of_tests(truth, features, f, factor, before)
+        low = features.first[f]
+        after[:] = 1.0
+        for j in range(features.first[f + 1] - low - 1, -1, -1):
+            if features.own[f] < 0 or features.own[f] == low + j:
+                line = errors[features.test[low + j]]
+                total = 0.0
+                for r in range(rows):
+                    total += line[r] * before[j, r] * after[r]
+                slopes[f] += total * (1 - features.off[low + j])
+            for r in range(rows):
+                after[r] *= factor[j, r]
+
+
+@inner_fused
+def binary_conditionals(column, odds, out):
+    """Set log P(x) of a variable with two states from its log-odds."""
+    for r in range(len(odds)):
+        z = odds[r]
+        e = exp64(max(-abs(z), LOWEST_64))
+        against = -z if column[r] == 1 else z  # the log-odds of the other state
+        out[r] = -log1p64(e) - max(against, 0.0)
+
+
+@inner
+def sign_of_test(features, t):
+    """Return 1 if a test of a binary variable holds in state 1, otherwise -1."""
+    return 1.0 if features.test_mask[t, 0] & np.uint64(2) else -1.0
+
+
+@inner
+def add_to_states(features, t, gains, score):
+    """Add the gains of a test to the scores of the states in which it holds, states by rows."""
+    first = features.state_first[features.test_var[t]]
+    for k in range(features.member_first[t], features.member_first[t + 1]):
+        line = score[features.member[k] - first]
+        for r in range(len(gains)):
+            line[r] += gains[r]
 
 
 @inner
 def normalize(column, card, score, out):
-    """Turn scores of states into probabilities, and set log P(x); a missing x gives 0."""
+    """Turn scores of states into probabilities, and set log P(x), or 0 where x is missing."""
     for r in range(len(column)):
         top = -np.inf
         for s in range(card):
@@ -150,31 +187,38 @@ def normalize(column, card, score, out):
         out[r] = np.log(score[x, r]) if x < card else 0.0
 
 
-@compiled
-def conditionals(columns, cards, test_first, members, gains, out):
-    """Set log P(x_i | the rest of the row), variables by rows; 0 where x_i is missing.
+@inner
+def score_table(features, rows):
+    """Return an empty table for the scores of the states of any variable, states by rows."""
+    widest = 1
+    for card in features.cards:
+        widest = max(widest, card)
+    return np.empty((widest, rows))
 
-    `columns` are the codes, variables by rows; `gains` is D; the tests of variable i are test_first[i]
-    to test_first[i + 1], and `members` says which states hold in each.
+
+@compiled
+def conditionals(columns, features, gains, out):
+    """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing.
+
+    `columns` are the codes, variables by rows.
     """
     rows = columns.shape[1]
     missing = np.iinfo(columns.dtype).max
-    score = np.empty((members.shape[1], rows))
-    chance = np.empty(rows)
-    for i in range(len(cards)):
-        column, low, high, card = columns[i], test_first[i], test_first[i + 1], cards[i]
-        line = out[i]
+    score = score_table(features, rows)
+    for i in range(len(features.cards)):
+        column, card, line = columns[i], features.cards[i], out[i]
         score[:card] = 0.0
+        tests = range(features.test_first[i], features.test_first[i + 1])
         if card == 2:
             odds = score[0]
-            for t in range(low, high):
-                sign = 1.0 if members[t, 1] else -1.0
+            for t in tests:
+                sign = sign_of_test(features, t)
                 for r in range(rows):
                     odds[r] += sign * gains[t, r]
-            binary_conditionals(column, odds, line, chance)
+            binary_conditionals(column, odds, line)
         else:
-            for t in range(low, high):
-                add_scores(card, members[t], gains[t], score)
+            for t in tests:
+                add_to_states(features, t, gains[t], score)
             normalize(column, card, score, line)
         for r in range(rows):
             if column[r] == missing:

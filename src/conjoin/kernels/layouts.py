@@ -14,6 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+WORDS = 8
+"""Words of 64 rows that are scored together; a fixed number, so that loops over them unroll."""
+
+ROWS_PER_BLOCK = 64 * WORDS
+"""Rows that are scored together; the arrays of a block stay in the cache."""
+
 
 def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDArray[Any]:
     """Return an array as kernels need it: of this type, contiguous and writable.
@@ -99,3 +105,37 @@ class FeatureArrays(NamedTuple):
     own: npt.NDArray[np.int64]
     column_first: npt.NDArray[np.int64]
     column_entry: npt.NDArray[np.int64]
+
+
+class LiveRows(NamedTuple):
+    """For each test of each conjunction, the rows on which all other tests of it hold.
+
+    There is one list of rows per entry of a conjunction, sorted by test. Words of 64 rows with many live
+    rows are kept as bits, the other rows as numbers.
+
+    Attributes
+    ----------
+    test_first : int64, (tests + 1,)
+        The first list of each test.
+    feature : int64, (lists,)
+        The feature of each list.
+    row_first, word_first : int64, (lists + 1,)
+        Where each list starts in `row`, and in `word` and `mask`.
+    row : uint16
+        Rows listed by number.
+    word, mask : uint16 and uint64
+        Words of 64 rows by number, and the live rows of each as bits.
+    """
+
+    test_first: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    row_first: npt.NDArray[np.int64]
+    word_first: npt.NDArray[np.int64]
+    row: npt.NDArray[np.uint16]
+    word: npt.NDArray[np.uint16]
+    mask: npt.NDArray[np.uint64]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the lists take, in bytes."""
+        return sum(array.nbytes for array in self)

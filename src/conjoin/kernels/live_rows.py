@@ -1,16 +1,22 @@
-"""Log conditionals and their slopes by weights, over lists of the rows where features are live.
+"""Log conditionals and their derivatives by weights, over lists of the rows where features are live.
 
-A feature is live, for one of its tests, on the rows where all its other tests hold: there the test
-decides whether the feature holds. Which rows those are does not depend on the weights, so they are
-listed once: whole words of 64 rows where many are live, else row by row. The lists stand test by test,
-so that one line of numbers by row serves all the features of a test.
+A feature is *live*, for one of its tests, on the rows where all its other tests hold: there the test
+decides whether the feature holds. The live rows do not depend on the weights, so they are listed once:
+as whole words of 64 rows where many rows are live, otherwise row by row. The lists are sorted by test,
+so that one array of numbers by row serves all the features of a test.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.conditionals import WORDS, add_scores, count_failing, normalize
+from conjoin.kernels.conditionals import (
+    add_to_states,
+    count_failing,
+    normalize,
+    score_table,
+    sign_of_test,
+)
 from conjoin.kernels.functions import LOWEST_64, exp64
 from conjoin.kernels.jit import (
     add_lanes,
@@ -21,59 +27,59 @@ from conjoin.kernels.jit import (
     popcount,
     sum_lanes,
 )
+from conjoin.kernels.layouts import WORDS
 
-FEW = 12
-"""Up to so many live rows of a word are listed one by one."""
+MAX_LISTED = 12
+"""The largest number of live rows of a word that are listed one by one."""
 
-FACTORS = 500
-"""So many factors of at most 2 are multiplied before the logarithm is taken."""
+FACTORS_PER_LOGARITHM = 500
+"""Number of factors of at most 2 that are multiplied before the logarithm is taken."""
 
 
 @compiled
-def list_live(bits, indptr, indices, first_word, single, whole, rows, words, masks):
-    """List, for each entry of the features, the rows and the words where it is live.
+def list_live(bits, features, chosen, first_word, next_row, next_word, row, word, mask):
+    """List the rows and the words of a block where each entry of the chosen features is live.
 
-    `single` and `whole` say where the next ones of each entry go, and are moved on. If there is no room
-    in `rows` and `words`, nothing is listed: then they only count.
+    `next_row` and `next_word` say, for each entry, where its next row and word go, and are moved on.
+    If `row` and `word` are empty, nothing is written: the rows and words are only counted.
     """
     one = np.empty(WORDS, np.uint64)
     two = np.empty(WORDS, np.uint64)
-    fill = len(rows) + len(words) > 0
-    for f in range(len(indptr) - 1):
-        low, high = indptr[f], indptr[f + 1]
-        count_failing(bits, indices[low:high], one, two)
+    fill = len(row) + len(word) > 0
+    for f in chosen:
+        low, high = features.first[f], features.first[f + 1]
+        count_failing(bits, features.test[low:high], one, two)
         for e in range(low, high):
-            holds = bits[indices[e]]
+            holds = bits[features.test[e]]
             for k in range(WORDS):
                 live = ~two[k] & (~one[k] | ~holds[k])
                 count = popcount(live)
-                if count > FEW:
+                if count > MAX_LISTED:
                     if fill:
-                        words[whole[e]] = first_word + k
-                        masks[whole[e]] = live
-                    whole[e] += 1
+                        word[next_word[e]] = first_word + k
+                        mask[next_word[e]] = live
+                    next_word[e] += 1
                     continue
                 if fill:
-                    at = single[e]
+                    at = next_row[e]
                     while live != np.uint64(0):
                         below = popcount(~live & (live - np.uint64(1)))
-                        rows[at] = (first_word + k) * 64 + below
+                        row[at] = (first_word + k) * 64 + below
                         at += 1
                         live &= live - np.uint64(1)
-                single[e] += count
+                next_row[e] += count
 
 
 @inner
-def add_live(low, high, lists, weights, sign, line):
-    """Add the weights of some listed features, times a sign, to the rows where they are live."""
-    feature, single, whole, rows, words, masks = lists
-    for j in range(low, high):
-        weight = sign * weights[feature[j]]
-        for row in rows[single[j] : single[j + 1]]:
+def add_live(t, live, weights, sign, line):
+    """Add the weights of the features of a test, times a sign, to the rows where they are live."""
+    for j in range(live.test_first[t], live.test_first[t + 1]):
+        weight = sign * weights[live.feature[j]]
+        for row in live.row[live.row_first[j] : live.row_first[j + 1]]:
             line[row] += weight
-        for q in range(whole[j], whole[j + 1]):
-            k = np.int64(words[q]) * 64
-            add_lanes(line[k : k + 64], masks[q], weight)
+        for q in range(live.word_first[j], live.word_first[j + 1]):
+            k = np.int64(live.word[q]) * 64
+            add_lanes(line[k : k + 64], live.mask[q], weight)
 
 
 @inner_sums
@@ -86,22 +92,21 @@ def sum_rows(rows, line):
 
 
 @inner
-def sum_live(low, high, lists, sign, line, out):
-    """Add to some listed features the numbers of the rows where they are live, times a sign."""
-    feature, single, whole, rows, words, masks = lists
-    for j in range(low, high):
-        total = sum_rows(rows[single[j] : single[j + 1]], line)
-        for q in range(whole[j], whole[j + 1]):
-            k = np.int64(words[q]) * 64
-            total += sum_lanes(line[k : k + 64], masks[q])
-        out[feature[j]] += sign * total
+def sum_live(t, live, sign, line, out):
+    """Add to each feature of a test the numbers of the rows where it is live, times a sign."""
+    for j in range(live.test_first[t], live.test_first[t + 1]):
+        total = sum_rows(live.row[live.row_first[j] : live.row_first[j + 1]], line)
+        for q in range(live.word_first[j], live.word_first[j + 1]):
+            k = np.int64(live.word[q]) * 64
+            total += sum_lanes(line[k : k + 64], live.mask[q])
+        out[live.feature[j]] += sign * total
 
 
 @compiled
-def sum_all_live(test_first, lists, line, out):
-    """Add to every listed feature the numbers of the rows where it is live, for each of its tests."""
-    for t in range(len(test_first) - 1):
-        sum_live(test_first[t], test_first[t + 1], lists, 1.0, line, out)
+def sum_all_live(live, line, out):
+    """Add to each feature the numbers of the rows where it is live, for each of its tests."""
+    for t in range(len(live.test_first) - 1):
+        sum_live(t, live, 1.0, line, out)
 
 
 @inner
@@ -122,17 +127,17 @@ def sum_line(line):
 
 @inner_fused
 def binary_errors(column, row_weights, line, loss, factor):
-    """Turn the log-odds of a variable of two states into the errors of state 1.
+    """Turn the log-odds of a variable with two states into the errors of state 1.
 
-    What is lost, -log P(x), is added to `loss` but for log(1 + e^-|z|): `factor` is multiplied with
-    1 + e^-|z|, as one logarithm serves many variables.
+    The loss -log P(x) is max(against, 0) + log(1 + e^-|z|). The first term is added to `loss`; the
+    argument of the logarithm is multiplied into `factor`, so that one logarithm serves many variables.
     """
     for r in range(len(line)):
         x, z = column[r], line[r]
         e = exp64(max(-abs(z), LOWEST_64))
         q = 1 / (1 + e)
         p = q if z >= 0 else e * q
-        against = -z if x == 1 else z  # how much speaks for the other state
+        against = -z if x == 1 else z  # the log-odds of the other state
         known = x < 2
         loss[r] += max(against, 0.0) if known else 0.0
         factor[r] *= 1 + e if known else 1.0
@@ -141,63 +146,68 @@ def binary_errors(column, row_weights, line, loss, factor):
 
 @inner
 def take_logarithms(factor, loss):
-    """Move the logarithms of factors to the losses."""
+    """Move the logarithms of the factors to the losses."""
     for r in range(len(loss)):
         loss[r] += np.log(factor[r])
         factor[r] = 1.0
 
 
 @inner
-def state_errors(column, row_weights, card, member, probability, out):
-    """Set the weight of each row times whether a test holds, less its probability."""
+def state_errors(column, row_weights, features, t, probability, out):
+    """Set the weight of each row times the truth of a test less its probability."""
+    v = features.test_var[t]
+    card, first = features.cards[v], features.state_first[v]
     out[:] = 0.0
-    for s in range(card):
-        if member[s]:
-            for r in range(len(out)):
-                out[r] += (1.0 if column[r] == s else 0.0) - probability[s, r]
+    for k in range(features.member_first[t], features.member_first[t + 1]):
+        s = features.member[k] - first
+        for r in range(len(out)):
+            out[r] += (1.0 if column[r] == s else 0.0) - probability[s, r]
     for r in range(len(out)):
         out[r] = out[r] * row_weights[r] if column[r] < card else 0.0
 
 
-@compiled
-def score_rows(
-    columns, row_weights, cards, var_first, members, start, lines, test_first, lists, weights,
-    sums, slopes,
-):  # fmt: skip
-    """Return the weighted sum of log P(x_i | the rest of the row); 0 where x_i is missing.
+@inner
+def gather_scores(i, features, live, shared, lines, line, score):
+    """Set the log-odds of state 1 of a binary variable, or the scores of the states of any other."""
+    binary = features.cards[i] == 2
+    if binary:
+        line[:] = 0.0
+    else:
+        score[: features.cards[i]] = 0.0
+    for t in range(features.test_first[i], features.test_first[i + 1]):
+        sign = 1.0
+        if binary:
+            sign = sign_of_test(features, t)
+        else:
+            line[:] = 0.0
+        if len(lines):
+            add_times(sign, lines[t], line)
+        else:
+            line += sign * shared[t]
+        add_live(t, live, features.weight, sign, line)
+        if not binary:
+            add_to_states(features, t, line, score)
 
-    Tests `var_first[i]` to `var_first[i + 1]` are those of variable i; their listed features are
-    `test_first[t]` to `test_first[t + 1]`. What else row r gains if test t holds is `lines[t, r]`, or
-    `start[t]` on all rows if there are no lines. If there are sums, `sums`, `slopes` and `lines` get
-    the derivatives by `start`, by the weights and by what they held.
+
+@compiled
+def score_rows(columns, row_weights, features, live, shared, lines, sums, slopes):
+    """Return the weighted sum of log P(x_i | the rest of the row) over known values x_i.
+
+    The gains of test t are the weights of its live features, plus `lines[t]`, or plus `shared[t]` on
+    all rows if there are no lines. If `sums` is not empty, the derivatives are set too: `sums` by
+    `shared`, `slopes` by the weights of live features, and `lines` by the values they held.
     """
     rows = columns.shape[1]
-    score = np.empty((members.shape[1], rows))
+    score = score_table(features, rows)
     line, log_p = np.empty(rows), np.empty(rows)
     loss, factor, factors = np.zeros(rows), np.ones(rows), 0
-    for i in range(len(cards)):
-        column, card = columns[i], cards[i]
-        if card == 2:
-            line[:] = 0.0  # the log-odds of state 1
-        else:
-            score[:card] = 0.0
-        for t in range(var_first[i], var_first[i + 1]):
-            sign = 1.0
-            if card == 2:
-                sign = 1.0 if members[t, 1] else -1.0
-            else:
-                line[:] = 0.0
-            if len(lines):
-                add_times(sign, lines[t], line)
-            else:
-                line += sign * start[t]
-            add_live(test_first[t], test_first[t + 1], lists, weights, sign, line)
-            if card != 2:
-                add_scores(card, members[t], line, score)
+    for i in range(len(features.cards)):
+        column, card = columns[i], features.cards[i]
+        gather_scores(i, features, live, shared, lines, line, score)
         if card == 2:
             binary_errors(column, row_weights, line, loss, factor)
             factors += 1
-            if factors == FACTORS:
+            if factors == FACTORS_PER_LOGARITHM:
                 take_logarithms(factor, loss)
                 factors = 0
         else:
@@ -206,14 +216,14 @@ def score_rows(
         if not len(sums):
             continue
         total = sum_line(line)
-        for t in range(var_first[i], var_first[i + 1]):
+        for t in range(features.test_first[i], features.test_first[i + 1]):
             sign = 1.0
             if card == 2:
-                sign = 1.0 if members[t, 1] else -1.0
+                sign = sign_of_test(features, t)
             else:
-                state_errors(column, row_weights, card, members[t], score, line)
+                state_errors(column, row_weights, features, t, score, line)
                 total = sum_line(line)
-            sum_live(test_first[t], test_first[t + 1], lists, sign, line, slopes)
+            sum_live(t, live, sign, line, slopes)
             sums[t] += sign * total
             if len(lines):
                 lines[t] = 0.0

@@ -14,9 +14,10 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import DataError
 from conjoin.jobs import one_thread
+from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.cpd import log_normalized
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
+from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 
 BINS = 10
 MAX_ROWS = 5000
@@ -136,11 +137,10 @@ def calibration(
     cards = model.domain.cards
     sums = np.zeros((len(cards), 3, BINS))  # weight, predicted, observed
     loss, known, right, frequent, baseline = np.zeros((5, len(cards)))
-    layout = Layout.of(model)
-    weighted = Weighted(layout, layout.features.weights)
-    for low in range(0, len(codes), BLOCK):
-        part, weight = codes[low : low + BLOCK], weights[low : low + BLOCK]
-        for i, log_p in enumerate(all_conditionals(weighted, part, given)):
+    scorer = ConditionalScorer.of(model.form)
+    for low in range(0, len(codes), ROWS_PER_BLOCK):
+        part, weight = codes[low : low + ROWS_PER_BLOCK], weights[low : low + ROWS_PER_BLOCK]
+        for i, log_p in enumerate(all_conditionals(scorer, part, given)):
             there = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
             if not there.any():
                 continue
@@ -184,28 +184,29 @@ def _gap(sums: FloatArray) -> float:
 
 
 def all_conditionals(
-    weighted: Weighted, codes: Codes, marginals: list[FloatArray]
+    scorer: ConditionalScorer, codes: Codes, marginals: list[FloatArray]
 ) -> list[FloatArray]:
     """Return log P(X = state | the rest of the row) of each variable, rows by states.
 
     Parameters
     ----------
-    weighted : Weighted
-        The features of the network, with their weights.
+    scorer : ConditionalScorer
+        The scorer of the network.
     codes : array of int, shape (rows, variables)
-        At most `BLOCK` rows.
+        At most `ROWS_PER_BLOCK` rows.
     marginals : list of array
         What missing values are averaged over.
     """
-    layout, features = weighted.layout, weighted.layout.features
+    tests, test_first = scorer.form.features.tests, scorer.arrays.test_first
     lacking = (codes == np.iinfo(codes.dtype).max).any()
-    block = Block(features, codes, marginals if lacking else None)
+    block = RowBlock(scorer.form, codes, marginals if lacking else None)
     with one_thread():
-        gains = weighted.gains(block)[:, : len(codes)]
+        gains = scorer.gains(block)[:, : len(codes)]
+    members = tests.members()
     result = []
-    for i, card in enumerate(features.tests.cards.tolist()):
-        tests = slice(layout.test_first[i], layout.test_first[i + 1])
-        member, mine = layout.members[tests, :card], gains[tests]
+    for i, card in enumerate(tests.cards.tolist()):
+        own = slice(test_first[i], test_first[i + 1])
+        member, mine = members[own, :card], gains[own]
         logits = np.zeros((len(codes), card))
         for test, states in enumerate(member):
             logits[:, states] += mine[test][:, None]

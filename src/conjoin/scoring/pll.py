@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.packing import distinct_rows
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import one_thread, run
+from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.network import Network
-from conjoin.scoring.conditionals import BLOCK, Block, Layout, Weighted
+from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 from conjoin.scoring.result import Score
 
-BLOCKS_A_JOB = 8
-"""Blocks that one task scores: the same ones for any number of jobs."""
+ROWS_PER_TASK = 8 * ROWS_PER_BLOCK
+"""Number of rows that one task scores, whatever the number of jobs."""
 
 
 def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None = None) -> Score:
@@ -25,20 +26,20 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
 
     The score of a row is the sum over the variables of log P(x_i | the rest of the row), in nats.
 
-    A value that is missing is not scored. Where the *rest* of the row has missing values, the
-    log-potential is averaged over them, each distributed as `marginals` say, before it is normalised.
+    Missing values are not scored. Where the *rest* of the row has missing values, the log-potential is
+    averaged over them, each distributed as in `marginals`, before it is normalised.
 
     Parameters
     ----------
     model : DependencyNetwork, MarkovNetwork or BayesianNetwork
-        What to score.
+        The network to score.
     table : Table, 2-dimensional array, or frame
-        The rows; their weights count.
-    marginals : Table, optional
-        Rows, such as those of training, from which missing values are taken to be drawn, each variable
-        on its own. By default the rows that are scored.
+        The rows, with their weights if they have some.
+    marginals : Table, array or frame, optional
+        Rows, such as the training rows, whose marginals missing values are averaged over. By default
+        the rows that are scored.
     n_jobs : int, optional
-        How many blocks of rows to score at a time. The result is the same for any number.
+        The number of groups of rows to score at the same time. It does not change the result.
 
     Returns
     -------
@@ -60,23 +61,11 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
         raise DataError("the table has no rows to score")
     first, inverse = distinct_rows(rows.codes)
     codes = rows.codes[first]
-    lacking = (codes == rows.missing).any(axis=1)
+    known = codes != rows.missing
     given = None
-    if lacking.any():
+    if not known.all():
         given = (rows if marginals is None else as_table(marginals, model.domain)).marginals()
-    layout = Layout.of(model)
-    weighted = Weighted(layout, layout.features.weights)
-    by_cell = np.empty((len(codes), len(model.domain)))
-    tasks, places = [], []
-    for incomplete in (False, True):
-        chosen = np.flatnonzero(lacking == incomplete)
-        size = BLOCK * BLOCKS_A_JOB
-        for low in range(0, len(chosen), size):
-            part = chosen[low : low + size]
-            tasks.append((weighted, codes[part], given if incomplete else None))
-            places.append(part)
-    for part, cells in zip(places, run(_score_blocks, tasks, n_jobs), strict=True):
-        by_cell[part] = cells
+    by_cell = _score_cells(model, codes, known.all(axis=1), given, n_jobs)
     if np.isnan(by_cell).any():
         row, column = np.argwhere(np.isnan(by_cell))[0]
         number = int(np.flatnonzero(inverse == row)[0]) + 1
@@ -86,27 +75,46 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
         )
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     by_distinct = np.bincount(inverse, weights, len(codes))
-    known = codes != rows.missing
     with np.errstate(invalid="ignore"):
         sums = np.where(known, by_cell, 0.0).T @ by_distinct
         by_variable = sums / (known.T @ by_distinct)
-    names = model.domain.names
     return Score(
         "pll",
         by_cell.sum(axis=1)[inverse],
         weights,
-        dict(zip(names, by_variable.tolist(), strict=True)),
+        dict(zip(model.domain.names, by_variable.tolist(), strict=True)),
         int(known[inverse].sum()),
     )
 
 
-def _score_blocks(
-    weighted: Weighted, codes: Codes, marginals: list[FloatArray] | None
+def _score_cells(
+    model: Network,
+    codes: Codes,
+    complete: BoolArray,
+    marginals: list[FloatArray] | None,
+    n_jobs: int | None,
 ) -> FloatArray:
-    """Score some rows, a block at a time."""
+    """Return log P(x_i | the rest of the row), rows by variables; complete rows have blocks of their own."""
+    scorer = ConditionalScorer.of(model.form)
+    tasks, places = [], []
+    for given, chosen in ((None, np.flatnonzero(complete)), (marginals, np.flatnonzero(~complete))):
+        for low in range(0, len(chosen), ROWS_PER_TASK):
+            part = chosen[low : low + ROWS_PER_TASK]
+            tasks.append((scorer, codes[part], given))
+            places.append(part)
+    by_cell = np.empty(codes.shape)
+    for part, cells in zip(places, run(_score_blocks, tasks, n_jobs), strict=True):
+        by_cell[part] = cells
+    return by_cell
+
+
+def _score_blocks(
+    scorer: ConditionalScorer, codes: Codes, marginals: list[FloatArray] | None
+) -> FloatArray:
+    """Score some rows, one block after another."""
     parts = []
     with one_thread():
-        for low in range(0, len(codes), BLOCK):
-            block = Block(weighted.layout.features, codes[low : low + BLOCK], marginals)
-            parts.append(weighted.log_probabilities(block).T)
+        for low in range(0, len(codes), ROWS_PER_BLOCK):
+            block = RowBlock(scorer.form, codes[low : low + ROWS_PER_BLOCK], marginals)
+            parts.append(scorer.log_probabilities(block).T)
     return np.concatenate(parts)
