@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 
-import conjoin.conversion.inconsistency as module
-from conjoin import DependencyNetwork, Domain, Table, TableCPD, inconsistency
+from conjoin import (
+    DependencyNetwork,
+    Domain,
+    Features,
+    MarkovNetwork,
+    Table,
+    TableCPD,
+    convert,
+    inconsistency,
+)
+from conjoin import interactions as pair_strengths
 from conjoin.conversion.base import Product
+from conjoin.conversion.decomposition import decompose
 from conjoin.errors import ModelError
-from reference import all_states, interactions
+from reference import all_states, interactions, log_potentials
 from strategies import (
     generators,
     random_dependency_network,
@@ -84,21 +95,80 @@ def test_the_contested_pair_of_section_5():
     assert found.total == pytest.approx(np.log(4) / 2)
 
 
-def test_blocks_and_limits(monkeypatch):
+def test_blocks_and_limits():
     dn = random_dependency_network(
         np.random.default_rng(3), Domain.numbered([2, 3, 2, 2]), kinds=("tree",)
     )
-    whole = inconsistency(dn)
-    monkeypatch.setattr(module, "BLOCK", 8)
-    pieces = inconsistency(dn)
-    assert pieces.by_variable == pytest.approx(whole.by_variable)
-    assert len(pieces.interactions) == len(whole.interactions)
+    marginals = [np.full(c, 1 / c) for c in dn.domain.cards]
+    for size in (2, 3):
+        (whole,) = decompose(dn.form, marginals, size)
+        pieces = list(decompose(dn.form, marginals, size, entries_at_once=8))
+        assert len(pieces) > 1
+        found = {
+            tuple(s): values
+            for part in pieces
+            for s, values in zip(part.sets, np.split(part.values, part.first[1:], 1), strict=True)
+        }
+        for s, values in zip(whole.sets, np.split(whole.values, whole.first[1:], 1), strict=True):
+            np.testing.assert_allclose(found[tuple(s)], values, atol=1e-12)
+        assert len(found) == len(whole.sets)
     pairs = inconsistency(dn, max_size=2)
     assert not pairs.complete
     assert all(len(i.variables) == 2 for i in pairs.interactions)
     assert "up to 2 variables" in str(pairs)
-    monkeypatch.setattr(module, "MAX_WORK", 0)
-    assert inconsistency(dn).max_size == 2
+    assert inconsistency(dn, max_work=0).max_size == 2
+
+
+@given(generators())
+def test_parts_of_all_sizes_against_all_states(rng):
+    """The tables of `decompose`, off values included, against inclusion and exclusion."""
+    domain = random_domain(rng, high=3)
+    mn = random_markov_network(rng, domain)
+    if rng.random() < 0.5:
+        mn = convert(random_dependency_network(rng, domain), orders="all", max_length=1)
+    marginals = random_marginals(rng, domain)
+    values = log_potentials(mn, all_states(domain))
+    expected = {}
+    for target in range(len(domain)):
+        expected |= interactions(domain, marginals, values, target)
+    found = {}
+    for size in range(1, len(domain) + 1):
+        for part in decompose(mn.form, marginals, size):
+            tables = np.split(part.values[0], part.first[1:])
+            found |= {tuple(s.tolist()): t for s, t in zip(part.sets, tables, strict=True)}
+    for variables, table in expected.items():
+        mine = found.pop(variables, np.zeros(table.size))
+        np.testing.assert_allclose(mine, table.ravel(), atol=1e-9)
+    assert not found
+
+
+def test_arrays_and_frames_are_tables():
+    rng = np.random.default_rng(0)
+    domain = Domain.numbered([2, 3, 2])
+    dn = random_dependency_network(rng, domain)
+    codes = np.stack([rng.integers(0, c, 20) for c in domain.cards], axis=1)
+    frame = pd.DataFrame(codes[:, ::-1], columns=domain.names[::-1])
+    table = Table(domain, codes)
+    for data in (codes, frame):
+        assert inconsistency(dn, data).by_variable == inconsistency(dn, table).by_variable
+        assert str(pair_strengths(dn, data)) == str(pair_strengths(dn, table))
+        one, other = convert(dn, data).features, convert(dn, table).features
+        assert one.weights.tolist() == other.weights.tolist()
+
+
+@given(generators())
+def test_the_order_of_pairs_does_not_depend_on_the_order_of_columns(rng):
+    """All weights are equal, so that most pairs are tied."""
+    n = 6
+    names = [f"v{i}" for i in rng.permutation(n)]
+    scopes = [rng.choice(n, int(rng.integers(2, 4)), replace=False) for _ in range(8)]
+    found = []
+    for order in (names, sorted(names)):
+        domain = Domain({name: [0, 1] for name in order})
+        terms = [(1.0, {f"v{v}": 1 for v in scope.tolist()}) for scope in scopes]
+        pairs = pair_strengths(MarkovNetwork(domain, Features.from_terms(domain, terms)))
+        found.append([frozenset(link.variables) for link in pairs.strongest(100)])
+    assert found[0] == found[1]
 
 
 def test_what_is_refused():

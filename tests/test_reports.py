@@ -148,7 +148,7 @@ def test_strengths_of_what_is_impossible_and_of_nothing():
     assert len(found) == 1
     assert found.strength[0] == pytest.approx(np.log(1e6) / 4)
     nothing = interactions(MarkovNetwork(domain))
-    assert (len(nothing), str(nothing)) == (0, "no two variables act on each other")
+    assert (len(nothing), str(nothing)) == (0, "no two variables interact")
     assert interactions(MarkovNetwork(Domain({}))).strongest() == []
     with pytest.raises(ConjoinError, match="product of marginals"):
         interactions(MarkovNetwork(domain), base=[{"a": 0, "b": 1, "c": "only"}])

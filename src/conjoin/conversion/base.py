@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
+from conjoin.data.frames import as_table
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import SUM_TOLERANCE
@@ -202,8 +203,8 @@ class BoundInstances:
         return after, with_target
 
 
-def resolve_base(domain: Domain, base: Any, table: Table | None) -> tuple[Base, str]:
-    """Return the base distribution that a caller asked for, and its name for the record.
+def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
+    """Return the base distribution for the options of `convert`, and its name for the provenance.
 
     Parameters
     ----------
@@ -211,9 +212,10 @@ def resolve_base(domain: Domain, base: Any, table: Table | None) -> tuple[Base, 
         The variables.
     base : None, str, mapping, Table, sequence of mappings, or Base
         See `convert`.
-    table : Table, optional
+    data : Table, 2-dimensional array, or frame, optional
         The table that "marginals" and "data" refer to.
     """
+    table = None if data is None else as_table(data, domain)
     if table is not None and table.domain != domain:
         codes_of(domain, table, complete=False)  # says what is wrong
     if base is None:

@@ -99,8 +99,9 @@ def convert(
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
         raise ModelError(f"max_length must not be negative, not {max_length}")
-    features, owner = dn.features()
-    check_positive(dn, features, owner)
+    check_positive(dn)
+    features, owner = dn.form.features, dn.form.owner
+    assert owner is not None
     bound = distribution.bind(features.tests)
     if merge and is_pairwise(features):
         result = convert_pairwise(features, owner, bound.probability(), family)
@@ -136,7 +137,7 @@ def _convert(
 
 
 def check_kind(dn: Any) -> None:
-    """Refuse what is not a dependency network, with the way out."""
+    """Reject anything but a dependency network, and say what to do instead."""
     if isinstance(dn, BayesianNetwork):
         raise ModelError(
             "this is a Bayesian network: `to_markov_network()` rewrites it exactly, and "
@@ -146,8 +147,9 @@ def check_kind(dn: Any) -> None:
         raise ModelError(f"a dependency network is needed, not a {type(dn).__name__}")
 
 
-def check_positive(dn: DependencyNetwork, features: Features, owner: IntArray) -> None:
-    """Refuse CPDs with probabilities of 0 or 1, which the conversion would divide by."""
+def check_positive(dn: DependencyNetwork) -> None:
+    """Reject CPDs with probabilities of 0 or 1, which the conversion would divide by."""
+    features, owner = dn.features()
     if features.soft_rows().any():
         raise ModelError(
             "CPDs with off values, the conditionals of a network that was averaged over all orders, "

@@ -1,0 +1,242 @@
+"""The interactions of a network: its log-potential as a sum of parts on sets of variables.
+
+Under a product distribution q, a function of all variables is the sum of one part for each set of
+variables (the Hoeffding decomposition). The part on a set is a table over the joint states of its
+variables, with all other variables averaged out and the effects of smaller sets taken away: it averages
+to 0 along each of its axes.
+
+A conjunction of tests with weight w has, on the variables of some of its tests, the part
+
+    w * product of (1[t] - q(t)) over these tests * product of q(t) over the other tests.
+
+A test with the off value o has (1 - o) (1[t] - q(t)) and o + (1 - o) q(t) in place of these factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.keys import code_numbers, group_equal
+from conjoin.models.features import segment_index
+from conjoin.models.loglinear import LogLinearForm
+
+IMPOSSIBLE = float(np.log(1e-6))
+"""The weight that stands for -inf: one in a million."""
+
+ENTRIES_AT_ONCE = 1 << 21
+"""About how many parts of features, or entries of tables, are in memory at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class InteractionTables:
+    """The parts of a log-potential on some sets of variables, all of one size.
+
+    A Markov network has one table for each set. In a dependency network every member of a set has a
+    table of its own: the part of the log-potential of its CPD.
+
+    Attributes
+    ----------
+    sets : array of int, shape (sets, size)
+        The variables of each set, ascending.
+    first : array of int, shape (sets,)
+        The first cell of each set's table; tables are in C order.
+    values : array of float, shape (1 or size, cells)
+        The tables, in nats: one line, or one line for each member.
+    magnitude : array of float
+        The sums of the absolute values that were added up, by which rounding errors are told.
+    probability : array of float, shape (cells,)
+        The probability of each cell under the product distribution.
+    """
+
+    sets: IntArray
+    first: IntArray
+    values: FloatArray
+    magnitude: FloatArray
+    probability: FloatArray
+
+    def mean_squares(self, values: FloatArray) -> FloatArray:
+        """Return the mean square of each set's table, along the last axis."""
+        return np.add.reduceat(values**2 * self.probability, self.first, axis=-1)
+
+
+def decompose(
+    form: LogLinearForm,
+    marginals: list[FloatArray],
+    size: int,
+    entries_at_once: int = ENTRIES_AT_ONCE,
+) -> Iterator[InteractionTables]:
+    """Yield the parts on all sets of a given size that are not zero, some sets at a time.
+
+    Parameters
+    ----------
+    form : LogLinearForm
+        The network. Hard constraints count as `IMPOSSIBLE`.
+    marginals : list of array
+        The product distribution.
+    size : int
+        The number of variables of a set, at least 1; in a dependency network the set contains the
+        owner of the feature.
+    entries_at_once : int
+        About how many entries are in memory at a time.
+    """
+    tests = form.features.tests
+    q = tests.probability(marginals)
+    parts = _merged(form, list(_parts(form, q, size, entries_at_once)))
+    if not len(parts.weight):
+        return
+    var = tests.var[parts.tests].astype(np.int64)
+    keys = [code[var].sum(axis=1, dtype=np.uint64) for code in code_numbers(len(tests.cards))]
+    order, starts, _ = group_equal(*keys)
+    parts, ends = parts.select(order), np.append(starts[1:], len(order))
+    cells = tests.cards[var[order][starts]].prod(axis=1)
+    block = np.cumsum((ends - starts) * cells) // entries_at_once
+    for number in np.unique(block):
+        which = np.flatnonzero(block == number)
+        some = np.arange(starts[which[0]], ends[which[-1]])
+        yield _tables(form, marginals, q, parts.select(some), starts[which] - starts[which[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Parts of features: tests, the owner (0 if there is none), weight and magnitude."""
+
+    tests: npt.NDArray[np.int32]
+    owner: IntArray
+    weight: FloatArray
+    magnitude: FloatArray
+
+    def select(self, which: IntArray) -> _Parts:
+        """Return some of the parts."""
+        return _Parts(
+            self.tests[which], self.owner[which], self.weight[which], self.magnitude[which]
+        )
+
+
+def _parts(
+    form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int
+) -> Iterator[_Parts]:
+    """Yield the parts of all features on `size` of their tests."""
+    features = form.features
+    weights = np.where(form.hard, IMPOSSIBLE, features.weights)
+    off = features.off_values()
+    owners = np.zeros(len(features), np.int64) if form.owner is None else form.owner
+    lengths = features.lengths
+    for length in np.unique(lengths[lengths >= size]).tolist():
+        chosen = np.flatnonzero(lengths == length)
+        step = max(1, entries_at_once // length**2)
+        for low in range(0, len(chosen), step):
+            rows = chosen[low : low + step]
+            entry = features.indptr[rows][:, None] + np.arange(length)
+            if form.owner is not None:  # the owner's test comes first and is always chosen
+                others = entry != form.own_entry[rows][:, None]
+                entry = np.take_along_axis(entry, others.argsort(axis=1, kind="stable"), axis=1)
+            rise = 1 - off[entry]
+            mean = off[entry] + rise * q[features.indices[entry]]
+            found = []
+            for places, product in _choices(rise, mean, size, form.owner is not None):
+                tests = np.sort(features.indices[entry[:, places]], axis=1)
+                weight = weights[rows] * product
+                found.append(_Parts(tests, owners[rows], weight, np.abs(weight)))
+            yield _merged(form, found)
+
+
+def _choices(
+    rise: FloatArray, mean: FloatArray, size: int, first: bool
+) -> Iterator[tuple[list[int], FloatArray]]:
+    """Yield each choice of `size` columns, and the product of their `rise` and the others' `mean`.
+
+    With `first` only the choices with the first column.
+    """
+    length = rise.shape[1]
+    after = np.ones((len(mean), length + 1))  # the product of all later means
+    after[:, :-1] = mean[:, ::-1].cumprod(axis=1)[:, ::-1]
+
+    def choose(
+        chosen: list[int], start: int, product: FloatArray
+    ) -> Iterator[tuple[list[int], FloatArray]]:
+        if len(chosen) == size:
+            yield chosen, product * after[:, start]
+            return
+        last = 0 if first and not chosen else length - size + len(chosen)
+        for j in range(start, last + 1):
+            yield from choose([*chosen, j], j + 1, product * rise[:, j])
+            product = product * mean[:, j]
+
+    yield from choose([], 0, np.ones(len(rise)))
+
+
+def _merged(form: LogLinearForm, parts: list[_Parts]) -> _Parts:
+    """Put parts together, equal tests of one owner as one part."""
+    if not parts:
+        none = np.zeros(0)
+        return _Parts(np.zeros((0, 1), np.int32), none.astype(np.int64), none, none)
+    tests = np.concatenate([part.tests for part in parts])
+    owner = np.concatenate([part.owner for part in parts])
+    codes = code_numbers(len(form.features.tests) + len(form.domain))
+    place = len(form.features.tests) + owner
+    keys = [code[tests].sum(axis=1, dtype=np.uint64) + code[place] for code in codes]
+    order, starts, first = group_equal(*keys)
+    weight, magnitude = (
+        np.add.reduceat(np.concatenate(values)[order], starts)
+        for values in ([p.weight for p in parts], [p.magnitude for p in parts])
+    )
+    return _Parts(tests[first], owner[first], weight, magnitude)
+
+
+def _tables(
+    form: LogLinearForm,
+    marginals: list[FloatArray],
+    q: FloatArray,
+    parts: _Parts,
+    starts: IntArray,
+) -> InteractionTables:
+    """Add up parts, which are sorted by their variables; `starts` are the first parts of each set."""
+    tests = form.features.tests
+    sets = tests.var[parts.tests[starts]].astype(np.int64)
+    count, size = sets.shape
+    cards = tests.cards[sets]
+    cells = cards.prod(axis=1)
+    first, total = np.cumsum(cells) - cells, int(cells.sum())
+    stride = np.ones((count, size), np.int64)
+    stride[:, :-1] = cards[:, :0:-1].cumprod(axis=1)[:, ::-1]
+
+    set_of = np.repeat(np.arange(count), np.diff(np.append(starts, len(parts.weight))))
+    part = np.repeat(np.arange(len(set_of)), cells[set_of])
+    cell = segment_index(np.zeros(len(set_of), np.int64), cells[set_of])
+    lines = 1
+    place = first[set_of][part] + cell
+    if form.owner is not None:
+        lines = size
+        place += (sets[set_of] == parts.owner[:, None]).argmax(axis=1)[part] * total
+    centred = tests.members() - q[:, None]
+    effect = np.ones(len(part))
+    for axis in range(size):
+        state = cell // stride[set_of, axis][part] % cards[set_of, axis][part]
+        effect *= centred[parts.tests[part, axis], state]
+    values, magnitude = (
+        np.bincount(place, weight[part] * size_of, lines * total).reshape(lines, total)
+        for weight, size_of in ((parts.weight, effect), (parts.magnitude, np.abs(effect)))
+    )
+    return InteractionTables(
+        sets, first, values, magnitude, _probability(marginals, sets, cards, stride, cells)
+    )
+
+
+def _probability(
+    marginals: list[FloatArray], sets: IntArray, cards: IntArray, stride: IntArray, cells: IntArray
+) -> FloatArray:
+    """Return the probability of each cell of some tables, one table after the other."""
+    p = np.concatenate([*marginals, np.zeros(0)])
+    first_state = np.cumsum([0] + [len(m) for m in marginals])
+    set_of = np.repeat(np.arange(len(sets)), cells)
+    cell = segment_index(np.zeros(len(sets), np.int64), cells)
+    result = np.ones(len(cell))
+    for axis in range(sets.shape[1]):
+        state = cell // stride[set_of, axis] % cards[set_of, axis]
+        result *= p[first_state[sets[set_of, axis]] + state]
+    return result
