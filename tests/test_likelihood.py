@@ -26,7 +26,6 @@ from conjoin import (
 from conjoin.errors import ModelError
 from conjoin.inference.plan import TooLarge
 from conjoin.joint import likelihood as likelihood_module
-from conjoin.joint import refine as refine_module
 from conjoin.joint.likelihood import Expectations, Likelihood
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
@@ -302,21 +301,20 @@ def test_holes_that_depend_on_another_column():
     assert positive[tested].mean() > whole + 0.3  # what the known values alone would say
 
 
-def test_networks_that_would_lose_too_much_stay_whole(monkeypatch):
+def test_networks_that_would_lose_too_much_stay_whole():
     rng = np.random.default_rng(0)
     codes = (rng.random((400, 10)) < 0.3 + 0.4 * (rng.random((400, 1)) < 0.5)).astype(int)
     table = Table(Domain.numbered([2] * 10), codes)
     mn = convert(learn(table, "logistic"), table)
-    monkeypatch.setattr(refine_module, "ENOUGH", 0.0)
-    thinned = refine(mn, table, max_cells=40)
+    thinned = refine(mn, table, max_cells=40, min_explained=0.0)
     assert thinned.provenance["weights"]["objective"] == "likelihood"
     kept = thinned.provenance["thin"]["explained"]
     assert 0 < kept < 1
-    monkeypatch.setattr(refine_module, "ENOUGH", kept + 1e-6)
-    whole = refine(mn, table, max_cells=40)
+    settings = {"max_cells": 40, "min_explained": kept + 1e-6}
+    whole = refine(mn, table, **settings)
     assert whole.provenance["weights"]["objective"] == "pseudo-likelihood"
     assert len(whole.features) == len(mn.features.merged())
-    again = refine(mn, table, max_cells=40, n_jobs=2)
+    again = refine(mn, table, **settings, n_jobs=2)
     assert again.features.weights.tobytes() == whole.features.weights.tobytes()
 
 
@@ -347,7 +345,7 @@ def test_sums_of_features(rng):
     np.testing.assert_allclose(mn.features.sums(codes, weights), weights @ values, atol=1e-9)
 
 
-def test_whole_networks_whose_marginals_are_wrong_are_made_thin(monkeypatch):
+def test_whole_networks_whose_marginals_are_wrong_are_made_thin():
     # Two hidden switches, each copied to many columns: islands that no single change connects.
     rng = np.random.default_rng(0)
     hidden = rng.random((600, 2)) < [0.2, 0.7]
@@ -355,8 +353,7 @@ def test_whole_networks_whose_marginals_are_wrong_are_made_thin(monkeypatch):
     codes = (hidden[:, np.arange(60) % 2] ^ flips).astype(int)
     table = Table(Domain.numbered([2] * 60), codes)
     mn = convert(learn(table, "tree"), table)
-    monkeypatch.setattr(refine_module, "ENOUGH", 1.0)
-    refined = refine(mn, table, max_cells=2000)
+    refined = refine(mn, table, max_cells=2000, min_explained=1.0)
     assert refined.provenance["weights"]["objective"] == "likelihood"
     off = [abs(marginals(refined)[f"v{v}"][1] - codes[:, v].mean()) for v in range(60)]
     assert max(off) < 0.1

@@ -214,6 +214,37 @@ def test_tables_that_cannot_be_scored():
     assert one.mean == pytest.approx(2 * math.log(0.5)) and math.isnan(one.stderr)
 
 
+def test_standard_errors_of_weighted_rows():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=12)
+    plain = np.std(values, ddof=1) / math.sqrt(12)
+    # Weights without a scale of their own: the scale does not matter.
+    for scale in (1 / 12, 0.3, 1.0):
+        score = Score("pll", values, np.full(12, scale), {}, 12)
+        assert score.stderr == pytest.approx(plain, rel=1e-12)
+    shares = rng.random(12)
+    errors = [Score("pll", values, shares * c, {}, 12).stderr for c in (1 / shares.sum(), 0.5, 3.3)]
+    assert errors == pytest.approx([errors[0]] * 3) and 0 < errors[0] < np.inf
+    # Counts: a row of weight k stands for k equal rows.
+    counts = rng.integers(1, 4, 12)
+    expanded = np.repeat(values, counts)
+    score = Score("pll", values, counts.astype(float), {}, 12)
+    expected = np.std(expanded, ddof=1) / math.sqrt(len(expanded))
+    assert score.stderr == pytest.approx(expected, rel=1e-12)
+    assert math.isnan(Score("pll", values[:1], np.array([0.5]), {}, 1).stderr)
+    other = Score("pll", values - rng.normal(size=12), np.full(12, 1 / 12), {}, 12)
+    assert np.isfinite(compare(Score("pll", values, np.full(12, 1 / 12), {}, 12), other).stderr)
+
+
+def test_weights_that_sum_to_one_change_nothing():
+    rng = np.random.default_rng(0)
+    mn = random_markov_network(rng)
+    rows = random_rows(rng, mn.domain)
+    shares = Table(mn.domain, rows.codes, np.full(len(rows), 1 / len(rows)))
+    one, two = pll(mn, rows), pll(mn, shares)
+    assert two.mean == pytest.approx(one.mean) and two.stderr == pytest.approx(one.stderr)
+
+
 def test_comparisons():
     rows = np.array([-1.0, -2.0, -4.0, -4.0])
     a = Score("pll", rows, np.ones(4), {}, 4)

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
-    from conjoin.joint.refine import ENOUGH_ROWS, refine
+    from conjoin.joint.refine import refine
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.learning.learn import learn
     from conjoin.models.dependency import DependencyNetwork
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> None:
     model: Network = dn
     if not to_dn:
         model = convert(dn, table)
-        if not options.closed_form and len(table) >= ENOUGH_ROWS:
+        if not options.closed_form:
             model = refine(model, table, random_state=options.seed, n_jobs=options.jobs)
     save(model, options.output)
     if kept is not None:

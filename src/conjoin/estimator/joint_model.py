@@ -112,7 +112,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             Here for scikit-learn's sake. A column to be predicted belongs into X.
         """
         from conjoin.conversion.convert import convert
-        from conjoin.joint.refine import ENOUGH_ROWS, refine
+        from conjoin.joint.refine import refine
         from conjoin.learning.learn import learn
 
         self.seed_ = _seed(self.random_state)
@@ -125,7 +125,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             random_state=self.seed_, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.model_ = convert(self.network_, table)
-        if self.refine and len(table) >= ENOUGH_ROWS:
+        if self.refine:
             self.model_ = refine(self.model_, table, random_state=self.seed_, n_jobs=self.n_jobs)
         self.encoding_ = encoding
         self.domain_ = table.domain

@@ -1,4 +1,4 @@
-"""`refine`: from converted weights to a joint that answers well whatever is known."""
+"""`refine`: from converted weights to a joint distribution that answers any question well."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.frames import as_table
-from conjoin.data.table import Table
+from conjoin.data.table import Table, codes_of
+from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
 from conjoin.inference.plan import MAX_VARIABLES
-from conjoin.joint.thinning import MAX_CELLS, thin
+from conjoin.joint.column_order import SortedColumns
+from conjoin.joint.thinning import MAX_CELLS, ThinningSearch
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.network import Network
 from conjoin.sampling.gibbs import estimate
 
-ENOUGH = 0.75
-"""A thin network is taken if it explains so much of the variance of the whole one's log-potential."""
+CELLS_PER_ROW = 256
+"""Default number of cells of the tables of exact inference per row of data."""
 
-SWEEPS, FAR = 200, 0.1
-"""A whole network is checked by so many sweeps; marginals that are further off make it unsound."""
+SWEEPS = 200
+"""Number of Gibbs sweeps by which the marginals of a network are checked."""
 
-ENOUGH_ROWS = 50
-"""Fewer rows than this are too few to hold some out: converted weights are better left as they are."""
-
-CELLS_A_ROW = 256
-"""The tables of exact inference may have so many cells for each row of data."""
+MAX_DISTANCE = 0.1
+"""The largest distance from the marginals of the rows at which a network passes the check."""
 
 ITERATIONS = 60
-"""So many steps towards the highest likelihood; the next hundred gain little."""
+"""Number of steps towards the highest likelihood; the next hundred gain little."""
 
-PRIORS = (0.02, 0.1, 0.5)
+PRIOR_SDS = (0.02, 0.1, 0.5)
 """Standard deviations of the prior around converted weights, for pseudo-likelihood."""
 
 
@@ -39,31 +39,45 @@ def refine(
     table: Any,
     *,
     max_cells: float | None = None,
-    random_state: int = 0,
+    min_explained: float = 0.75,
+    min_rows: int = 50,
+    random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
 ) -> MarkovNetwork:
     """Learn the weights of a converted network further.
 
-    The closed form makes every conditional a good one. How probable whole groups of states are that
-    cannot be left one variable at a time, it leaves open, and so does pseudo-likelihood; the likelihood
-    does not. So the network is made thin enough for exact inference (`thin`) and its weights maximise the
-    likelihood of the rows. If too much would be lost by that, as in wide tables where everything acts on
-    everything, all features are kept and the weights are mended by pseudo-likelihood, provided that a
-    sampler then finds the marginals of the rows.
+    The closed form makes every conditional a good one. It does not determine the probabilities of whole
+    groups of states that cannot be left by changing one variable at a time, and neither does
+    pseudo-likelihood; the likelihood does. So the network is made thin enough for exact inference
+    (`thin`) and its weights maximise the likelihood of the rows. If too much would be lost, as in wide
+    tables in which everything interacts with everything, all features are kept and the weights are
+    improved by pseudo-likelihood, provided that a sampler then finds the marginals of the rows.
+
+    The result does not depend on the order of the columns.
 
     Parameters
     ----------
     model : MarkovNetwork
-        What `convert` made of the conditionals learned from the table.
+        The result of `convert` for conditionals that were learned from the table.
     table : Table, 2-dimensional array, or frame
         The rows. Missing values are drawn once from the model.
     max_cells : float, optional
-        How thin; see `thin`. By default 256 for each row, 131,072 at most: tables that are much larger
-        than the data take time and tell no more.
-    random_state : int
-        Draws the rows that are held out, and missing values.
+        The size of the tables of exact inference, as for `thin`. By default 256 cells per row, at most
+        131,072: tables much larger than the data take time and improve nothing.
+    min_explained : float
+        The thinned network is used if it explains this share of the variance of the log-potential.
+    min_rows : int
+        Fewer rows are too few to hold some out: then the network is returned with its weights
+        unchanged, and its provenance says so.
+    random_state : int or numpy Generator
+        Draws the rows to hold out, and missing values.
     n_jobs : int, optional
-        How many parts of the rows to look at at a time. The result is the same for any number.
+        The number of parts of the rows to evaluate at the same time. It does not change the result.
+
+    Returns
+    -------
+    MarkovNetwork
+        Its provenance records the choices, ``provenance["weights"]["objective"]`` above all.
 
     Examples
     --------
@@ -80,31 +94,63 @@ def refine(
     >>> [abs(marginals(model)["either"][1] - share) < 0.02 for model in (closed, refined)]
     [False, True]
     """
-    rows = completed(model, as_table(table, model.domain), random_state)
+    if not isinstance(model, MarkovNetwork):
+        raise ModelError(f"Markov networks are refined, not a {model.kind}; convert it first")
+    rows = as_table(table, model.domain)
+    codes_of(model.domain, rows, complete=False)
+    if len(rows) < min_rows:
+        reason = f"{len(rows)} rows are fewer than min_rows={min_rows}"
+        record = {"objective": "closed form", "rows": len(rows), "reason": reason}
+        provenance = {**model.provenance, "weights": record}
+        return MarkovNetwork(model.domain, model.features, model.factors, provenance)
     if max_cells is None:
-        max_cells = min(MAX_CELLS, CELLS_A_ROW * len(rows))
-    thinned = None
-    if len(model.domain) <= MAX_VARIABLES:
-        thinned = thin(model, rows, max_cells=max_cells, least=ENOUGH)
-    kept = 1.0 if thinned is None or thinned is model else thinned.provenance["thin"]["explained"]
-    if thinned is None or kept < ENOUGH:
-        whole = learn_weights(
-            model, rows, start="model", prior_sd=PRIORS, max_iterations=20, patience=4,
-            random_state=random_state, n_jobs=n_jobs,
+        max_cells = min(MAX_CELLS, CELLS_PER_ROW * len(rows))
+    columns, rng = SortedColumns.of(model.domain), np.random.default_rng(random_state)
+    refined = _refine(
+        columns.network(model), columns.table(rows), max_cells, min_explained, rng, n_jobs
+    )
+    return columns.restored(refined)
+
+
+def _refine(
+    model: MarkovNetwork,
+    table: Table,
+    max_cells: float,
+    min_explained: float,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> MarkovNetwork:
+    """Refine a network whose columns are sorted."""
+    rows = completed(model, table, int(rng.integers(2**31)))
+
+    def by_likelihood(thinned: MarkovNetwork) -> MarkovNetwork:
+        return learn_weights(
+            thinned, rows, objective="likelihood", start="model", max_iterations=ITERATIONS,
+            random_state=rng, n_jobs=n_jobs,
         )  # fmt: skip
-        if thinned is None or _sound(whole, rows, random_state, n_jobs):
-            return whole
-        thinned = thin(model, rows, max_cells=max_cells)
-    return learn_weights(
-        thinned, rows, objective="likelihood", start="model", max_iterations=ITERATIONS,
-        random_state=random_state, n_jobs=n_jobs,
+
+    search = None
+    if len(model.domain) <= MAX_VARIABLES:
+        search = ThinningSearch(model, rows, max_cells)
+        thinned = search.network(min_explained)
+        if search.fits or thinned.provenance["thin"]["explained"] >= min_explained:
+            return by_likelihood(thinned)
+    whole = learn_weights(
+        model, rows, start="model", prior_sd=PRIOR_SDS, max_iterations=20, patience=4,
+        random_state=rng, n_jobs=n_jobs,
     )  # fmt: skip
+    if search is None or _finds_marginals(whole, rows, rng, n_jobs):
+        return whole
+    return by_likelihood(search.network())
 
 
-def _sound(model: MarkovNetwork, rows: Table, random_state: int, n_jobs: int | None) -> bool:
-    """Tell whether a few Gibbs chains find the marginals of the rows."""
-    found = estimate(model, None, SWEEPS, SWEEPS // 2, 4, random_state=random_state, n_jobs=n_jobs)
+def _finds_marginals(
+    model: Network, rows: Table, rng: np.random.Generator, n_jobs: int | None
+) -> bool:
+    """Return whether a few Gibbs chains find the marginals of the rows."""
+    seed = int(rng.integers(2**31))
+    found = estimate(model, None, SWEEPS, SWEEPS // 2, 4, random_state=seed, n_jobs=n_jobs)
     return all(
-        np.abs(found.marginals[name] - p).max() <= FAR
+        np.abs(found.marginals[name] - p).max() <= MAX_DISTANCE
         for name, p in zip(model.domain.names, rows.marginals(), strict=True)
     )

@@ -1,13 +1,12 @@
 """Networks thin enough for exact inference: the strongest interactions that fit into small tables.
 
-A converted network may join so many columns that its joint can only be sampled, and where columns nearly
-determine each other a sampler does not get around. A network with fewer of the features, those inside the
-cliques of one junction tree, can be asked exactly, and learned by maximum likelihood.
+A converted network may connect so many columns that its joint distribution can only be sampled, and
+where columns nearly determine each other a sampler hardly moves. A network with fewer features, those
+inside the cliques of one junction tree, allows exact inference and learning by maximum likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,30 +14,31 @@ import numpy as np
 from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.frames import as_table
-from conjoin.data.table import code_dtype
+from conjoin.data.table import Table, code_dtype, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, find_order
+from conjoin.joint.column_order import SortedColumns
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 
 MAX_CELLS = 1 << 17
-"""How many cells the tables of exact inference may have in all."""
+"""Default of the maximum number of cells of all tables of exact inference."""
 
-ROWS = 1000
-"""By so many random rows the log-potentials of a network and of what is left of it are compared."""
+MAX_WORK = 1 << 28
+"""Default of the maximum number of 64-bit words to read in the search, which takes seconds."""
 
-BLOCK = 1 << 24
-"""About how many pairs of a test and a clique are looked at at a time."""
+CANDIDATES_PER_VARIABLE = 8
+"""Number of candidate pairs per variable; the strongest pairs are the candidates."""
 
-CANDIDATES = 8
-"""So many pairs a variable are tried, the strongest ones first."""
+PAIRS_AT_ONCE = 64
+"""Number of pairs that are linked together; if they do not fit, each half is tried, and so on."""
 
-AT_ONCE = 64
-"""So many pairs are linked at a time; if that is too much, half of them, and so on."""
+COMPARED_ROWS = 1000
+"""Number of random rows on which a network and its thinned version are compared."""
 
-WORK = 1 << 28
-"""Looking for orders may read so many words of 64 bits, which takes seconds; then no more are tried."""
+ENTRIES_AT_ONCE = 1 << 24
+"""About how many pairs of a test and a clique are in memory at a time."""
 
 
 def thin(
@@ -47,32 +47,38 @@ def thin(
     *,
     max_cells: float = MAX_CELLS,
     least: float = 0.0,
+    max_work: float = MAX_WORK,
 ) -> MarkovNetwork:
-    """Leave out features until exact inference takes small tables.
+    """Remove features until exact inference needs only small tables.
 
     Pairs of variables are linked one after another, the strongest first (see `interactions`), as long as
-    an elimination order keeps within `max_cells`. Of each feature those tests are left that are together
-    in a clique of the junction tree, and its weight is multiplied by the probability of the others, as if
-    these were independent; hard constraints stay whole. The weights are best learned anew
-    (`learn_weights` with objective="likelihood").
+    an elimination order keeps within `max_cells`. Each feature keeps the tests that are together in one
+    clique of the junction tree; its weight is multiplied by the probability of the other tests, as if
+    they were independent. Hard constraints stay whole. The weights are best learned again afterwards
+    (`learn_weights` with objective="likelihood"). The result does not depend on the order of the
+    columns.
 
     Parameters
     ----------
     model : MarkovNetwork
         The network.
     table : Table, array or frame, optional
-        Its marginals are the distribution that strengths are measured under.
+        Data whose marginals are the distribution under which strengths are measured.
     max_cells : float
-        About how many cells the tables of exact inference may have in all.
+        The approximate maximum of the number of cells of all tables of exact inference together.
     least : float
-        Stop early if less than this part of all squared strengths can be kept.
+        Stop the search as soon as less than this share of all squared strengths can be kept.
+    max_work : float
+        The maximum number of 64-bit words to read while searching for elimination orders. Pairs that
+        have not been tried by then are left out; hard constraints must all be placed within it.
 
     Returns
     -------
     MarkovNetwork
-        The network itself if it is thin enough. Otherwise the provenance tells how many features are
-        whole, what part of all squared strengths is between variables that share a clique, and what part
-        of the variance of the log-potential under the marginals is explained by what is left.
+        The network itself if it is thin enough. Otherwise its provenance records the number of features
+        that lost no test, the share of all squared strengths between variables that share a clique, the
+        share of the variance of the log-potential (under the marginals) that the thinned network
+        explains, and why the search ended.
 
     Examples
     --------
@@ -88,60 +94,132 @@ def thin(
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"Markov networks are made thin, not a {model.kind}; convert it first")
-    if not max_cells > 0:
-        raise ModelError(f"max_cells must be more than 0, not {max_cells}")
-    rows = None if table is None else as_table(table, model.domain)
-    whole = model.to_features()
-    features, cards = whole.features, model.domain.cards
-    if len(cards) > MAX_VARIABLES:
+    if len(model.domain) > MAX_VARIABLES:
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
-    scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
-    if find_order(cards, *scopes, np.zeros(0, np.int64), 8.0 * max_cells).total <= max_cells:
+    columns = SortedColumns.of(model.domain)
+    rows = None
+    if table is not None:
+        found = as_table(table, model.domain)
+        codes_of(model.domain, found, complete=False)
+        rows = columns.table(found)
+    search = ThinningSearch(columns.network(model), rows, max_cells, max_work)
+    if search.fits:
         return model
-    grown = _Grown(cards, max_cells)
-    for left, right in _hard_pairs(features):
-        if grown.link(left, right).any():
+    return columns.restored(search.network(least))
+
+
+class ThinningSearch:
+    """A search for the pairs of variables to link, which can be stopped early and continued.
+
+    Parameters
+    ----------
+    model : MarkovNetwork
+        The network, over features only.
+    rows : Table, optional
+        Data whose marginals are the distribution under which strengths are measured.
+    max_cells, max_work : float
+        As for `thin`.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether the network is thin enough as it is.
+    """
+
+    def __init__(
+        self,
+        model: MarkovNetwork,
+        rows: Table | None,
+        max_cells: float = MAX_CELLS,
+        max_work: float = MAX_WORK,
+    ) -> None:
+        if not max_cells > 0:
+            raise ModelError(f"max_cells must be more than 0, not {max_cells}")
+        self.model = model
+        features, cards = model.features, model.domain.cards
+        scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
+        found = find_order(cards, *scopes, np.zeros(0, np.int64), 8.0 * max_cells)
+        self.fits = bool(found.total <= max_cells)
+        if self.fits:
+            return
+        self.graph = _ThinGraph(cards, max_cells, max_work)
+        self._link_hard_constraints()
+        self.pairs = interactions(model, rows)
+        self.squares: FloatArray = self.pairs.strength**2
+        self.candidates = min(len(self.pairs), CANDIDATES_PER_VARIABLE * len(cards))
+        self.tried = 0
+        self.lost = float(self.squares[self.candidates :].sum())
+
+    def network(self, least: float = 0.0) -> MarkovNetwork:
+        """Search on, and return the thinned network, or the network itself if it is thin enough.
+
+        Parameters
+        ----------
+        least : float
+            Stop as soon as less than this share of all squared strengths can be kept.
+        """
+        if self.fits:
+            return self.model
+        self._link_pairs(least)
+        pairs, near, features = self.pairs, self.graph.near, self.model.features
+        together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
+        total = float(self.squares.sum())
+        strength = float(self.squares[together].sum()) / total if total > 0 else 1.0
+        kept, whole = _cut(features, near, features.tests.probability(pairs.marginals))
+        explained = _explained(features, kept, pairs.marginals) if strength >= least else strength
+        record = {
+            "whole_features": whole,
+            "of": len(features),
+            "cells": self.graph.cells,
+            "strength": strength,
+            "explained": explained,
+            "search": self._outcome(),
+        }
+        provenance = {**self.model.provenance, "thin": record}
+        return MarkovNetwork(self.model.domain, kept, provenance=provenance)
+
+    def _link_hard_constraints(self) -> None:
+        features, graph = self.model.features, self.graph
+        hard = np.flatnonzero(self.model.form.hard)
+        for number, f in enumerate(hard.tolist()):
+            scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
+            left, right = np.triu_indices(len(scope), 1)
+            if not graph.link(scope[left], scope[right]).any():
+                continue
+            if graph.exhausted:
+                raise ModelError(
+                    f"the search for elimination orders ended after {number:,} of {len(hard):,} hard "
+                    f"constraints, as it may read {graph.max_work:,.0f} words; give a larger max_work"
+                )
             raise ModelError(
-                f"the hard constraints alone take tables of more than {max_cells:,.0f} cells; give more"
+                f"the hard constraints alone need tables of more than {graph.max_cells:,.0f} cells; "
+                "give a larger max_cells"
             )
-    pairs = interactions(whole, rows)
-    squares = pairs.strength**2
-    count = min(len(pairs), CANDIDATES * len(cards))
-    spare = (1 - least) * squares.sum() - squares[count:].sum()
-    for low in range(0, count, AT_ONCE):
-        some = slice(low, min(low + AT_ONCE, count))
-        refused = grown.link(pairs.left[some], pairs.right[some])
-        spare -= squares[some][refused].sum()
-        if spare < 0 or grown.work > WORK:
-            break
-    near = grown.near
-    together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
-    kept, whole_ones = _cut(features, near, features.tests.probability(pairs.marginals))
-    strength = float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0
-    record = {
-        "whole_features": whole_ones,
-        "of": len(features),
-        "cells": grown.cells,
-        "strength": strength,
-        "explained": _explained(features, kept, pairs.marginals) if strength >= least else strength,
-    }
-    provenance = {**model.provenance, "thin": record}
-    return MarkovNetwork(model.domain, kept, provenance=provenance)
 
+    def _link_pairs(self, least: float) -> None:
+        """Link candidate pairs from where the search stopped last."""
+        allowed = (1 - least) * float(self.squares.sum())
+        while self.tried < self.candidates and not self.graph.exhausted and self.lost <= allowed:
+            some = slice(self.tried, min(self.tried + PAIRS_AT_ONCE, self.candidates))
+            refused = self.graph.link(self.pairs.left[some], self.pairs.right[some])
+            self.lost += float(self.squares[some][refused].sum())
+            self.tried = some.stop
 
-def _hard_pairs(features: Features) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the pairs of variables of each feature that is impossible."""
-    for f in np.flatnonzero(np.isneginf(features.weights)).tolist():
-        scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
-        left, right = np.triu_indices(len(scope), 1)
-        if len(left):
-            yield scope[left], scope[right]
+    def _outcome(self) -> str:
+        if self.graph.exhausted:
+            return "stopped: max_work was reached"
+        if self.tried < self.candidates:
+            return "stopped: too much would be lost"
+        return "complete"
 
 
 def _explained(features: Features, kept: Features, marginals: list[FloatArray]) -> float:
-    """Return what part of the variance of the log-potential is left, by rows of independent columns."""
+    """Estimate the share of the variance of the log-potential that the kept features explain.
+
+    The variance is that over rows of independent columns.
+    """
     rng = np.random.default_rng(0)
-    columns = [rng.choice(len(p), ROWS, p=p) for p in marginals]
+    columns = [rng.choice(len(p), COMPARED_ROWS, p=p) for p in marginals]
     codes = np.stack(columns, axis=1).astype(code_dtype(features.tests.cards))
     before, after = features.evaluate(codes), kept.evaluate(codes)
     possible = np.isfinite(before)
@@ -151,18 +229,18 @@ def _explained(features: Features, kept: Features, marginals: list[FloatArray]) 
 
 
 def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Features, int]:
-    """Leave of each feature the tests in one clique, the one with most; the others are averaged out.
+    """Keep the tests of each feature in the clique with most of them; average out the others.
 
     Returns
     -------
     features : Features
-        Equal ones are made one.
+        The features, equal ones merged.
     whole : int
-        How many lost no test.
+        The number of features that lost no test.
     """
     keep = np.zeros(len(features.indices), bool)
     owner, indptr = features.entry_feature, features.indptr
-    step = max(1, BLOCK // (len(cliques) * max(1, int(features.lengths.max(initial=1)))))
+    step = max(1, ENTRIES_AT_ONCE // (len(cliques) * max(1, int(features.lengths.max(initial=1)))))
     for low in range(0, len(features), step):
         high = min(low + step, len(features))
         part, starts = slice(indptr[low], indptr[high]), indptr[low : high + 1] - indptr[low]
@@ -181,28 +259,35 @@ def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Feature
     return cut.merged(), int(np.count_nonzero(lost == 0))
 
 
-class _Grown:
+class _ThinGraph:
     """A graph that grows by pairs as long as the tables of an elimination order stay small.
 
     Attributes
     ----------
     cells : float
-        How many cells the tables have in all.
-    near : array of bool
-        For each variable itself, and the others in its table when it is eliminated.
+        The number of cells of all tables.
+    near : array of bool, shape (variables, variables)
+        For each variable, itself and the others in its table when it is eliminated.
     work : int
-        What looking for orders has cost, in words that were read.
+        The number of words read in the search for orders.
     """
 
-    def __init__(self, cards: IntArray, max_cells: float) -> None:
+    def __init__(self, cards: IntArray, max_cells: float, max_work: float) -> None:
         self.linked = np.zeros((len(cards), len(cards)), bool)
-        self.log_size, self.max_cells = np.log2(cards), max_cells
-        self.work, self.least = 0, float(cards.sum())
-        self.cells, self.near = self.least, np.eye(len(cards), dtype=bool)
+        self.log_size, self.max_cells, self.max_work = np.log2(cards), max_cells, max_work
+        self.work, self.smallest = 0, float(cards.sum())
+        self.cells, self.near = self.smallest, np.eye(len(cards), dtype=bool)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the search has reached `max_work`."""
+        return self.work > self.max_work
 
     def link(self, left: IntArray, right: IntArray) -> BoolArray:
-        """Link the pairs that fit, the first ones first; tell which do not."""
-        if self.work > WORK or self.max_cells < self.least:
+        """Link the pairs that fit, earlier ones first, and return which do not."""
+        if not len(left):
+            return np.zeros(0, bool)
+        if self.exhausted or self.max_cells < self.smallest:
             return np.ones(len(left), bool)
         new = ~self.linked[left, right]
         self.linked[left, right] = self.linked[right, left] = True
@@ -217,7 +302,7 @@ class _Grown:
         )
 
     def _fits(self) -> bool:
-        """Take the smaller tables of two elimination orders, by fill and by size, if they fit."""
+        """Keep the smaller tables of two elimination orders, by fill and by size, if they fit."""
         from conjoin.kernels.elimination import eliminate
 
         n = len(self.log_size)

@@ -325,10 +325,8 @@ class _Learner:
                 best = replace(found, iterations=before + found.iterations, path=path)
             elif settings.exact or not settings.stops_early:
                 break  # wider priors fit the training rows even more closely
-            if settings.stops_early:
-                now = best.weights if settings.exact else base
-            else:
-                now = found.weights
+            restart = best.weights if settings.exact else base
+            now = restart if settings.stops_early else found.weights
         assert best is not None
         return best
 

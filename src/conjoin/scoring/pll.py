@@ -94,7 +94,7 @@ def _score_cells(
     marginals: list[FloatArray] | None,
     n_jobs: int | None,
 ) -> FloatArray:
-    """Return log P(x_i | the rest of the row), rows by variables; complete rows have blocks of their own."""
+    """Return log P(x_i | the rest of the row), rows by variables."""
     scorer = ConditionalScorer.of(model.form)
     tasks, places = [], []
     for given, chosen in ((None, np.flatnonzero(complete)), (marginals, np.flatnonzero(~complete))):

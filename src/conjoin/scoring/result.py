@@ -1,4 +1,4 @@
-"""What a score is, and how two of them are compared."""
+"""Scores of networks on tables, and comparisons of scores."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Score:
     Attributes
     ----------
     metric : str
-        What was measured, such as "pll".
+        The name of the score, such as "pll".
     by_row : array of float
         The score of each row, summed over its variables.
     weights : array of float
-        What each row counts.
+        The weight of each row.
     by_variable : dict
-        The mean score of each variable, by name, over the rows that have it.
+        The mean score of each variable, by name, over the rows on which it is known.
     cells : int
-        How many values were scored.
+        The number of values that were scored.
     """
 
     metric: str
@@ -43,13 +43,17 @@ class Score:
 
     @property
     def mean(self) -> float:
-        """The mean over the rows."""
+        """The weighted mean over the rows."""
         return float(np.average(self.by_row, weights=self.weights))
 
     @property
     def stderr(self) -> float:
-        """The standard error of that mean; not a number for a single row."""
-        return _standard_error(self.by_row, self.weights)
+        """The standard error of the mean; NaN if there is only one effective row.
+
+        It is s / sqrt(n), where s is the weighted standard deviation of the row scores and n is the
+        effective number of rows (`effective_rows`).
+        """
+        return standard_error(self.by_row, self.weights)
 
     @property
     def normalized(self) -> float:
@@ -69,7 +73,7 @@ class Score:
         }
 
     def notes(self) -> list[str]:
-        """Return what else a reader of the score should know, a sentence a line."""
+        """Return remarks for the reader of the score, one sentence each."""
         return []
 
     def __repr__(self) -> str:
@@ -83,13 +87,13 @@ class Comparison:
     Attributes
     ----------
     difference : float
-        The mean difference a row, in nats; positive if the first is better.
+        The mean difference per row, in nats; positive if the first is better.
     stderr : float
         Its standard error.
     rows : int
         The number of rows.
     better, worse : int
-        The rows on which the first is better, and worse.
+        The number of rows on which the first is better, and worse.
     """
 
     difference: float
@@ -119,7 +123,7 @@ def compare(first: Score, second: Score) -> Comparison:
     gap = first.by_row - second.by_row
     return Comparison(
         float(np.average(gap, weights=first.weights)),
-        _standard_error(gap, first.weights),
+        standard_error(gap, first.weights),
         first.rows,
         int((gap > 0).sum()),
         int((gap < 0).sum()),
@@ -133,9 +137,9 @@ class SignedRanks:
     Attributes
     ----------
     wins, losses, ties : int
-        On how many data sets the first method is better, worse, or the same.
+        The number of data sets on which the first method is better, worse, or the same.
     p_value : float
-        How probable ranks so uneven are if neither method is better.
+        The probability of ranks at least this uneven if neither method is better.
     """
 
     wins: int
@@ -155,7 +159,7 @@ def signed_ranks(first: Iterable[float], second: Iterable[float]) -> SignedRanks
     """
     a, b = (np.array(list(values), np.float64) for values in (first, second))
     if a.shape != b.shape or not len(a):
-        raise ModelError("give as many scores of the first method as of the second, one a data set")
+        raise ModelError("both methods need the same number of scores, one per data set")
     gap = a - b
     p_value = 1.0
     if gap.any():
@@ -165,10 +169,37 @@ def signed_ranks(first: Iterable[float], second: Iterable[float]) -> SignedRanks
     return SignedRanks(int((gap > 0).sum()), int((gap < 0).sum()), int((gap == 0).sum()), p_value)
 
 
-def _standard_error(values: FloatArray, weights: FloatArray) -> float:
-    total = weights.sum()
-    if total <= 1:
+def effective_rows(weights: FloatArray) -> float:
+    """Return the number of equally weighted rows that would make a mean as precise.
+
+    Whole-numbered weights are counts: a row of weight 3 stands for three equal rows, so the number is the
+    sum of the weights. The scale of other weights, such as shares that sum to 1, has no meaning; then it
+    is Kish's effective sample size, (sum of w)^2 / (sum of w^2).
+
+    Examples
+    --------
+    >>> effective_rows(np.array([1.0, 3.0])), effective_rows(np.array([0.25, 0.25, 0.5]))
+    (4.0, 2.666...)
+    """
+    total = float(weights.sum())
+    if (weights == np.round(weights)).all():
+        return total
+    return total**2 / float(weights @ weights)
+
+
+def standard_error(values: FloatArray, weights: FloatArray) -> float:
+    """Return the standard error of a weighted mean, NaN if there is only one effective row.
+
+    Examples
+    --------
+    >>> values = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> standard_error(values, np.ones(4)), standard_error(values, np.full(4, 0.25))
+    (0.645..., 0.645...)
+    """
+    rows = effective_rows(weights)
+    if not rows > 1:
         return float("nan")
     mean = np.average(values, weights=weights)
     with np.errstate(invalid="ignore"):
-        return float(np.sqrt((weights @ (values - mean) ** 2) / (total - 1) / total))
+        variance = weights @ (values - mean) ** 2 / weights.sum()
+    return float(np.sqrt(variance / (rows - 1)))
