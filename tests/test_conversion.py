@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import conjoin.conversion.convert as dn2mn
+import conjoin.conversion.convert as convert_module
 from conjoin import (
     DependencyNetwork,
     Domain,
@@ -168,7 +168,7 @@ def test_the_direct_formula_is_the_general_conversion(rng, order_kind):
     expected = converted(dn.domain, log_conditionals(dn), bases, orders)
     assert_same_function(direct, expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dn2mn, "is_pairwise", lambda _: False)
+        patch.setattr(convert_module, "is_pairwise", lambda _: False)
         assert_same_function(convert(dn, **base, **options), expected)
 
 
@@ -359,7 +359,7 @@ def test_long_features_need_independent_bases():
     assert len(convert(dn, base=instances, orders="all", max_length=3).features) > 0
 
 
-def test_instances_in_blocks(monkeypatch):
+def test_instances_in_blocks():
     rng = np.random.default_rng(1)
     dn = random_dependency_network(rng, Domain.numbered([2] * 4), kinds=("tree",))
     table = Table(dn.domain, rng.integers(0, 2, (50, 4)))
@@ -368,9 +368,8 @@ def test_instances_in_blocks(monkeypatch):
     for orders in ORDERS:
         for rows in (table, weighted):
             whole = convert(dn, rows, base="data", orders=orders).log_potential(states)
-            with monkeypatch.context() as patch:
-                patch.setattr(Instances, "BLOCK", 1)
-                pieces = convert(dn, rows, base="data", orders=orders).log_potential(states)
+            base = Instances(rows.codes, rows.weights, bits_at_once=1)
+            pieces = convert(dn, base=base, orders=orders).log_potential(states)
             np.testing.assert_allclose(pieces, whole, atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""The base instance x', or the distribution that it is averaged over (the paper's Section 5.1)."""
+"""The base instance x', or the distribution over which it is averaged (the paper's Section 5.1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Int32Array = npt.NDArray[np.int32]
 
 
 class BoundBase(Protocol):
-    """A base distribution, ready to say how probable the tests of one vocabulary are."""
+    """A base distribution prepared for the tests of one vocabulary."""
 
     independent: bool
 
@@ -31,10 +31,10 @@ class BoundBase(Protocol):
         """Return the probability that all tests of each row hold, for a matrix of tests."""
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of what is removed when each prefix of a row is kept.
+        """Return the probability of the tests that are removed when each prefix of a row is kept.
 
-        Line j of the first matrix (tests by rows) is for the tests after the first j + 1; the second
-        matrix adds the first test, the target's, to those removed.
+        Line j of the first matrix (tests by rows) is for the tests after the first j + 1; in the
+        second matrix the first test, the target's, is removed too.
         """
 
 
@@ -59,7 +59,7 @@ class Product:
 
     @classmethod
     def uniform(cls, domain: Domain) -> Product:
-        """Every instance is equally probable."""
+        """Return the distribution in which all instances are equally probable."""
         return cls([np.full(card, 1 / card) for card in domain.cards])
 
     @classmethod
@@ -69,12 +69,12 @@ class Product:
 
     @classmethod
     def of_instance(cls, domain: Domain, codes: Sequence[int]) -> Product:
-        """All probability on one instance."""
+        """Return the distribution of a single instance."""
         return cls([np.eye(card)[code] for card, code in zip(domain.cards, codes, strict=True)])
 
     @classmethod
     def of(cls, domain: Domain, marginals: Mapping[str, Mapping[Any, float]]) -> Product:
-        """Build by names: {variable: {state: probability}}, all variables given."""
+        """Build from {variable: {state: probability}}; all variables must be given."""
         result = []
         for name in marginals:
             domain.index(name)
@@ -112,7 +112,7 @@ class BoundProduct:
         return result
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of what is removed when each prefix of a row is kept."""
+        """Return the probability of the tests that are removed when each prefix of a row is kept."""
         q = self.q[tests.T]
         after = np.ones(q.shape)
         for j in range(len(q) - 1, 0, -1):
@@ -128,39 +128,41 @@ class Instances:
     codes : array of int, shape (rows, variables)
         Complete rows.
     weights : array of float, optional
-        A weight a row.
+        The weight of each row.
+    bits_at_once : int
+        About how many pairs of a test and a row are in memory at a time.
     """
 
-    BLOCK = 1 << 26
-
-    def __init__(self, codes: Codes, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self, codes: Codes, weights: FloatArray | None = None, bits_at_once: int = 1 << 26
+    ) -> None:
         if not len(codes):
             raise ModelError("the set of base instances is empty")
         if weights is not None and not weights.sum() > 0:
             raise ModelError("the base instances have no weight")
-        self.codes, self.weights = codes, weights
+        self.codes, self.weights, self.bits_at_once = codes, weights, bits_at_once
 
     def bind(self, tests: Vocabulary) -> BoundInstances:
         """Prepare for the tests of a vocabulary."""
-        step = max(8, self.BLOCK // max(1, len(tests)) // 64 * 8)
+        step = max(8, self.bits_at_once // max(1, len(tests)) // 64 * 8)
         packed = [
             np.packbits(tests.truth(self.codes[low : low + step]), axis=1)
             for low in range(0, len(self.codes), step)
         ]
         bits = np.concatenate(packed, axis=1)
-        block = self.BLOCK if self.weights is None else self.BLOCK // 64
-        return BoundInstances(bits, len(self.codes), self.weights, block)
+        at_once = self.bits_at_once if self.weights is None else self.bits_at_once // 64
+        return BoundInstances(bits, len(self.codes), self.weights, at_once)
 
 
 class BoundInstances:
-    """`Instances` over the tests of one vocabulary: which rows satisfy each, as bits."""
+    """`Instances` over the tests of one vocabulary: the rows that satisfy each test, as bits."""
 
     independent = False
 
     def __init__(
-        self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None, block: int
+        self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None, at_once: int
     ) -> None:
-        self.bits, self.rows, self.weights, self.block = bits, rows, weights, block
+        self.bits, self.rows, self.weights, self.at_once = bits, rows, weights, at_once
 
     def _mean(self, bits: npt.NDArray[np.uint8]) -> FloatArray:
         if self.weights is None:
@@ -177,7 +179,7 @@ class BoundInstances:
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""
         result = np.ones(len(tests))
-        step = max(1, self.block // (self.bits.shape[1] * max(1, tests.shape[1])))
+        step = max(1, self.at_once // (self.bits.shape[1] * max(1, tests.shape[1])))
         if tests.shape[1]:
             for low in range(0, len(tests), step):
                 part = slice(low, low + step)
@@ -186,11 +188,11 @@ class BoundInstances:
         return result
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of what is removed when each prefix of a row is kept."""
+        """Return the probability of the tests that are removed when each prefix of a row is kept."""
         width = tests.shape[1]
         after = np.ones((width, len(tests)))
         with_target = np.ones((width, len(tests)))
-        step = max(1, self.block // self.bits.shape[1])
+        step = max(1, self.at_once // self.bits.shape[1])
         for low in range(0, len(tests), step):
             part = slice(low, low + step)
             target = self.bits[tests[part, 0]]
@@ -241,12 +243,15 @@ def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
             raise ModelError("the base must have a distribution over the states of each variable")
         return base, "given marginals"
     if isinstance(base, Instances):
-        return Instances(codes_of(domain, np.asarray(base.codes)), base.weights), "instances"
+        codes = codes_of(domain, np.asarray(base.codes))
+        return Instances(codes, base.weights, base.bits_at_once), "instances"
     if isinstance(base, Mapping):
         if base and all(isinstance(value, Mapping) for value in base.values()):
             return Product.of(domain, base), "given marginals"
         return Product.of_instance(domain, domain.encode(base)), "instance"
     if not isinstance(base, Table | np.ndarray | list | tuple):
-        raise ModelError(f"{base!r} is not a base: see the options of `convert`")
+        raise ModelError(
+            f"{base!r} is not a base; the documentation of `convert` lists the options"
+        )
     weights = base.weights if isinstance(base, Table) else None
     return Instances(codes_of(domain, base), weights), "instances"

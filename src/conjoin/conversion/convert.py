@@ -1,4 +1,4 @@
-"""`convert`: a dependency network becomes a Markov network."""
+"""`convert`: from a dependency network to a Markov network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from conjoin.conversion.sub_features import (
     integrate_all,
 )
 from conjoin.data.arrays import IntArray
-from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
@@ -25,12 +24,12 @@ from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 
 MAX_LENGTH = 6
-"""Up to this length, averaging over all orders writes sub-features out."""
+"""The longest features whose sub-features are written out when averaging over all orders."""
 
 
 def convert(
     dn: DependencyNetwork,
-    table: Table | None = None,
+    table: Any = None,
     *,
     base: Any = None,
     orders: str = "rotations",
@@ -42,24 +41,24 @@ def convert(
     """Convert a dependency network to a Markov network, in closed form.
 
     If the conditionals are consistent with some joint distribution, the result is that distribution
-    whatever the options (the paper's Section 4). If they are not, the options say what is averaged
-    over (Section 5).
+    whatever the options (the paper's Section 4). If they are not, the options determine the base
+    instances and the orders over which the conversion averages (Section 5).
 
     Parameters
     ----------
     dn : DependencyNetwork
         Its CPDs must be positive.
-    table : Table, optional
-        Data that the base instance is drawn from.
+    table : Table, 2-dimensional array, or frame, optional
+        Data from which base instances are drawn.
     base : None, str, mapping, Table, or sequence of mappings
-        The base instance x', or what it is averaged over: 'marginals' (the product of the table's
-        marginals; the default when there is a table), 'data' (the rows of the table), 'uniform' (all
-        instances; the default without a table), one instance {name: state}, several of them or a
-        `Table`, or given marginals {name: {state: probability}}.
+        The base instance x', or the distribution over which it is averaged: 'marginals' (the product
+        of the table's marginals; the default if there is a table), 'data' (the rows of the table),
+        'uniform' (all instances; the default without a table), one instance {name: state}, several of
+        them or a `Table`, or given marginals {name: {state: probability}}.
     orders : {'rotations', 'single', 'all'}
         Average over all rotations of each given order, over the given orders themselves, or over
-        all orders there are.
-    order : sequence of str, or sequence of them, optional
+        all orders.
+    order : sequence of str, or sequence of such sequences, optional
         One order of the variables, or several; by default that of the domain. Variables that come
         before a CPD's target are fixed to the base instance (Table 2).
     reverse : bool
@@ -73,12 +72,12 @@ def convert(
     Returns
     -------
     MarkovNetwork
-        Over features only.
+        A network of features, without table or tree factors.
 
     Examples
     --------
-    The inconsistent network of the paper's Section 5. One base instance gives a skewed answer,
-    averaging gives the uniform distribution that a Gibbs sampler has:
+    The inconsistent network of the paper's Section 5. A single base instance gives a skewed answer;
+    averaging gives the uniform distribution, which a Gibbs sampler has too:
 
     >>> from conjoin import DependencyNetwork, Domain, TableCPD
     >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
@@ -152,8 +151,8 @@ def check_positive(dn: DependencyNetwork) -> None:
     features, owner = dn.features()
     if features.soft_rows().any():
         raise ModelError(
-            "CPDs with off values, the conditionals of a network that was averaged over all orders, "
-            "cannot be converted again"
+            "CPDs with off values cannot be converted; they are the conditionals of a network that was "
+            "averaged over all orders"
         )
     wrong = np.flatnonzero(~np.isfinite(features.weights))
     if len(wrong):
@@ -161,5 +160,5 @@ def check_positive(dn: DependencyNetwork) -> None:
         words = features.select(wrong[:1]).describe(dn.domain)[0].split("  ", 1)[1]
         raise ModelError(
             f"the CPD of {dn.domain.names[owner[f]]!r} has a probability of 0 or 1 ({words}); the "
-            "conversion needs positive conditionals: replace 0 by a small probability"
+            "conversion needs positive conditionals, so replace 0 by a small probability"
         )

@@ -117,21 +117,19 @@ class _Parts:
         )
 
 
-def _parts(
-    form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int
-) -> Iterator[_Parts]:
+def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) -> Iterator[_Parts]:
     """Yield the parts of all features on `size` of their tests."""
     features = form.features
     weights = np.where(form.hard, IMPOSSIBLE, features.weights)
     off = features.off_values()
     owners = np.zeros(len(features), np.int64) if form.owner is None else form.owner
-    lengths = features.lengths
-    for length in np.unique(lengths[lengths >= size]).tolist():
-        chosen = np.flatnonzero(lengths == length)
+    for chosen, entries in features.by_length():
+        length = entries.shape[1]
+        if length < size:
+            continue
         step = max(1, entries_at_once // length**2)
         for low in range(0, len(chosen), step):
-            rows = chosen[low : low + step]
-            entry = features.indptr[rows][:, None] + np.arange(length)
+            rows, entry = chosen[low : low + step], entries[low : low + step]
             if form.owner is not None:  # the owner's test comes first and is always chosen
                 others = entry != form.own_entry[rows][:, None]
                 entry = np.take_along_axis(entry, others.argsort(axis=1, kind="stable"), axis=1)

@@ -16,7 +16,6 @@ import numpy as np
 from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.convert import check_kind, check_positive, convert
 from conjoin.conversion.decomposition import InteractionTables, decompose
-from conjoin.conversion.sub_features import rows_by_length
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes, code_dtype
 from conjoin.errors import ModelError
@@ -189,11 +188,11 @@ def _affordable_size(dn: DependencyNetwork, longest: int, max_work: int) -> int:
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
     work = np.zeros(longest + 1)
-    for rows, targets, _ in rows_by_length(features, owner):
+    for rows, entry in features.by_length():
         # Elementary symmetric sums of the numbers of states: the cells of all sets of each size.
-        var = features.tests.var[rows]
+        var, targets = features.entry_var[entry], owner[rows]
         states = np.where(var == targets[:, None], 0, features.tests.cards[var]).astype(float)
-        sums = np.zeros((rows.shape[1] + 1, len(rows)))
+        sums = np.zeros((entry.shape[1] + 1, len(rows)))
         sums[1] = features.tests.cards[targets]
         for column in states.T:
             sums[2:] += sums[1:-1] * column

@@ -1,4 +1,4 @@
-"""The orders that the conversion averages over (the paper's Section 5.2).
+"""The orders over which the conversion averages (the paper's Section 5.2).
 
 An order decides which tests of a feature survive: those on variables that come after the target
 (Table 2; variables that come before it are fixed to their value in the base instance). Seen
@@ -27,9 +27,9 @@ class Orders:
     Attributes
     ----------
     ranks : tuple of arrays
-        For each order, the place of every variable in it (the paper's o^-1). Empty: all orders.
+        For each order, the place of every variable in it (the paper's o^-1); empty for all orders.
     rotations : bool
-        Whether each stands for all of its rotations.
+        Whether each order stands for all of its rotations.
     """
 
     ranks: tuple[IntArray, ...]
@@ -37,7 +37,7 @@ class Orders:
 
     @property
     def everything(self) -> bool:
-        """Whether all orders are averaged over."""
+        """Whether the family consists of all orders."""
         return not self.ranks
 
     def prefix_fractions(self, ranks: IntArray, owner: IntArray, places: IntArray) -> FloatArray:
@@ -55,8 +55,8 @@ class Orders:
         size = ranks.shape[1]
         lines = places.T
         if self.rotations:
-            # A prefix ends where the rotation's first variable lies: between its last test and the
-            # next one, which is as many rotations as the gap is wide.
+            # A prefix is kept if the rotation starts between its last test and the next one, so the
+            # number of such rotations is the width of the gap.
             gaps = np.empty(lines.shape)
             np.subtract(lines[1:], lines[:-1], out=gaps[:-1])
             np.subtract(size, lines[-1], out=gaps[-1])
@@ -79,12 +79,12 @@ class Orders:
 def resolve_orders(
     domain: Domain, orders: str, order: Sequence[Any] | None, reverse: bool
 ) -> Orders:
-    """Return the family of orders that a caller asked for (see `convert`)."""
+    """Return the family of orders for the options of `convert`."""
     if orders not in ("single", "rotations", "all"):
         raise ModelError(f"orders {orders!r} is not known; use 'single', 'rotations' or 'all'")
     if orders == "all":
         if order is not None:
-            raise ModelError("orders='all' leaves no order to choose: do not give `order` with it")
+            raise ModelError("orders='all' leaves no order to choose; do not give `order` with it")
         return Orders(())
     listed: list[Sequence[Any]]
     if order is None:
@@ -94,7 +94,7 @@ def resolve_orders(
     else:
         listed = list(order)
         if not listed:
-            raise ModelError("the list of orders is empty; give one order at least")
+            raise ModelError("the list of orders is empty; give at least one order")
         if any(isinstance(names, str) or not isinstance(names, Sequence) for names in listed):
             raise ModelError(f"an order is a list of names, or a list of such lists, not {order!r}")
     ranks: list[IntArray] = []

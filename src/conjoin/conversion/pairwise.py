@@ -16,7 +16,7 @@ from conjoin.models.vocabulary import Vocabulary
 
 
 class Sums:
-    """Sums by index, in which a result that is nothing but rounding becomes 0."""
+    """Sums by index; a result within rounding error of 0 becomes 0."""
 
     def __init__(self, size: int) -> None:
         self.total, self.scale = np.zeros(size), np.zeros(size)
@@ -32,7 +32,7 @@ class Sums:
 
 
 def is_pairwise(features: Features) -> bool:
-    """Tell whether all features are over one or two binary variables."""
+    """Return whether all features are over one or two binary variables."""
     return (
         len(features) > 0
         and features.off is None
@@ -51,11 +51,11 @@ def convert_pairwise(
     features : Features
         The CPDs' features.
     owner : array of int
-        The target of each.
+        The target of each feature.
     probability : array of float
         The probability of each test under the base.
     orders : Orders
-        The orders to average over.
+        The orders over which to average.
     """
     tests = features.tests
     size = len(tests.cards)

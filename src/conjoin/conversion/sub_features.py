@@ -1,18 +1,17 @@
-"""Sub-features: what is left of a CPD's features when variables are fixed to the base instance.
+"""Sub-features: the features of CPDs after some variables are fixed to the base instance.
 
 Each feature of length k is a row of k tests, the target's first. A sub-feature is a slice of such a
-row, so it is described by where it starts in a buffer of rows, its length, its weight and its key;
-it is written out only after equal ones have been merged.
+row, so it is described by its start in a buffer of rows, its length, its weight and its key; it is
+written out only after equal sub-features have been merged.
 
-For every kept slice the numerator of the paper's Equation 4 gives the slice with weight
+For every kept slice the numerator of the paper's Equation 4 contributes the slice with weight
 w * fraction * q(removed), and the denominator the slice without the target's test with weight
 -w * fraction * q(removed and target).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -31,15 +30,21 @@ from conjoin.models.vocabulary import Vocabulary
 Int32Array = npt.NDArray[np.int32]
 
 MAX_EXPANDED = 1 << 26
-"""The most sub-features that averaging over all orders may write out."""
+"""Maximum number of sub-features that averaging over all orders may write out."""
 
-BLOCK = 1 << 22
-"""How many tests are sorted at a time."""
+TESTS_AT_ONCE = 1 << 22
+"""About how many tests are sorted at a time."""
 
 
 @dataclass(eq=False)
 class SubFeatures:
-    """Slices of a growing buffer of test numbers, with weights and keys."""
+    """Slices of a growing buffer of test numbers, with weights and keys.
+
+    Parameters
+    ----------
+    tests : Vocabulary
+        The tests that the buffer refers to.
+    """
 
     tests: Vocabulary
     codes: tuple[UIntArray, UIntArray] = field(init=False)
@@ -59,21 +64,21 @@ class SubFeatures:
     def add_prefixes(
         self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray
     ) -> None:
-        """Add the prefixes of each row, line j of the weights being for the first j + 1 tests."""
+        """Add the prefixes of each row; line j of the weights is for the first j + 1 tests."""
         count, width = rows.shape
         self.alone += np.bincount(rows[:, 0], numerator[0], minlength=len(self.tests))
         sums = [accumulate(np.add, code[rows.T])[1:] for code in self.codes]
         start = np.broadcast_to(self.size + np.arange(count) * width, (width - 1, count))
         length = np.repeat(np.arange(1, width + 1, dtype=np.int32), count).reshape(width, count)
         self._add(start, length[1:], numerator[1:], sums)
-        # The denominator of the shortest prefix is a constant: it only moves log Z.
+        # The denominator of the shortest prefix is a constant, which only changes log Z.
         without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
         self._add(start + 1, length[:-1], denominator[1:], without)
         self.buffer.append(rows.ravel())
         self.size += rows.size
 
     def add_whole(self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray) -> None:
-        """Add each row as it is, one weight a row."""
+        """Add each row as it is, with one weight per row."""
         count, width = rows.shape
         sums = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
         start = self.size + np.arange(count) * width
@@ -104,7 +109,7 @@ class SubFeatures:
         self.second.append(kept(keys[1]))
 
     def collect(self, merge: bool) -> Features:
-        """Write the sub-features out, shortest first, equal ones merged if asked."""
+        """Return the sub-features, shortest first, equal ones merged on demand."""
         if not self.buffer:
             return Features.empty(self.tests.cards)
         every = np.arange(len(self.tests), dtype=np.int32)[:, None]
@@ -140,14 +145,14 @@ class SubFeatures:
 
 
 def accumulate(operation: np.ufunc, lines: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Accumulate down the lines of a matrix, in place: fast where lines are few and long."""
+    """Accumulate down the lines of a matrix in place, which is fast for few long lines."""
     for j in range(1, len(lines)):
         operation(lines[j - 1], lines[j], out=lines[j])
     return lines
 
 
 def sort_columns(lines: npt.NDArray[Any]) -> None:
-    """Sort each column of a matrix in place: by exchanges of whole lines, if there are few lines.
+    """Sort each column of a matrix in place, by exchanging whole lines if there are few of them.
 
     Examples
     --------
@@ -168,7 +173,7 @@ def sort_columns(lines: npt.NDArray[Any]) -> None:
 
 
 def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
-    """Add up groups of weights; a sum that is nothing but rounding becomes 0.
+    """Add up groups of weights; a sum within rounding error of 0 becomes 0.
 
     Examples
     --------
@@ -189,21 +194,18 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     return total
 
 
-def rows_by_length(
-    features: Features, owner: IntArray
-) -> Iterator[tuple[Int32Array, IntArray, FloatArray]]:
-    """Yield, for each length, the features of that length: tests, targets, weights."""
-    lengths = features.lengths
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        tests = features.indices[features.indptr[rows][:, None] + np.arange(length)]
-        yield tests, owner[rows], features.weights[rows]
-
-
 def seen_from_target(
     tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], ranks: IntArray
 ) -> tuple[IntArray, Int32Array]:
-    """Sort each row cyclically from its target, for each order; return places and tests."""
+    """Sort the tests of each row cyclically from its target, for each order.
+
+    Returns
+    -------
+    places : array of int, shape (orders * rows, tests)
+        The distance of each test's variable from the target in the order.
+    tests : array of int
+        The sorted tests.
+    """
     size = ranks.shape[1]
     bits = len(var).bit_length()
     narrow: Any = np.int32 if size.bit_length() + bits < 32 else np.int64
@@ -220,8 +222,9 @@ def expand_orders(
 ) -> None:
     """Add the sub-features of given orders, or of all rotations of them."""
     ranks = np.stack(orders.ranks)
-    for tests, targets, weights in rows_by_length(features, owner):
-        at_once = max(1, BLOCK // max(1, tests.size))
+    for chosen, entry in features.by_length():
+        tests, targets, weights = features.indices[entry], owner[chosen], features.weights[chosen]
+        at_once = max(1, TESTS_AT_ONCE // max(1, tests.size))
         for low in range(0, len(ranks), at_once):
             some = ranks[low : low + at_once]
             place, rows = seen_from_target(tests, targets, sub.tests.var, some)
@@ -240,12 +243,12 @@ def expand_all(sub: SubFeatures, features: Features, owner: IntArray, base: Boun
     size = float((2.0**features.lengths).sum())
     if size > MAX_EXPANDED:
         raise ModelError(
-            f"all orders of these features have {size:.2g} sub-features; with a smaller max_length, "
-            f"features longer than that are averaged without them"
+            f"all orders of these features have {size:.2g} sub-features; give a smaller max_length, "
+            "so that longer features are averaged by integration"
         )
-    for tests, targets, weights in rows_by_length(features, owner):
-        _, rows = seen_from_target(tests, targets, sub.tests.var, natural)
-        k = rows.shape[1]
+    for chosen, entry in features.by_length():
+        weights, k = features.weights[chosen], entry.shape[1]
+        _, rows = seen_from_target(features.indices[entry], owner[chosen], sub.tests.var, natural)
         for l in range(1, k + 1):  # noqa: E741 - the paper's letter
             fraction = factorial(l - 1) * factorial(k - l) / factorial(k)
             for others in combinations(range(1, k), l - 1):
@@ -261,8 +264,8 @@ def expand_all(sub: SubFeatures, features: Features, owner: IntArray, base: Boun
 def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Features:
     """Average over all orders at polynomial cost, without expanding.
 
-    Give the target's place in a random order the value z in [0, 1]: every other test then comes
-    before it, and is fixed, with probability z independently. The average of a feature is
+    Let z in [0, 1] be the place of the target in a random order: every other test then comes before
+    it, and is fixed, with probability z independently. The average of a feature is
 
         w * ([target] - q_target) * integral of prod_j ((1 - z) [test j] + z q_j) dz,
 
@@ -275,8 +278,8 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         )
     from numpy.polynomial.legendre import leggauss
 
-    # The target's factor is 1 - q where its test holds and -q elsewhere. The larger of the two is
-    # taken for the "on" value, so that no off value exceeds 1; the test may have to be negated.
+    # The target's factor is 1 - q where its test holds and -q elsewhere. The larger one becomes the
+    # "on" value, so that no off value exceeds 1; for that the test may have to be negated.
     tests = features.tests
     both, number = Vocabulary.unique(
         tests.cards,
@@ -286,9 +289,9 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
     upright, negated = number[: len(tests)], number[len(tests) :]
     q = base.probability()
     indices, off, lengths, weight = [], [], [], []
-    for rows, targets, w in rows_by_length(features, owner):
-        k = rows.shape[1]
-        is_target = tests.var[rows] == targets[:, None]
+    for chosen, entry in features.by_length():
+        rows, w, k = features.indices[entry], features.weights[chosen], entry.shape[1]
+        is_target = tests.var[rows] == owner[chosen][:, None]
         p = q[rows]
         p_target = p[is_target]
         flip = p_target > 0.5
@@ -312,17 +315,11 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         np.concatenate(weight),
         np.concatenate(off),
     )
-    return _sorted_rows(soft)
+    return sorted_tests(soft)  # negating a test may have changed its place
 
 
-def _sorted_rows(features: Features) -> Features:
-    """Sort the tests of each row by number; negating a test may have moved it."""
+def sorted_tests(features: Features) -> Features:
+    """Sort the tests of each feature by number."""
     order = np.lexsort((features.indices, features.entry_feature))
-    assert features.off is not None
-    return Features(
-        features.tests,
-        features.indptr,
-        features.indices[order],
-        features.weights,
-        features.off[order],
-    )
+    off = None if features.off is None else features.off[order]
+    return replace(features, indices=features.indices[order], off=off)

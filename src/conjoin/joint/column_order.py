@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from conjoin.conversion.sub_features import sorted_tests
 from conjoin.data.arrays import IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.models.features import Features, segment_index
+from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.vocabulary import Vocabulary
 
@@ -40,9 +41,7 @@ class SortedColumns:
     def of(cls, domain: Domain) -> SortedColumns:
         """Sort the variables of a domain."""
         order = sorted(range(len(domain)), key=lambda v: domain.names[v])
-        return cls(
-            domain, np.array(order, np.int64), Domain([domain.variables[v] for v in order])
-        )
+        return cls(domain, np.array(order, np.int64), Domain([domain.variables[v] for v in order]))
 
     def network(self, model: MarkovNetwork) -> MarkovNetwork:
         """Return a network over the sorted variables, its distinct features in a fixed order."""
@@ -80,19 +79,14 @@ def reordered(features: Features, order: IntArray) -> Features:
     vocabulary, number = Vocabulary.unique(
         tests.cards[order], np.argsort(order)[tests.var], tests.mask
     )
-    indices = number[features.indices]
-    by_test = np.lexsort((indices, features.entry_feature))
-    off = None if features.off is None else features.off[by_test]
-    return replace(features, tests=vocabulary, indices=indices[by_test], off=off)
+    return sorted_tests(replace(features, tests=vocabulary, indices=number[features.indices]))
 
 
 def sorted_features(features: Features) -> Features:
     """Sort features by length, then by tests, off values and weight."""
-    lengths, off = features.lengths, features.off_values()
+    off = features.off_values()
     order = []
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        entry = segment_index(features.indptr[rows], lengths[rows]).reshape(-1, length)
+    for rows, entry in features.by_length():
         keys = [*features.indices[entry].T, *off[entry].T, features.weights[rows]]
         order.append(rows[np.lexsort(keys[::-1])])
     return features.select(np.concatenate([np.zeros(0, np.int64), *order]))

@@ -10,12 +10,12 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 
 MEMORY = 10
-"""How many past steps the curvature is read from."""
+"""Number of past steps from which the curvature is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Where the descent stands after an iteration."""
+    """The state of the descent after an iteration."""
 
     point: FloatArray
     value: float
@@ -29,18 +29,18 @@ def descend(
     scale: FloatArray,
     l1: float = 0.0,
 ) -> Iterator[Step]:
-    """Minimise a smooth function plus l1 * sum |x|, one iteration at a time, until no step helps.
+    """Minimise a smooth function plus l1 * sum |x|, yielding each iteration, until no step improves it.
 
     Parameters
     ----------
     function : callable
-        Returns the smooth part's value and gradient at a point.
+        Returns the value and the gradient of the smooth part at a point.
     start : array of float
-        Where to begin.
+        The starting point.
     scale : array of float
-        The curvature of the function along each coordinate, roughly.
+        A rough second derivative of the function along each coordinate.
     l1 : float
-        The penalty on absolute values; the descent stays in one orthant a step (Andrew and Gao, 2007).
+        The penalty on absolute values. Each step stays within one orthant (Andrew and Gao, 2007).
 
     Examples
     --------
@@ -85,7 +85,7 @@ def descend(
 
 
 def _steepest(x: FloatArray, gradient: FloatArray, l1: float) -> FloatArray:
-    """Return the subgradient of least length."""
+    """Return the shortest subgradient."""
     if not l1:
         return gradient
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0)
@@ -95,7 +95,7 @@ def _steepest(x: FloatArray, gradient: FloatArray, l1: float) -> FloatArray:
 def _two_loops(
     slope: FloatArray, steps: list[FloatArray], turns: list[FloatArray], inverse: FloatArray
 ) -> FloatArray:
-    """Multiply the slope with the inverse of the curvature that past steps show."""
+    """Multiply the gradient by the inverse curvature that past steps show (two-loop recursion)."""
     result = slope.copy()
     parts = []
     for step, turn in zip(reversed(steps), reversed(turns), strict=True):

@@ -216,6 +216,16 @@ class Features:
         for f, weight in enumerate(self.weights.tolist()):
             yield weight, self.indices[self.indptr[f] : self.indptr[f + 1]]
 
+    def by_length(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield, for each length, the features of that length and the matrix of their entries.
+
+        Row r of the matrix holds the places of the tests of the r-th of these features in `indices`.
+        """
+        lengths = self.lengths
+        for length in np.unique(lengths).tolist():
+            rows = np.flatnonzero(lengths == length)
+            yield rows, self.indptr[rows][:, None] + np.arange(length)
+
     def describe(self, domain: Domain) -> list[str]:
         """Return each feature in words, with its weight."""
         words = self.tests.describe(domain)

@@ -53,7 +53,7 @@ class Score:
         It is s / sqrt(n), where s is the weighted standard deviation of the row scores and n is the
         effective number of rows (`effective_rows`).
         """
-        return standard_error(self.by_row, self.weights)
+        return weighted_standard_error(self.by_row, self.weights)
 
     @property
     def normalized(self) -> float:
@@ -123,7 +123,7 @@ def compare(first: Score, second: Score) -> Comparison:
     gap = first.by_row - second.by_row
     return Comparison(
         float(np.average(gap, weights=first.weights)),
-        standard_error(gap, first.weights),
+        weighted_standard_error(gap, first.weights),
         first.rows,
         int((gap > 0).sum()),
         int((gap < 0).sum()),
@@ -187,13 +187,13 @@ def effective_rows(weights: FloatArray) -> float:
     return total**2 / float(weights @ weights)
 
 
-def standard_error(values: FloatArray, weights: FloatArray) -> float:
+def weighted_standard_error(values: FloatArray, weights: FloatArray) -> float:
     """Return the standard error of a weighted mean, NaN if there is only one effective row.
 
     Examples
     --------
     >>> values = np.array([1.0, 2.0, 3.0, 4.0])
-    >>> standard_error(values, np.ones(4)), standard_error(values, np.full(4, 0.25))
+    >>> weighted_standard_error(values, np.ones(4)), weighted_standard_error(values, np.full(4, 0.25))
     (0.645..., 0.645...)
     """
     rows = effective_rows(weights)
