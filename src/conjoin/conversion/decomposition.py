@@ -86,9 +86,16 @@ def decompose(
     """
     tests = form.features.tests
     q = tests.probability(marginals)
-    parts = _merged(form, list(_parts(form, q, size, entries_at_once)))
-    if not len(parts.weight):
+    pending: list[_Parts] = []
+    count = 0
+    for part in _parts(form, q, size, entries_at_once):
+        pending.append(part)
+        count += len(part.weight)
+        if count > entries_at_once:
+            pending, count = [_merged(form, pending)], 0
+    if not pending:
         return
+    parts = _merged(form, pending)
     var = tests.var[parts.tests].astype(np.int64)
     keys = [code[var].sum(axis=1, dtype=np.uint64) for code in code_numbers(len(tests.cards))]
     order, starts, _ = group_equal(*keys)
@@ -135,12 +142,12 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) 
                 entry = np.take_along_axis(entry, others.argsort(axis=1, kind="stable"), axis=1)
             rise = 1 - off[entry]
             mean = off[entry] + rise * q[features.indices[entry]]
-            found = []
             for places, product in _choices(rise, mean, size, form.owner is not None):
-                tests = np.sort(features.indices[entry[:, places]], axis=1)
+                tests = features.indices[entry[:, places]]
+                if form.owner is not None:
+                    tests.sort(axis=1)
                 weight = weights[rows] * product
-                found.append(_Parts(tests, owners[rows], weight, np.abs(weight)))
-            yield _merged(form, found)
+                yield _Parts(tests, owners[rows], weight, np.abs(weight))
 
 
 def _choices(
@@ -170,9 +177,6 @@ def _choices(
 
 def _merged(form: LogLinearForm, parts: list[_Parts]) -> _Parts:
     """Put parts together, equal tests of one owner as one part."""
-    if not parts:
-        none = np.zeros(0)
-        return _Parts(np.zeros((0, 1), np.int32), none.astype(np.int64), none, none)
     tests = np.concatenate([part.tests for part in parts])
     owner = np.concatenate([part.owner for part in parts])
     codes = code_numbers(len(form.features.tests) + len(form.domain))
@@ -216,10 +220,13 @@ def _tables(
     for axis in range(size):
         state = cell // stride[set_of, axis][part] % cards[set_of, axis][part]
         effect *= centred[parts.tests[part, axis], state]
-    values, magnitude = (
-        np.bincount(place, weight[part] * size_of, lines * total).reshape(lines, total)
-        for weight, size_of in ((parts.weight, effect), (parts.magnitude, np.abs(effect)))
-    )
+
+    def added(values: FloatArray) -> FloatArray:
+        sums: FloatArray = np.bincount(place, values, lines * total).astype(np.float64, copy=False)
+        return sums.reshape(lines, total)
+
+    values = added(parts.weight[part] * effect)
+    magnitude = added(parts.magnitude[part] * np.abs(effect))
     return InteractionTables(
         sets, first, values, magnitude, _probability(marginals, sets, cards, stride, cells)
     )

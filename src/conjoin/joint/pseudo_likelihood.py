@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
@@ -16,6 +17,8 @@ from conjoin.kernels.layouts import ROWS_PER_BLOCK, WORDS, LiveRows, packed
 from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
+
+ShortArray = npt.NDArray[np.uint16]
 
 BLOCKS_PER_PIECE = 8
 """Number of blocks that are evaluated together where all features are summed on bits."""
@@ -173,27 +176,27 @@ def list_live_rows(form: LogLinearForm, blocks: list[RowBlock], chosen: IntArray
     arrays = form.arrays
     next_row, next_word = np.zeros((2, len(arrays.test)), np.int64)
 
-    def fill(row: IntArray, word: IntArray, mask: IntArray) -> None:
+    def fill(row: ShortArray, word: ShortArray, mask: UIntArray) -> None:
         for number, block in enumerate(blocks):
             list_live(
                 block.bits, arrays, chosen, number * WORDS, next_row, next_word, row, word, mask
             )
 
-    fill(*(np.empty(0, kind) for kind in (np.uint16, np.uint16, np.uint64)))
+    fill(np.empty(0, np.uint16), np.empty(0, np.uint16), np.empty(0, np.uint64))
     order = arrays.column_entry[(next_row + next_word)[arrays.column_entry] > 0]
-    firsts = []
-    for count in (next_row, next_word):
-        first = np.concatenate([[0], np.cumsum(count[order])])
-        firsts.append(packed(first, np.int64))
-        count[order] = first[:-1]
-    row, word = (np.empty(first[-1], np.uint16) for first in firsts)
+    row_first, word_first = (
+        packed(np.concatenate([[0], np.cumsum(count[order])]), np.int64)
+        for count in (next_row, next_word)
+    )
+    next_row[order], next_word[order] = row_first[:-1], word_first[:-1]
+    row, word = np.empty(row_first[-1], np.uint16), np.empty(word_first[-1], np.uint16)
     mask = np.empty(len(word), np.uint64)
     fill(row, word, mask)
     numbers = np.arange(len(form.features.tests) + 1)
     return LiveRows(
         packed(np.searchsorted(arrays.test[order], numbers), np.int64),
         packed(arrays.entry_feature[order], np.int64),
-        *firsts, row, word, mask,
+        row_first, word_first, row, word, mask,
     )  # fmt: skip
 
 
