@@ -97,8 +97,7 @@ def decompose(
         return
     parts = _merged(form, pending)
     var = tests.var[parts.tests].astype(np.int64)
-    keys = [code[var].sum(axis=1, dtype=np.uint64) for code in code_numbers(len(tests.cards))]
-    order, starts, _ = group_equal(*keys)
+    order, starts, _ = _group_rows(var, len(tests.cards))
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
     block = np.cumsum((ends - starts) * cells) // entries_at_once
@@ -179,15 +178,27 @@ def _merged(form: LogLinearForm, parts: list[_Parts]) -> _Parts:
     """Put parts together, equal tests of one owner as one part."""
     tests = np.concatenate([part.tests for part in parts])
     owner = np.concatenate([part.owner for part in parts])
-    codes = code_numbers(len(form.features.tests) + len(form.domain))
-    place = len(form.features.tests) + owner
-    keys = [code[tests].sum(axis=1, dtype=np.uint64) + code[place] for code in codes]
-    order, starts, first = group_equal(*keys)
+    size = len(form.features.tests)
+    with_owner = np.column_stack([tests, size + owner])
+    order, starts, first = _group_rows(with_owner, size + len(form.domain))
     weight, magnitude = (
         np.add.reduceat(np.concatenate(values)[order], starts)
         for values in ([p.weight for p in parts], [p.magnitude for p in parts])
     )
     return _Parts(tests[first], owner[first], weight, magnitude)
+
+
+def _group_rows(
+    rows: npt.NDArray[np.integer], count: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Group equal rows of distinct numbers below `count`, as `group_equal` does."""
+    keys = []
+    for code in code_numbers(count):
+        key = code[rows[:, 0]]
+        for column in rows.T[1:]:
+            key += code[column]
+        keys.append(key)
+    return group_equal(keys[0], keys[1])
 
 
 def _tables(
