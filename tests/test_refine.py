@@ -183,10 +183,10 @@ def test_arrays_frames_and_generators():
     frame = pd.DataFrame(codes[:, ::-1], columns=domain.names[::-1])
     mn = convert(learn(table, "tree"), table)
     for function in (refine, learn_weights):
-        expected = function(mn, table, random_state=3).features.weights
-        for data in (codes, frame):
-            for seed in (3, np.random.default_rng(3)):
-                found = function(mn, data, random_state=seed).features.weights
+        for seed in (lambda: 3, lambda: np.random.default_rng(3)):
+            expected = function(mn, table, random_state=seed()).features.weights
+            for data in (codes, frame):
+                found = function(mn, data, random_state=seed()).features.weights
                 assert found.tobytes() == expected.tobytes()
     for data in (codes, frame):
         assert thin(mn, data, max_cells=9).provenance == thin(mn, table, max_cells=9).provenance

@@ -105,9 +105,11 @@ def refine(
         return MarkovNetwork(model.domain, model.features, model.factors, provenance)
     if max_cells is None:
         max_cells = min(MAX_CELLS, CELLS_PER_ROW * len(rows))
-    columns, rng = SortedColumns.of(model.domain), np.random.default_rng(random_state)
+    columns, seed = SortedColumns.of(model.domain), random_state
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**31))
     refined = _refine(
-        columns.network(model), columns.table(rows), max_cells, min_explained, rng, n_jobs
+        columns.network(model), columns.table(rows), max_cells, min_explained, seed, n_jobs
     )
     return columns.restored(refined)
 
@@ -117,16 +119,16 @@ def _refine(
     table: Table,
     max_cells: float,
     min_explained: float,
-    rng: np.random.Generator,
+    seed: int,
     n_jobs: int | None,
 ) -> MarkovNetwork:
     """Refine a network whose columns are sorted."""
-    rows = completed(model, table, int(rng.integers(2**31)))
+    rows = completed(model, table, seed)
 
     def by_likelihood(thinned: MarkovNetwork) -> MarkovNetwork:
         return learn_weights(
             thinned, rows, objective="likelihood", start="model", max_iterations=ITERATIONS,
-            random_state=rng, n_jobs=n_jobs,
+            random_state=seed, n_jobs=n_jobs,
         )  # fmt: skip
 
     search = None
@@ -137,18 +139,15 @@ def _refine(
             return by_likelihood(thinned)
     whole = learn_weights(
         model, rows, start="model", prior_sd=PRIOR_SDS, max_iterations=20, patience=4,
-        random_state=rng, n_jobs=n_jobs,
+        random_state=seed, n_jobs=n_jobs,
     )  # fmt: skip
-    if search is None or _finds_marginals(whole, rows, rng, n_jobs):
+    if search is None or _finds_marginals(whole, rows, seed, n_jobs):
         return whole
     return by_likelihood(search.network())
 
 
-def _finds_marginals(
-    model: Network, rows: Table, rng: np.random.Generator, n_jobs: int | None
-) -> bool:
+def _finds_marginals(model: Network, rows: Table, seed: int, n_jobs: int | None) -> bool:
     """Return whether a few Gibbs chains find the marginals of the rows."""
-    seed = int(rng.integers(2**31))
     found = estimate(model, None, SWEEPS, SWEEPS // 2, 4, random_state=seed, n_jobs=n_jobs)
     return all(
         np.abs(found.marginals[name] - p).max() <= MAX_DISTANCE
