@@ -21,8 +21,9 @@ from conjoin.sampling.gibbs import estimate
 CELLS_PER_ROW = 256
 """Default number of cells of the tables of exact inference per row of data."""
 
-SWEEPS = 200
-"""Number of Gibbs sweeps by which the marginals of a network are checked."""
+SWEEPS = (200, 1000)
+"""Numbers of Gibbs sweeps by which the marginals of a network are checked; the second, less noisy
+number is for networks that fail with the first."""
 
 MAX_DISTANCE = 0.1
 """The largest distance from the marginals of the rows at which a network passes the check."""
@@ -148,8 +149,10 @@ def _refine(
 
 def _finds_marginals(model: Network, rows: Table, seed: int, n_jobs: int | None) -> bool:
     """Return whether a few Gibbs chains find the marginals of the rows."""
-    found = estimate(model, None, SWEEPS, SWEEPS // 2, 4, random_state=seed, n_jobs=n_jobs)
-    return all(
-        np.abs(found.marginals[name] - p).max() <= MAX_DISTANCE
-        for name, p in zip(model.domain.names, rows.marginals(), strict=True)
-    )
+    expected = dict(zip(model.domain.names, rows.marginals(), strict=True))
+    for sweeps in SWEEPS:
+        found = estimate(model, None, sweeps, sweeps // 2, 4, random_state=seed, n_jobs=n_jobs)
+        distances = [np.abs(found.marginals[name] - p).max() for name, p in expected.items()]
+        if max(distances, default=0.0) <= MAX_DISTANCE:
+            return True
+    return False
