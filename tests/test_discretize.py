@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conjoin
-from conjoin import Domain, Table, as_table
+from conjoin import Domain, Table
 from conjoin.cli.main import main
-from conjoin.data.discretize import Discretizer, discretize
+from conjoin.data import as_table
+from conjoin.data.discretization import Discretizer, discretize
 from conjoin.errors import DataError
 
 
@@ -412,7 +413,7 @@ def test_errors(options, message):
 
 
 def test_a_target_of_too_many_states(monkeypatch):
-    monkeypatch.setattr("conjoin.data.discretize.MAX_CELLS", 15)
+    monkeypatch.setattr("conjoin.data.discretization.MAX_CELLS", 15)
     table = column([1, 2, 3, 4], y=[1, 2, 3, 4])
     with pytest.raises(DataError, match="target 'y' has 4 states, too many"):
         discretize(table, "x", method="mdl", target="y")
@@ -489,7 +490,7 @@ def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
     if how == "mdl:class":
         assert len(dn.domain["sex"]) == 2
         assert "age" in dn.blanket("class")
-    coded = conjoin.as_table(later, dn.domain)
+    coded = as_table(later, dn.domain)
     for name in cut:
         i = dn.domain.index(name)
         inner = cuts.cuts[name][1:-1]

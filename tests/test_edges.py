@@ -22,7 +22,6 @@ from conjoin import (
     TableCPD,
     TreeCPD,
     Variable,
-    as_table,
     convert,
     inconsistency,
     learn,
@@ -32,6 +31,7 @@ from conjoin import (
 )
 from conjoin.cli.given import parse_given
 from conjoin.cli.main import main
+from conjoin.data import as_table
 from conjoin.errors import ConjoinError, DataError, FormatError, ModelError
 from reference import all_states
 from strategies import random_dependency_network

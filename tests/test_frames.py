@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from conjoin import Domain, Table, as_table, learn
+from conjoin import Domain, Table, learn
+from conjoin.data import as_table
 from conjoin.errors import DataError
 
 COLUMNS = {

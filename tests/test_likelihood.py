@@ -15,19 +15,19 @@ from conjoin import (
     MarkovNetwork,
     Table,
     convert,
-    forecast,
     learn,
-    learn_weights,
     marginals,
     pll,
     refine,
-    thin,
 )
 from conjoin.errors import ModelError
+from conjoin.inference import forecast
 from conjoin.inference.plan import TooLarge
 from conjoin.weights import likelihood as likelihood_module
 from conjoin.weights import refine as refine_module
+from conjoin.weights.learn import learn_weights
 from conjoin.weights.likelihood import Expectations, Likelihood
+from conjoin.weights.thin import thin
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,

@@ -13,13 +13,12 @@ from conjoin import (
     Features,
     MarkovNetwork,
     Table,
-    compare,
     convert,
     load,
     pll,
-    signed_ranks,
 )
 from conjoin.errors import DataError, ModelError
+from conjoin.scoring import compare, signed_ranks
 from conjoin.scoring.result import Score
 from reference import all_states, conditionals_of_joint, log_potentials, normalized
 from strategies import (

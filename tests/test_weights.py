@@ -18,12 +18,12 @@ from conjoin import (
     TableCPD,
     convert,
     learn,
-    learn_weights,
     pll,
     read_table,
 )
 from conjoin.errors import ModelError
 from conjoin.scoring.conditionals import Block, Layout
+from conjoin.weights.learn import learn_weights
 from conjoin.weights.live import Live
 from conjoin.weights.objective import Objective
 from conjoin.weights.optimize import descend

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.conversion.dn2mn import convert
     from conjoin.formats.storage import write_bytes
     from conjoin.learning.learn import learn
-    from conjoin.scoring.pll import pll
+    from conjoin.scoring.pseudo_likelihood import pll
 
     started = time.perf_counter()
     if sys.stderr.isatty():

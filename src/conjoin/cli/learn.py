@@ -85,7 +85,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.conversion.dn2mn import convert
-    from conjoin.data.discretize import discretize_by
+    from conjoin.data.discretization import discretize_by
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _point_out_numbers(domain: Domain) -> None:
     """Say which columns look like measurements, each number of which is a state of its own."""
-    from conjoin.data.discretize import continuous
+    from conjoin.data.discretization import continuous
 
     many = [v for v in domain if v.cuts is None and continuous(v.states)]
     if many:
@@ -176,7 +176,7 @@ def bins_wanted(given: list[str], names: Sequence[str]) -> dict[str | None, Any]
     >>> bins_wanted(["quantile:4", "age=30,40", "pay=width:3"], ["age", "pay"])
     {None: 'quantile:4', 'age': [30.0, 40.0], 'pay': 'width:3'}
     """
-    from conjoin.data.discretize import METHODS
+    from conjoin.data.discretization import METHODS
     from conjoin.errors import DataError, did_you_mean
 
     wanted: dict[str | None, Any] = {}

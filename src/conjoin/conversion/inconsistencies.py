@@ -20,7 +20,7 @@ from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.dn2mn import check_kind, check_positive, convert
 from conjoin.conversion.expand import rows_by_length, seen_from_target
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.keys import code_numbers, group_equal
+from conjoin.data.row_hashing import code_numbers, group_equal
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.models.dependency import DependencyNetwork

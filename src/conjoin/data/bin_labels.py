@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.cuts import DIGITS
+from conjoin.data.cut_points import DIGITS
 from conjoin.errors import DataError
 
 

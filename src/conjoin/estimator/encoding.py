@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.discretize import continuous, discretize_by
+from conjoin.data.discretization import continuous, discretize_by
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain, is_missing, is_number
 from conjoin.data.frames import as_table

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.packing import merge_rows, pack_table
+from conjoin.data.packed_table import pack_table
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import one_thread
 from conjoin.learning.binary import Batch

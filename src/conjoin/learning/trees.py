@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packing import PackedTable, pack_table
+from conjoin.data.packed_table import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import spread, stop_point
 from conjoin.learning.options import Options

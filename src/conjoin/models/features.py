@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, read_only
 from conjoin.data.domain import Domain
-from conjoin.data.keys import code_numbers, group_equal, row_keys
+from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, set_mask

@@ -11,7 +11,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
-from conjoin.data.splits import hold_out
+from conjoin.data.holdout import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed

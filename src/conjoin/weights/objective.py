@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packing import merge_rows
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.jobs import one_thread, run

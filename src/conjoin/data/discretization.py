@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import float_labels, integer_labels
-from conjoin.data.cuts import mdl_cuts, quantile_cuts, width_cuts
+from conjoin.data.cut_points import mdl_cuts, quantile_cuts, width_cuts
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain, as_float, is_number
 from conjoin.data.table import Table

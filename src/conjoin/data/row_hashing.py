@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import IntArray, UIntArray
+from conjoin.data.arrays import FloatArray, IntArray, UIntArray
+from conjoin.data.table import Codes
 
 PACKED = 1 << 20
 """Up to so many rows, the top of a key that is left beside the row's place tells rows apart."""
@@ -87,3 +88,57 @@ def _changes(key: UIntArray, order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     change = np.ones(len(placed), bool)
     np.not_equal(placed[1:], placed[:-1], out=change[1:])
     return change
+
+
+def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDArray[np.float64]]:
+    """Return the distinct rows and their weights; rows of weight 0 are left out.
+
+    Examples
+    --------
+    >>> rows, weights = merge_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8), None)
+    >>> rows.tolist(), weights.tolist()
+    ([[0, 1], [1, 1]], [2.0, 1.0])
+    """
+    weight = np.ones(len(codes)) if weights is None else weights
+    if not len(codes) or not codes.shape[1]:
+        return codes, weight
+    if weights is not None and not weights.all():
+        codes, weight = codes[weights > 0], weight[weights > 0]
+    first, inverse = distinct_rows(codes)
+    if len(first) == len(codes):
+        return codes, weight
+    return codes[first], np.bincount(inverse, weight).astype(np.float64)
+
+
+def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
+    """Return where each distinct row stands first, in that order, and which one each row is.
+
+    Examples
+    --------
+    >>> first, inverse = distinct_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8))
+    >>> first.tolist(), inverse.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    if not codes.shape[1]:
+        return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
+    size = codes.shape[1] * codes.itemsize
+    padded = np.zeros((len(codes), -(-size // 8) * 8), np.uint8)
+    padded[:, :size] = np.ascontiguousarray(codes).view(np.uint8)
+    words = padded.view(np.uint64).T
+    keys = []
+    for numbers in code_numbers(len(words)):
+        key = np.zeros(len(codes), np.uint64)
+        for word, number in zip(words, numbers, strict=True):
+            # A product with an odd number mixes each value over the whole key.
+            key += (word + np.uint64(1)) * (number | np.uint64(1))
+            key ^= key >> np.uint64(29)
+        keys.append(key)
+    order, starts, first = group_equal(*keys)
+    if len(starts) == len(codes):
+        return np.arange(len(codes)), np.arange(len(codes))
+    by_first = np.argsort(first)
+    place = np.empty(len(first), np.int64)
+    place[by_first] = np.arange(len(first))
+    inverse = np.empty(len(codes), np.int64)
+    inverse[order] = np.repeat(place, np.diff(np.append(starts, len(order))))
+    return first[by_first].astype(np.int64), inverse
