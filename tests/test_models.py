@@ -15,10 +15,12 @@ from conjoin import (
     LogLinearCPD,
     MarkovNetwork,
     RuleCPD,
+    Table,
     TableCPD,
     TreeCPD,
+    convert,
 )
-from conjoin.errors import ModelError
+from conjoin.errors import DataError, ModelError
 from conjoin.models.cpd import CPD
 from reference import (
     all_states,
@@ -235,12 +237,11 @@ def test_mistakes_are_named(build, message):
         build(domain)
 
 
-def test_rules_that_overlap_too_much(monkeypatch):
-    monkeypatch.setattr(RuleCPD, "MAX_LEAVES", 8)
+def test_rules_that_overlap_too_much():
     domain = Domain.numbered([2] * 9)
     rules = [({f"v{i}": 1, f"v{i + 1}": 0}, 0.1 * i) for i in range(1, 8)]
     with pytest.raises(ModelError, match="overlap in more than 8 ways"):
-        RuleCPD.of(domain, "v0", [*rules, ({}, 0.5)])
+        RuleCPD.of(domain, "v0", [*rules, ({}, 0.5)], max_leaves=8)
 
 
 @given(generators())
@@ -272,3 +273,38 @@ def test_networks_are_immutable():
     for array in (mn.features.weights, mn.features.indptr, mn.features.indices):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+
+
+@given(generators())
+def test_reordered_networks_are_the_same_distribution(rng):
+    models = [
+        random_dependency_network(rng), random_markov_network(rng), random_bayesian_network(rng),
+    ]  # fmt: skip
+    models.append(DependencyNetwork.from_markov_network(models[1]))
+    for model in models:
+        names = rng.permutation(model.domain.names).tolist()
+        other = model.reordered(names)
+        assert list(other.domain.names) == names and type(other) is type(model)
+        rows = Table(model.domain, all_states(model.domain))
+        for name in names:
+            np.testing.assert_allclose(
+                other.log_conditional(name, rows.reordered(names)),
+                model.log_conditional(name, rows),
+                atol=1e-9,
+            )
+        back = other.reordered(model.domain.names)
+        assert back.domain == model.domain
+    with pytest.raises(DataError, match="reordered by all of its own names"):
+        models[0].reordered(["nobody"])
+
+
+def test_soft_features_can_be_reordered():
+    rng = np.random.default_rng(0)
+    dn = random_dependency_network(rng, Domain.numbered([3, 2, 3]), kinds=("table",))
+    mn = convert(dn, orders="all", max_length=0)
+    rows = Table(mn.domain, all_states(mn.domain))
+    other = mn.reordered(["v2", "v0", "v1"])
+    assert mn.features.soft_rows().any()
+    np.testing.assert_allclose(
+        other.log_potential(rows.reordered(other.domain.names)), mn.log_potential(rows), atol=1e-12
+    )

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import probability as probability
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
-    from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
-    from conjoin.models.cpd import LogLinearCPD as LogLinearCPD
-    from conjoin.models.cpd import RuleCPD as RuleCPD
-    from conjoin.models.cpd import TableCPD as TableCPD
-    from conjoin.models.cpd import TreeCPD as TreeCPD
     from conjoin.models.dependency import DependencyNetwork as DependencyNetwork
     from conjoin.models.features import Features as Features
+    from conjoin.models.log_linear_cpd import LogLinearCPD as LogLinearCPD
     from conjoin.models.markov import MarkovNetwork as MarkovNetwork
+    from conjoin.models.rule_cpd import RuleCPD as RuleCPD
+    from conjoin.models.table_cpd import TableCPD as TableCPD
+    from conjoin.models.tree_cpds import BoostedTreesCPD as BoostedTreesCPD
+    from conjoin.models.tree_cpds import TreeCPD as TreeCPD
     from conjoin.sampling.gibbs import sample as sample
     from conjoin.scoring.pseudo_likelihood import pll as pll
     from conjoin.scoring.strengths import interactions as interactions
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BayesianNetwork": "models.bayes",
-    "BoostedTreesCPD": "models.cpd",
+    "BoostedTreesCPD": "models.tree_cpds",
     "ConjoinError": "errors",
     "DependencyNetwork": "models.dependency",
     "Domain": "data.domain",
     "Features": "models.features",
     "JointModel": "estimator.joint_model",
-    "LogLinearCPD": "models.cpd",
+    "LogLinearCPD": "models.log_linear_cpd",
     "MarkovNetwork": "models.markov",
-    "RuleCPD": "models.cpd",
+    "RuleCPD": "models.rule_cpd",
     "Table": "data.table",
-    "TableCPD": "models.cpd",
-    "TreeCPD": "models.cpd",
+    "TableCPD": "models.table_cpd",
+    "TreeCPD": "models.tree_cpds",
     "Variable": "data.domain",
     "convert": "conversion.dn2mn",
     "inconsistency": "conversion.inconsistencies",

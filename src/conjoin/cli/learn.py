@@ -107,6 +107,8 @@ def run(options: argparse.Namespace) -> None:
     if options.discretize:
         table, _ = discretize_by(table, bins_wanted(options.discretize, table.domain.names))
     _point_out_numbers(table.domain)
+    columns = table.domain.names
+    table = table.reordered(table.domain.sorted_names())  # the order must not change the result
     valid = None if options.valid is None else read_table(options.valid, table.domain)
     if sys.stderr.isatty():
         print("learning (the first run also compiles, once)", file=sys.stderr)
@@ -133,6 +135,7 @@ def run(options: argparse.Namespace) -> None:
         model = convert(dn, table)
         if not options.closed_form and len(table) >= ENOUGH_ROWS:
             model = refine(model, table, random_state=options.seed, n_jobs=options.jobs)
+    model = model.reordered(columns)
     save(model, options.output)
     if kept is not None:
         kept.remove()

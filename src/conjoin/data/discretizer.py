@@ -90,7 +90,7 @@ class Discretizer:
             lookup = np.full(card + 1, missing, dtype)  # the last one for what is missing
             lookup[:card] = places.get(position, np.arange(card))
             codes[:, position] = lookup[np.minimum(table.codes[:, position], card)]
-        return Table(domain, codes, table.weights)
+        return Table.adopt(domain, codes, table.weights)
 
     def _places(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Return the bin of each state of a variable."""

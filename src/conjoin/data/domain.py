@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -294,6 +295,22 @@ class Domain:
         """Return the domain of some of the variables."""
         return Domain(self.variables[i] for i in positions)
 
+    def reordered(self, names: Sequence[str]) -> Domain:
+        """Return the domain with its variables in another order."""
+        if sorted(names) != sorted(self.names):
+            raise DataError("a domain can only be reordered by all of its own names")
+        return self.subset(self.index(name) for name in names)
+
+    def sorted_names(self) -> list[str]:
+        """Return the names in alphabetical order, numbers within them by value.
+
+        Examples
+        --------
+        >>> Domain({"v10": "ab", "wind": "ab", "v2": "ab"}).sorted_names()
+        ['v2', 'v10', 'wind']
+        """
+        return sorted(self.names, key=_natural_key)
+
     def __getitem__(self, name: str) -> Variable:
         return self.variables[self.index(name)]
 
@@ -315,6 +332,13 @@ class Domain:
         shown = {v.name: list(v.states) for v in self.variables[:6]}
         more = "" if len(self) <= 6 else f" and {len(self) - 6} more"
         return f"Domain({shown!r}{more})"
+
+
+def _natural_key(name: str) -> tuple[list[tuple[str, int, str]], str]:
+    """Return a sorting key that compares the numbers within a name by value."""
+    parts = [*re.split(r"([0-9]+)", name), ""]  # text, number, text, number, ...
+    digits = [number.lstrip("0") for number in parts[1::2]]
+    return [(text, len(n), n) for text, n in zip(parts[::2], digits, strict=True)], name
 
 
 def check_states(domain: Domain) -> None:

@@ -99,7 +99,7 @@ def _from_array(data: np.ndarray[Any, Any], domain: Domain | None) -> Table:
             variables.append(Variable(name, states))
         codes[~unknown] = place
         columns.append(codes)
-    return Table(domain or Domain(variables), np.stack(columns, axis=1))
+    return Table.adopt(domain or Domain(variables), np.stack(columns, axis=1))
 
 
 def _from_columns(names: list[str], columns: list[list[Any]], domain: Domain | None) -> Table:

@@ -36,7 +36,7 @@ def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:
     out = np.zeros(len(table), bool)
     out[part] = True
     left, held = (
-        Table(
+        Table.adopt(
             table.domain, table.codes[rows], None if table.weights is None else table.weights[rows]
         )
         for rows in (~out, out)

@@ -1,4 +1,4 @@
-"""128-bit keys of features, and the grouping of equal ones."""
+"""128-bit hash keys of rows and features, by which equal ones are found and merged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
 
-PACKED = 1 << 20
-"""Up to so many rows, the top of a key that is left beside the row's place tells rows apart."""
+MAX_PACKED = 1 << 20
+"""Maximum number of rows that are sorted as one number each: the top of the key and the row's place."""
 
 
 def _mix(x: UIntArray) -> UIntArray:
-    """Scatter integers over 64 bits (the finaliser of the SplitMix64 generator)."""
+    """Scatter integers over 64 bits (the finalizer of the SplitMix64 generator)."""
     x = x * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -42,9 +42,17 @@ def row_keys(
 
 
 def group_equal(
-    key: UIntArray, second: UIntArray
+    key: UIntArray, second: UIntArray, max_packed: int = MAX_PACKED
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Sort rows so that those with equal keys stand together.
+
+    Parameters
+    ----------
+    key, second : arrays of uint64
+        The two keys of each row.
+    max_packed : int
+        Maximum number of rows that are sorted by the top of the first key alone, as long as the
+        second key confirms the groups.
 
     Returns
     -------
@@ -62,7 +70,7 @@ def group_equal(
     >>> sorted(order[starts[1]:].tolist()), first.tolist()
     ([0, 2], [1, 0])
     """
-    if len(key) <= PACKED:
+    if len(key) <= max_packed:
         # Sorting numbers is faster than sorting their places: the top of each key and the place of
         # its row go into one number.
         bits = np.uint64(len(key).bit_length())
@@ -75,7 +83,7 @@ def group_equal(
     else:
         order = np.argsort(key)
         change = _changes(key, order)
-    if (_changes(second, order) & ~change).any():  # rows that differ share what was sorted by
+    if (_changes(second, order) & ~change).any():  # different rows share the bits that were sorted
         order = np.lexsort((second, key))
         change = _changes(key, order) | _changes(second, order)
     starts = np.flatnonzero(change)
@@ -91,7 +99,7 @@ def _changes(key: UIntArray, order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDArray[np.float64]]:
-    """Return the distinct rows and their weights; rows of weight 0 are left out.
+    """Return the distinct rows and their total weights; rows of weight 0 are left out.
 
     Examples
     --------
@@ -111,7 +119,7 @@ def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDA
 
 
 def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
-    """Return where each distinct row stands first, in that order, and which one each row is.
+    """Return the first occurrence of each distinct row, in order, and the number of each row's twin.
 
     Examples
     --------

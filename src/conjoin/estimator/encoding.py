@@ -193,7 +193,7 @@ class Encoding:
         """Return the user's own table with the holes filled, its types kept."""
         holes = before.codes == before.missing
         if isinstance(X, Table):
-            return Table(self.domain, codes, X.weights)
+            return Table.adopt(self.domain, codes, X.weights)
         if not is_frame(X):
             array = np.array(checked_array(X))
             for i in np.flatnonzero(holes.any(axis=0)).tolist():
@@ -214,7 +214,7 @@ class Encoding:
         columns = {n: self.drawn(i, codes[:, i], rng) for i, n in enumerate(self.domain.names)}
         if self.empty is None:
             if self.dtype is None:
-                return Table(self.domain, codes.astype(code_dtype(self.domain.cards)))
+                return Table.adopt(self.domain, codes.astype(code_dtype(self.domain.cards)))
             array: Any = np.empty(codes.shape, object)
             for i, name in enumerate(columns):
                 array[:, i] = columns[name]

@@ -12,7 +12,8 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.storage import line_of_token, read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import MAX_AXES, TableCPD
+from conjoin.models.cpd import MAX_AXES
+from conjoin.models.table_cpd import TableCPD
 
 COMMENT = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 """Comments, and strings, within which nothing is a comment."""

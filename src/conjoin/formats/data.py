@@ -54,7 +54,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
             f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)
         )
     try:
-        return Table(domain, codes, weights)
+        return Table.adopt(domain, codes, weights)
     except DataError:
         high = np.argwhere((codes >= domain.cards) & ((codes != MISSING) | (quick is None)))
         row, column = high[0] if len(high) else (0, 0)

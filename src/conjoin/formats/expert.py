@@ -13,8 +13,11 @@ import numpy as np
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError, did_you_mean
 from conjoin.formats.storage import read_text
-from conjoin.models.cpd import CPD, LogLinearCPD, RuleCPD, TableCPD, log_distribution
+from conjoin.models.cpd import CPD, log_distribution
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.log_linear_cpd import LogLinearCPD
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 
 FORMS = ("table", "rules", "log_odds")
 

@@ -20,12 +20,15 @@ from conjoin.errors import ConjoinError, FormatError, ModelError
 from conjoin.formats.names import named_domain, write_named
 from conjoin.formats.storage import read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import CPD, MAX_AXES, LogLinearCPD, TableCPD, TreeCPD
+from conjoin.models.cpd import CPD, MAX_AXES
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features
+from conjoin.models.tree_cpds import TreeCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
 MAX_SLOTS = 1 << 24
@@ -238,7 +241,7 @@ class _Block:
         parts = [self.features()]
         for block in self.tables:
             features = block.features()
-            table = as_table(features, sorted(set(features.entry_var.tolist())))
+            table = features_as_table_factor(features, sorted(set(features.entry_var.tolist())))
             if table is None:
                 parts.append(features)
             else:
@@ -246,7 +249,7 @@ class _Block:
         return Features.concatenate(parts), factors
 
 
-def as_table(features: Features, scope: Iterable[int]) -> TableFactor | None:
+def features_as_table_factor(features: Features, scope: Iterable[int]) -> TableFactor | None:
     """Return the features as one table over a scope, unless that is too large."""
     scope = tuple(scope)
     size = np.prod(features.tests.cards[list(scope)], dtype=float)
@@ -398,7 +401,7 @@ def _cpd(block: _Block, target: int) -> CPD:
     if len(block.tables) == 1 and not block.trees and not block.weights:
         features = block.tables[0].features()
         parents = sorted(set(features.entry_var.tolist()) - {target})
-        table = as_table(features, [*parents, target])
+        table = features_as_table_factor(features, [*parents, target])
         if table is not None:
             return TableCPD(block.cards, target, parents, table.table)
     parts = [block.features(), *(t.features() for t in block.tables)]

@@ -10,12 +10,15 @@ import numpy.typing as npt
 from conjoin.errors import FormatError
 from conjoin.formats.names import write_named
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import CPD, RuleCPD, TableCPD, TreeCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import Network
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features
+from conjoin.models.tree_cpds import TreeCPD
 from conjoin.models.vocabulary import Vocabulary
 
 NUMBER = "%.14g"

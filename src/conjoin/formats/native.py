@@ -18,20 +18,16 @@ from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import (
-    CPD,
-    BoostedTreesCPD,
-    LogLinearCPD,
-    RuleCPD,
-    TableCPD,
-    TreeBasedCPD,
-    TreeCPD,
-)
+from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import BoostedTreesCPD, TreeBasedCPD, TreeCPD
 from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words
 
 MAGIC = b"CONJOIN\n"

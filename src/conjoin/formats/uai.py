@@ -14,10 +14,11 @@ from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.names import named_domain, write_named
 from conjoin.formats.storage import line_of_token, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import MAX_AXES, MAX_TABLE, TableCPD
+from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, scope_tables
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
 
 SUM_TOLERANCE = 1e-5
 """How far the rows of a Bayesian network's table may be from summing to 1."""

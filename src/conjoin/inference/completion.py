@@ -414,7 +414,7 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
     if not (table.codes == table.missing).any():
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]
-    return Table(table.domain, codes, table.weights)
+    return Table.adopt(table.domain, codes, table.weights)
 
 
 def _by_tests(features: Features) -> tuple[IntArray, IntArray]:

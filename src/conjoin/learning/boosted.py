@@ -15,8 +15,9 @@ from conjoin.jobs import spread, stop_point
 from conjoin.learning.design import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
 from conjoin.learning.work import Work
-from conjoin.models.cpd import BoostedTreesCPD, log_normalized
+from conjoin.models.cpd import log_normalized
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import BoostedTreesCPD
 
 ROUNDS = 300
 """The most trees a target."""

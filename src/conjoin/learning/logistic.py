@@ -21,8 +21,9 @@ from conjoin.learning.options import REQUIRED, WIDE
 from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.learning.work import Work
-from conjoin.models.cpd import CPD, LogLinearCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
 PROBE = 100

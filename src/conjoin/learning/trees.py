@@ -21,8 +21,8 @@ from conjoin.data.table import Codes, Table
 from conjoin.jobs import spread, stop_point
 from conjoin.learning.options import Options
 from conjoin.learning.work import Work
-from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import TreeCPD
 
 MAX_DEPTH = 60
 """How deep one visit of the kernel goes; deeper leaves are visited again."""

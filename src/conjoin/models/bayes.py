@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import (
-    CPD,
-    MAX_AXES,
-    MAX_TABLE,
-    TableCPD,
-    TreeCPD,
-    log_normalized,
-)
+from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
+from conjoin.models.tree_cpds import TreeCPD
 
 
 class BayesianNetwork(Network):
@@ -100,7 +95,7 @@ class BayesianNetwork(Network):
             elif isinstance(cpd, TreeCPD):
                 factors.append(TreeFactor(cpd.to_factor()))
             else:
-                table = as_table(cpd)
+                table = cpd_as_table_factor(cpd)
                 if table is None:
                     raise ModelError(
                         f"the {type(cpd).__name__} of variable {cpd.target} has "
@@ -108,6 +103,10 @@ class BayesianNetwork(Network):
                     )
                 factors.append(table)
         return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
+
+    def _moved(self, domain: Domain, position: IntArray) -> BayesianNetwork:
+        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
+        return BayesianNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return each variable's parents, children and the children's other parents."""
@@ -131,7 +130,7 @@ class BayesianNetwork(Network):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
-def as_table(cpd: CPD) -> TableFactor | None:
+def cpd_as_table_factor(cpd: CPD) -> TableFactor | None:
     """Evaluate a CPD on every joint state of its variables, unless there are too many."""
     scope = (*cpd.blanket, cpd.target)
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:

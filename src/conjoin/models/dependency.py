@@ -12,11 +12,13 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, LogLinearCPD, TreeBasedCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.models.tree import cpd_features
+from conjoin.models.tree_cpds import TreeBasedCPD
 
 if TYPE_CHECKING:
     from conjoin.models.bayes import BayesianNetwork
@@ -39,7 +41,7 @@ class DependencyNetwork(Network):
     --------
     The consistent network of the paper's Section 4.1:
 
-    >>> from conjoin.models.cpd import TableCPD
+    >>> from conjoin.models.table_cpd import TableCPD
     >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
     >>> dn = DependencyNetwork(domain, [
     ...     TableCPD.of(domain, "x1", ["x2"], {"T": 4 / 5, "F": 2 / 5}),
@@ -73,6 +75,10 @@ class DependencyNetwork(Network):
         for cpd in self.cpds:
             if not np.array_equal(cpd.cards, domain.cards):
                 raise ModelError(f"the CPD of {domain.names[cpd.target]!r} is of another domain")
+
+    def _moved(self, domain: Domain, position: IntArray) -> DependencyNetwork:
+        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
+        return DependencyNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return the variables that each CPD depends on, by position."""

@@ -304,6 +304,22 @@ class Features:
         tests = Vocabulary(cards, new[self.tests.var[used]].astype(np.int32), mask)
         return replace(self, tests=tests, indices=indices.astype(np.int32))
 
+    def moved(self, cards: IntArray, position: IntArray) -> Features:
+        """Return the same features over reordered variables.
+
+        Parameters
+        ----------
+        cards : array of int
+            The number of states of each variable, in the new order.
+        position : array of int
+            The new position of each variable.
+        """
+        tests, number = Vocabulary.unique(cards, position[self.tests.var], self.tests.mask)
+        indices = number[self.indices]
+        order = np.lexsort((indices, self.entry_feature))  # tests are sorted by variable
+        off = None if self.off is None else self.off[order]
+        return replace(self, tests=tests, indices=indices[order], off=off)
+
     def touching(self, variable: int) -> tuple[Features, npt.NDArray[np.int32], FloatArray]:
         """Return the features that test a variable, with that test taken out.
 

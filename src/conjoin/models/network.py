@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, check_states
 from conjoin.models.loglinear import LogLinearForm
 
@@ -68,6 +68,18 @@ class Network:
         rows : Table, array of codes, mapping or iterable of mappings
             Rows that are complete but for X; what they say of X itself is ignored.
         """
+        raise NotImplementedError
+
+    def reordered(self, names: Sequence[str]) -> Self:
+        """Return the same model with its variables in another order."""
+        if list(names) == list(self.domain.names):
+            return self
+        domain = self.domain.reordered(names)
+        position = np.array([domain.index(name) for name in self.domain.names], np.int64)
+        return self._moved(domain, position)
+
+    def _moved(self, domain: Domain, position: IntArray) -> Self:
+        """Return the model over a reordered domain, given the new position of each variable."""
         raise NotImplementedError
 
     def conditional(self, name: str, rows: Any) -> FloatArray:

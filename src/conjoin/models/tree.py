@@ -160,10 +160,10 @@ class Tree:
 
         return Tree.grow(0, visit)
 
-    def renumbered(self, position: Mapping[int, int]) -> Tree:
-        """Return the tree with its variables at other positions."""
-        var = [position.get(v, -1) if v >= 0 else -1 for v in self.var.tolist()]
-        return Tree(np.array(var, np.int32), self.ptr, self.child, self.value)
+    def renumbered(self, position: IntArray) -> Tree:
+        """Return the tree over other positions, given the new position of each variable."""
+        var = np.where(self.var >= 0, position[self.var], -1).astype(np.int32)
+        return Tree(var, self.ptr, self.child, self.value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
 from conjoin.jobs import beside, one_thread
-from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, state_masks
@@ -149,7 +149,7 @@ def learn_weights(
         codes_of(model.domain, found, complete=False)
         if found.weights is not None and (found.weights == 0).any():
             some = found.weights > 0
-            found = Table(found.domain, found.codes[some], found.weights[some])
+            found = Table.adopt(found.domain, found.codes[some], found.weights[some])
         return completed(model, found, int(rng.integers(2**31))) if exact else found
 
     train = read(table)
