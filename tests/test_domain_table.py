@@ -164,3 +164,18 @@ def test_columns_of_a_table_in_another_order():
     assert turned.domain == Domain({"b": "xyz", "a": "xy"})
     assert turned.codes.tolist() == [[2, 1], [255, 0]] and turned.weights.tolist() == [1, 2]
     assert table.reordered(["a", "b"]) is table
+
+
+@pytest.mark.parametrize("states", [[1, True], [0.0, False, 2], [1, 1.0]])
+def test_equal_states_are_refused(states):
+    with pytest.raises(DataError, match="which are equal"):
+        Domain({"a": states})
+
+
+def test_numbers_are_found_by_their_value():
+    whole, broken = Variable("a", [1, 2]), Variable("a", [1.0, 2.5, "x"])
+    assert [whole.index(v) for v in (1, 2.0, np.float32(1), np.int8(2))] == [0, 1, 0, 1]
+    assert [broken.index(v) for v in (2.5, np.float64(2.5), "x")] == [1, 1, 2]
+    for odd in (True, "1", 1.5):
+        with pytest.raises(DataError, match="no state"):
+            whole.index(odd)

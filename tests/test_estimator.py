@@ -36,7 +36,7 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
-from conjoin.errors import ConvergenceWarning
+from conjoin.errors import ConvergenceWarning, DataError
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
 from conjoin.inference import exact as exact_module
@@ -827,3 +827,24 @@ def test_rows_that_a_sampler_cannot_draw_are_warned_of(islands, monkeypatch):
         for seed in range(8):
             islands.random_state = seed
             islands.sample(400)
+
+
+def test_numbers_are_found_by_their_value_in_evidence():
+    frame = pd.DataFrame({"x": ["a", "b", "b"] * 30, "y": [1, 2, None] * 30})
+    model = JointModel("tree").fit(frame)
+    assert model.marginals({"y": 1})["x"]["a"] == model.marginals({"y": 1.0})["x"]["a"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame(index=range(3)), "no columns"),
+        (pd.DataFrame({"a": [1, 2]}).head(0), "no rows"),
+        (pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}), r"column 'b' holds \[1\], a list"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
+        (pd.DataFrame({"a": [1, 2], "b": [None, None]}), "'b' has no values.*leave it out"),
+    ],
+)
+def test_frames_without_anything_to_learn(frame, said):
+    with pytest.raises(DataError, match=said):
+        JointModel("tree").fit(frame)

@@ -147,3 +147,12 @@ def test_segment_index(lengths):
     starts = np.arange(len(lengths)) * 10
     expected = [s + i for s, n in zip(starts, lengths, strict=True) for i in range(n)]
     assert segment_index(starts, np.array(lengths, np.int64)).tolist() == expected
+
+
+def test_conditions_take_any_collection():
+    domain = Domain({"a": [0, 1], "b": ["p", "q", ("r", 1)]})
+    for states in (["p", "q"], {"p", "q"}, ("p", "q")):
+        features = Features.from_terms(domain, [(1.0, {"b": states})])
+        assert features.evaluate(np.array([[0, 0], [0, 1], [0, 2]], np.uint8)).tolist() == [1, 1, 0]
+    features = Features.from_terms(domain, [(1.0, {"b": ("r", 1)})])
+    assert features.evaluate(np.array([[0, 2]], np.uint8)).tolist() == [1]

@@ -97,3 +97,8 @@ def test_categories_with_an_order_keep_it():
     assert table.domain["size"].states == ("S", "M", "L")
     assert table.domain["plain"].states == ("a", "b")
     assert table.codes[:, 0].tolist() == [1, 0, 2, table.missing]
+
+
+def test_equal_states_of_a_frame_are_refused():
+    with pytest.raises(DataError, match="'a'.*True and 1, which are equal"):
+        as_table(pd.DataFrame({"a": pd.Series([True, 1, "x"] * 3, dtype=object)}))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from conjoin import (
     BayesianNetwork,
+    BoostedTreesCPD,
     DependencyNetwork,
     Domain,
     Features,
@@ -19,8 +20,9 @@ from conjoin import (
     TableCPD,
     TreeCPD,
     convert,
+    inconsistency,
 )
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.models.cpd import CPD
 from reference import (
     all_states,
@@ -308,3 +310,76 @@ def test_soft_features_can_be_reordered():
     np.testing.assert_allclose(
         other.log_potential(rows.reordered(other.domain.names)), mn.log_potential(rows), atol=1e-12
     )
+
+
+def test_tables_of_a_bayesian_network_are_normalised():
+    domain = Domain.numbered([2, 2])
+    raw = TableCPD(domain.cards, 1, [0], np.log([[1, 1], [5, 15]]))
+    bn = BayesianNetwork(domain, [TableCPD.of(domain, "v0", [], 0.7), raw])
+    expected = np.log([0.15, 0.15, 0.175, 0.525])
+    states = all_states(domain)
+    np.testing.assert_allclose(bn.log_likelihood(states), expected)
+    np.testing.assert_allclose(bn.to_markov_network().log_potential(states), expected)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_weights_are_numbers(wrong):
+    domain = Domain.numbered([2, 2])
+    with pytest.raises(ModelError, match="must be a number"):
+        LogLinearCPD.of(domain, "v0", [(wrong, {"v0": 1})])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda d: LogLinearCPD.logistic(d.cards, 0, 0.0, {0: 1.0}), "other than the target"),
+        (lambda d: LogLinearCPD.logistic(d.cards, 0, 0.0, {9: 1.0}), "other than the target"),
+        (lambda d: LogLinearCPD.logistic(d.cards, 2, 0.0, {0: 1.0}), "binary"),
+        (lambda d: BoostedTreesCPD(d.cards, 0, []), "needs a tree"),
+        (lambda d: BoostedTreesCPD.of(d, "a", [[1.0, 2.0, 3.0]]), "needs 2 scores"),
+        (lambda d: TreeCPD.of(d, "a", ("b", {0: 0.1, (0, 1): 0.2})), "two branches for 0"),
+        (lambda d: TreeCPD.of(d, "a", ("b",)), "a split must be"),
+        (lambda d: TableCPD.of(d, "a", ["b"], [[0.1, 0.9]]), "must be a mapping"),
+        (lambda d: RuleCPD.of(d, "a", [({}, 0.5), ({}, 0.5)]), "put it last"),
+        (lambda d: RuleCPD.of(d, "a", [({"b": []}, 0.5), ({}, 0.5)]), "needs one at least"),
+        (lambda d: Domain({"a": 2}), "needs a list of states"),
+        (lambda d: Domain(["a", "b"]), "made of variables"),
+        (lambda d: convert(MarkovNetwork(d)), "a dependency network is needed"),
+        (lambda d: inconsistency(MarkovNetwork(d)), "a dependency network is needed"),
+        (lambda d: Table(d, np.array([[0, 0, 1000]])), "state number 1000"),
+    ],
+)
+def test_what_constructors_refuse(build, message):
+    with pytest.raises(ConjoinError, match=message):
+        build(Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1, 2]}))
+
+
+def test_other_domains_are_refused():
+    small, large = Domain.numbered([2]), Domain.numbered([2, 3])
+    cpds = [TableCPD.of(large, "v0", [], 0.5), TableCPD.of(large, "v1", [], [0.2, 0.3, 0.5])]
+    with pytest.raises(ModelError, match="another domain"):
+        BayesianNetwork(Domain.numbered([2, 2]), cpds)
+    with pytest.raises(ModelError, match="does not have"):
+        DependencyNetwork(small, cpds)
+
+
+def test_logistic_beside_a_variable_of_many_states():
+    domain = Domain.numbered([2, 2, 100])
+    cpd = LogLinearCPD.logistic(domain.cards, 0, -1.0, {1: 2.0})
+    p = np.exp(cpd.log_probabilities(np.array([[0, 1, 99]], np.uint8)))
+    assert p[0, 1] == pytest.approx(1 / (1 + np.exp(-1)))
+
+
+def test_conditional_needs_no_value_of_its_own():
+    domain = Domain({"a": ["x", "y"], "b": ["x", "y"]})
+    cpds = [
+        TableCPD.of(domain, "a", ["b"], {"x": 0.2, "y": 0.6}),
+        TableCPD.of(domain, "b", [], 0.5),
+    ]
+    dn = DependencyNetwork(domain, cpds)
+    assert dn.conditional("a", {"b": "y"})[0].tolist() == pytest.approx([0.4, 0.6])
+    for model in (dn, convert(dn)):
+        without, given = {"b": "y"}, {"a": "x", "b": "y"}
+        assert model.conditional("a", without).tolist() == model.conditional("a", given).tolist()
+        with pytest.raises(DataError, match="no value for 'b'"):
+            model.conditional("a", {"a": "x"})
