@@ -30,7 +30,7 @@ from conjoin import (
 from conjoin.data.domain import Variable
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats import storage
-from conjoin.formats.libra import read_schema, write_schema
+from conjoin.formats.libra_reading import read_schema, write_schema
 from conjoin.formats.uai import read_evidence, write_evidence
 from reference import all_states, log_potentials
 from strategies import (
@@ -200,7 +200,7 @@ LIBRA_MISTAKES = [
     ("2,2\nMN {\nbox {\n}\n}\n", 3, "'tree', 'table' or 'features'"),
     ("2,2\nMN {\n}\n}\n", 4, "nothing is expected"),
     ("2,2\nDN {\nv0 {\n1 +v0_1\n}\n}\n", None, "v1 has no distribution"),
-    ("2,2\nDN {\nv0 {\n}\nv0 {\n}\n}\n", 5, "v0 has a distribution already"),
+    ("2,2\nDN {\nv0 {\n}\nv0 {\n}\n}\n", 5, "v0 already has a distribution"),
     ("2,2\nDN {\nw0 {\n}\n}\n", 3, "a variable such as"),
     ("2,2\nDN {\nv5 {\n}\n}\n", 3, "there is no variable v5"),
     ("2,2\nBN {\nv0 {\n1 +v0_1 +v1_1\n}\nv1 {\n1 +v0_1 +v1_1\n}\n}\n", None, "cycle"),
@@ -351,7 +351,7 @@ def test_uai_bayes(tmp_path):
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 nan\n", 7, "not 'nan'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 x\n", 7, "not 'x'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1\n", 6, "ends before the 2 values"),
-        ("MARKOV\n1\n2\n0\n7\n", 5, "goes on after"),
+        ("MARKOV\n1\n2\n0\n7\n", 5, "continues after"),
         (
             "MARKOV\n30\n"
             + "9 " * 30

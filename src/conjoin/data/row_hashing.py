@@ -141,7 +141,7 @@ def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
             key += (word + np.uint64(1)) * (number | np.uint64(1))
             key ^= key >> np.uint64(29)
         keys.append(key)
-    order, starts, first = group_equal(*keys)
+    order, starts, first = group_equal(keys[0], keys[1])
     if len(starts) == len(codes):
         return np.arange(len(codes)), np.arange(len(codes))
     by_first = np.argsort(first)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from conjoin.data.domain import Domain
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.labels import domain_from_json, domain_to_json
+from conjoin.formats.json_labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD

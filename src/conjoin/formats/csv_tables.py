@@ -1,4 +1,4 @@
-"""CSV and Parquet tables, through pyarrow."""
+"""CSV tables, read with pyarrow and written with the standard library."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conjoin.data.arrays import BoolArray
 from conjoin.data.arrow import MISSING, table_from_arrow
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.storage import decoded, read_bytes, write_bytes
+from conjoin.errors import FormatError
+from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
 
 
 def read_csv(path: Path, domain: Domain | None = None) -> Table:
@@ -70,16 +70,17 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
             str(path),
             row.number,
         )
-    return _coded(table, domain, path, text=True)
+    with errors_naming(path):
+        return table_from_arrow(table, domain, text=True)
 
 
 def _header(text: str, path: Path) -> list[str]:
-    import csv as plain_csv
+    import csv as standard_csv
 
     line = re.split("\r\n|\n|\r", text, maxsplit=1)[0]
     try:
-        names = [name.strip() for name in next(plain_csv.reader([line]), [])]
-    except plain_csv.Error as error:
+        names = [name.strip() for name in next(standard_csv.reader([line]), [])]
+    except standard_csv.Error as error:
         raise FormatError(f"the header cannot be read: {error}", str(path), 1) from None
     if not names:
         raise FormatError("the first line must name the columns", str(path), 1)
@@ -103,43 +104,9 @@ def csv_columns(path: Path) -> list[str]:
     return _header(decoded(read_bytes(path), path), path)
 
 
-def parquet_columns(path: Path) -> list[str]:
-    """Return the names of the columns of a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return list(parquet.read_schema(io.BytesIO(read_bytes(path))).names)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
-
-
-def read_parquet(path: Path, domain: Domain | None = None) -> Table:
-    """Read a Parquet file; its types are kept as labels."""
-    return _coded(_arrow_table(path), domain, path, text=False)
-
-
-def _arrow_table(path: Path) -> Any:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
-
-
-def _coded(table: Any, domain: Domain | None, path: Path, *, text: bool) -> Table:
-    """Code the columns of an Arrow table; errors name the file."""
-    try:
-        return table_from_arrow(table, domain, text=text)
-    except ConjoinError as error:
-        raise FormatError(str(error), str(path)) from None
-
-
 def write_csv(table: Table, path: Path) -> None:
     """Write a CSV file with a header line; missing values are empty."""
-    import csv as plain_csv
+    import csv as standard_csv
 
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
@@ -153,7 +120,7 @@ def write_csv(table: Table, path: Path) -> None:
                 str(path),
             )
     out = io.StringIO()
-    writer = plain_csv.writer(out, lineterminator="\n")
+    writer = standard_csv.writer(out, lineterminator="\n")
     writer.writerow(table.domain.names)
     columns = []
     for i, variable in enumerate(table.domain):
@@ -178,10 +145,10 @@ def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) ->
     path : Path
         The file to write.
     """
-    import csv as plain_csv
+    import csv as standard_csv
 
     text = decoded(read_bytes(source), source)
-    rows = [row for row in plain_csv.reader(io.StringIO(text, newline="")) if row]
+    rows = [row for row in standard_csv.reader(io.StringIO(text, newline="")) if row]
     header = _header(text, source)
     for i, variable in enumerate(full.domain):
         at = header.index(variable.name)
@@ -189,63 +156,5 @@ def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) ->
         for r in np.flatnonzero(holes[:, i]).tolist():
             rows[r + 1][at] = labels[full.codes[r, i]]
     out = io.StringIO()
-    plain_csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
+    standard_csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
     write_bytes(path, out.getvalue().encode())
-
-
-def write_parquet(table: Table, path: Path) -> None:
-    """Write a Parquet file; states of one type keep it, others are written as text."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    if table.weights is not None:
-        raise FormatError("a Parquet file cannot hold weights; use .data", str(path))
-    columns = {}
-    for i, variable in enumerate(table.domain):
-        kinds = {type(state) for state in variable.states}
-        plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
-        states = list(variable.states) if plain else [str(state) for state in variable.states]
-        if len(set(states)) < len(states):
-            raise FormatError(
-                f"two states of {variable.name!r} are written alike in a Parquet file; use .data",
-                str(path),
-            )
-        codes = table.codes[:, i]
-        lacking = codes == table.missing
-        index = pa.array(np.where(lacking, 0, codes).astype(np.int32), mask=lacking)
-        columns[variable.name] = pa.DictionaryArray.from_arrays(
-            index, pa.array(states)
-        ).dictionary_decode()
-    out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out)
-    write_bytes(path, out.getvalue())
-
-
-def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
-    """Do for a Parquet file what `write_filled_csv` does; types stay where the states are of them.
-
-    A column of numbers that were cut into bins becomes one of texts, if a bin has to be filled in.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    table = _arrow_table(source)
-    for i, variable in enumerate(full.domain):
-        where = np.flatnonzero(holes[:, i]).tolist()
-        if not where:
-            continue
-        at = table.schema.get_field_index(variable.name)
-        cells, kind = table.column(at).to_pylist(), table.schema.field(at).type
-        for r in where:
-            cells[r] = variable.states[full.codes[r, i]]
-        listed = pa.types.is_dictionary(kind)
-        try:
-            column = pa.array(cells, kind.value_type if listed else kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            column = pa.array([str(cell) for cell in cells])
-        table = table.set_column(
-            at, variable.name, column.dictionary_encode() if listed else column
-        )
-    out = io.BytesIO()
-    parquet.write_table(table, out)
-    write_bytes(path, out.getvalue())
