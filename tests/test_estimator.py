@@ -388,7 +388,7 @@ def test_values_that_were_never_seen(fitted):
     frame["smokes"] = ["yes", "no", "maybe", "no", "no"]
     with pytest.raises(ConjoinError, match=r"row 3, column 'smokes': 'maybe' is not a state"):
         fitted.predict(frame, "cough")
-    with pytest.raises(ConjoinError, match=r"row 2: variable 'v1' has no state 7"):
+    with pytest.raises(ConjoinError, match=r"row 2, column 'v1': 7 is not a state"):
         JointModel("tree").fit(np.array([[0, 1], [1, 0]] * 20)).predict(np.array([[0, 1], [1, 7]]))
     open_minded = JointModel("tree", unseen="missing").fit(people())
     frame["smokes"] = frame["smokes"].astype(object)

@@ -69,7 +69,7 @@ def test_arrays():
     assert labels.domain == Domain({"v0": ["x", "y"], "v1": [3]})
     domain = Domain({"a": [0, 1, 2]})
     assert as_table(np.array([[2], [0]]), domain).codes.tolist() == [[2], [0]]
-    with pytest.raises(DataError, match="no state 7"):
+    with pytest.raises(DataError, match="row 1, column 'a': 7 is not a state"):
         as_table(np.array([[7]]), domain)
     with pytest.raises(DataError, match="2 columns; 1 were expected"):
         as_table(np.zeros((1, 2), int), domain)

@@ -153,6 +153,38 @@ class Variable:
             return bisect_right(self.cuts[1:-1], as_float(number))
         return next((c for c, s in enumerate(self.states) if is_number(s) and s == number), None)
 
+    def find_all(self, labels: Iterable[Any]) -> list[int]:
+        """Return the code of the state that each label of a file or a frame stands for, -1 if none.
+
+        A label stands for the state of the same type and value, or else for the state that is written
+        alike ("true" and "false" in any case), or else, as a number, for the state of that value or the
+        bin it belongs to.
+
+        Examples
+        --------
+        >>> Variable("n", [1, 2, "x"]).find_all([2, "2", 1.0, "x", "y"])
+        [1, 1, 0, 2, -1]
+        """
+        by_text: dict[str, int] = {}
+        for code, state in enumerate(self.states):
+            by_text.setdefault(str(state), code)
+        return [self._find(label, by_text) for label in labels]
+
+    def _find(self, label: Any, by_text: Mapping[str, int]) -> int:
+        known = self._index.get(typed_key(label), by_text.get(str(label)))
+        if known is not None:
+            return known
+        truth = {"true": True, "false": False}.get(str(label).lower())
+        if truth is not None and typed_key(truth) in self._index:
+            return self._index[typed_key(truth)]
+        if not isinstance(label, str | int | float):
+            return -1
+        try:
+            found = self.by_number(as_float(float(label)))
+        except (ValueError, OverflowError):
+            return -1
+        return -1 if found is None else found
+
     def indices(self, states: Any) -> list[int]:
         """Return the codes of one state, or of a list, set or tuple of states."""
         several = isinstance(states, list | set | frozenset)

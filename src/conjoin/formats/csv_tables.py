@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import BoolArray
-from conjoin.data.arrow import MISSING, table_from_arrow
 from conjoin.data.domain import Domain
+from conjoin.data.frames import MISSING, table_from_arrow
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
