@@ -219,7 +219,7 @@ def test_logistic():
         (lambda d: TreeCPD.of(d, "a", ("c", {"x": 0.5, "y": 0.1})), "no branch for 'z'"),
         (lambda d: TreeCPD.of(d, "a", ("a", {"x": 0.5, "y": 0.1})), "its own target"),
         (lambda d: RuleCPD.of(d, "a", [({"b": "x"}, 0.5)]), "last rule"),
-        (lambda d: LogLinearCPD.of(d, "a", [(1.0, {"b": "x"})]), "says nothing of 'a'"),
+        (lambda d: LogLinearCPD.of(d, "a", [(1.0, {"b": "x"})]), "does not mention 'a'"),
         (lambda d: DependencyNetwork(d, [TableCPD.of(d, "a", [], 0.5)]), "'b' has no CPD"),
         (
             lambda d: BayesianNetwork(
@@ -341,7 +341,7 @@ def test_weights_are_numbers(wrong):
         (lambda d: TreeCPD.of(d, "a", ("b",)), "a split must be"),
         (lambda d: TableCPD.of(d, "a", ["b"], [[0.1, 0.9]]), "must be a mapping"),
         (lambda d: RuleCPD.of(d, "a", [({}, 0.5), ({}, 0.5)]), "put it last"),
-        (lambda d: RuleCPD.of(d, "a", [({"b": []}, 0.5), ({}, 0.5)]), "needs one at least"),
+        (lambda d: RuleCPD.of(d, "a", [({"b": []}, 0.5), ({}, 0.5)]), "needs at least one"),
         (lambda d: Domain({"a": 2}), "needs a list of states"),
         (lambda d: Domain(["a", "b"]), "made of variables"),
         (lambda d: convert(MarkovNetwork(d)), "a dependency network is needed"),

@@ -16,7 +16,7 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
-    """Return the smallest unsigned type with room for every code and the missing mark."""
+    """Return the smallest unsigned type that can hold every code and the mark of a missing value."""
     largest = cards.max(initial=0)
     return np.dtype(np.uint8 if largest < 255 else np.uint16 if largest < 65_535 else np.uint32)
 
@@ -91,7 +91,9 @@ class Table:
         if weights is not None:
             numbers = np.array(weights, np.float64, copy=True if copy else None)
             if numbers.shape != (len(coded),):
-                raise DataError(f"{len(coded)} rows need as many weights, not {numbers.shape}")
+                raise DataError(
+                    f"{len(coded)} rows need {len(coded)} weights, not an array of shape {numbers.shape}"
+                )
             if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
                 raise DataError("weights must be finite and not negative")
             self.weights = read_only(numbers)
@@ -172,8 +174,8 @@ class Table:
         Parameters
         ----------
         pseudo : float
-            A count that is spread evenly over the states of each variable, so that no state of a
-            small table gets probability 0: (count + pseudo/states) / (rows + pseudo).
+            A pseudo-count that is spread evenly over the states of each variable, so that no state gets
+            probability 0 in a small table: (count + pseudo/states) / (rows + pseudo).
         """
         result = []
         for i, card in enumerate(self.domain.cards):
@@ -198,7 +200,7 @@ class Table:
 
 
 def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
-    """Return a row for every joint state of some variables, the last one fastest, the others at 0.
+    """Return a row for every joint state of some variables, the last one fastest; others are 0.
 
     Examples
     --------
@@ -224,9 +226,9 @@ def codes_of(
     rows : Table, integer array, mapping or iterable of mappings
         The rows; a single mapping is one row.
     complete : bool
-        Refuse missing values.
+        Whether missing values are an error.
     ignored : int, optional
-        The position of a variable whose values do not matter and may be missing.
+        The position of a variable whose values are not used and may be missing.
     """
     if isinstance(rows, Table):
         if rows.domain != domain:

@@ -25,8 +25,8 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     path : Path
         The file.
     domain : Domain, optional
-        The variables to look for; other columns are ignored. By default every column is a variable,
-        its states sorted, and numbers where every value of the column is one.
+        The variables to look for; other columns are ignored. By default every column is a variable with
+        sorted states, which are numbers if every value of the column is a number.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -35,7 +35,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     if not raw.strip():
         raise FormatError("the file is empty", str(path))
     if raw.count(b'"') % 2:
-        raise FormatError("a quotation mark is opened and never closed", str(path))
+        raise FormatError("a quotation mark is opened but never closed", str(path))
     header = _header(decoded(raw, path), path)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise FormatError(
@@ -115,8 +115,8 @@ def write_csv(table: Table, path: Path) -> None:
         unclear = [t for t in texts if t in MISSING or texts.count(t) > 1]
         if unclear:
             raise FormatError(
-                f"the state {unclear[0]!r} of {variable.name!r} could not be told from a missing "
-                "value, or from another state, in a CSV file; use .data",
+                f"the state {unclear[0]!r} of {variable.name!r} cannot be distinguished from a "
+                "missing value, or from another state, in a CSV file; use .data",
                 str(path),
             )
     out = io.StringIO()
@@ -132,14 +132,14 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
-    """Write a CSV file again with its holes filled; all else stays as it is there.
+    """Write a copy of a CSV file with its missing values filled in; all else stays as it is.
 
     Parameters
     ----------
     source : Path
-        The file that the table was read from. Its columns may be more than the table's variables.
+        The file that the table was read from. It may have more columns than the table.
     full : Table
-        Its rows, completed.
+        Its rows, without missing values.
     holes : array of bool
         Which values were missing.
     path : Path

@@ -28,7 +28,7 @@ def parquet_columns(path: Path) -> list[str]:
 
 
 def read_parquet(path: Path, domain: Domain | None = None) -> Table:
-    """Read a Parquet file; its types are kept as labels."""
+    """Read a Parquet file; labels keep their types."""
     with errors_naming(path):
         return table_from_arrow(_arrow_table(path), domain)
 
@@ -44,7 +44,7 @@ def _arrow_table(path: Path) -> Any:
 
 
 def write_parquet(table: Table, path: Path) -> None:
-    """Write a Parquet file; states of one type keep it, others are written as text."""
+    """Write a Parquet file; states of mixed types are written as text."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -57,7 +57,7 @@ def write_parquet(table: Table, path: Path) -> None:
         states = list(variable.states) if plain else [str(state) for state in variable.states]
         if len(set(states)) < len(states):
             raise FormatError(
-                f"two states of {variable.name!r} are written alike in a Parquet file; use .data",
+                f"two states of {variable.name!r} would be equal in a Parquet file; use .data",
                 str(path),
             )
         codes = table.codes[:, i]
@@ -72,9 +72,9 @@ def write_parquet(table: Table, path: Path) -> None:
 
 
 def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
-    """Do for a Parquet file what `write_filled_csv` does; types stay where the states are of them.
+    """Write a copy of a Parquet file with its missing values filled in; types are kept if they fit.
 
-    A column of numbers that were cut into bins becomes one of texts, if a bin has to be filled in.
+    A column of numbers that were cut into bins becomes text if a bin has to be filled in.
     """
     import pyarrow as pa
     from pyarrow import parquet

@@ -20,14 +20,14 @@ from conjoin.models.tree_cpds import TreeCPD
 
 
 class BayesianNetwork(Network):
-    """A joint distribution as the product of one CPD a variable given its parents.
+    """A joint distribution as the product of one CPD per variable given its parents.
 
     Parameters
     ----------
     domain : Domain
         The variables.
     cpds : iterable of CPD
-        One a variable; the parents are the CPD's variables. Zeros are allowed.
+        One per variable; the parents are the variables that the CPD depends on. Zeros are allowed.
     provenance : mapping, optional
         Where the network came from.
 
@@ -53,9 +53,9 @@ class BayesianNetwork(Network):
         super().__init__(domain, provenance)
         self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
         if [cpd.target for cpd in self.cpds] != list(range(len(domain))):
-            raise ModelError("a Bayesian network needs one CPD a variable")
+            raise ModelError("a Bayesian network needs one CPD per variable")
         if any(not np.array_equal(cpd.cards, domain.cards) for cpd in self.cpds):
-            raise ModelError("a CPD of the Bayesian network is of another domain")
+            raise ModelError("a CPD of the Bayesian network belongs to another domain")
         self._check_acyclic()
 
     def _check_acyclic(self) -> None:
@@ -75,8 +75,8 @@ class BayesianNetwork(Network):
         if waiting:
             names = ", ".join(repr(self.domain.names[i]) for i in sorted(waiting)[:6])
             raise ModelError(
-                f"the parents form a cycle among {names}; a Bayesian network has none. "
-                "Conditionals with cycles make a dependency network (.dn)"
+                f"the parents form a cycle among {names}; a Bayesian network must be acyclic. "
+                "Conditionals with cycles form a dependency network (.dn)"
             )
 
     def parents(self, name: str) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class BayesianNetwork(Network):
         return self.to_markov_network().form
 
     def to_markov_network(self) -> MarkovNetwork:
-        """Return the same distribution as a Markov network with one factor a CPD (so Z is 1)."""
+        """Return the same distribution as a Markov network with one factor per CPD (so Z is 1)."""
         factors: list[Factor] = []
         for cpd in self.cpds:
             if isinstance(cpd, TableCPD):

@@ -1,4 +1,4 @@
-"""Conditional probability distributions: P(X_i | the rest), in every form that the paper names.
+"""Conditional probability distributions (CPDs), P(X_i | the rest): what all kinds have in common.
 
 Each kind knows its target, its Markov blanket, the log-probabilities of given rows, and its features.
 """
@@ -17,18 +17,18 @@ from conjoin.errors import ModelError
 from conjoin.models.features import Features
 
 MAX_TABLE = 1 << 24
-"""The most entries that a table may be written out to."""
+"""Maximum number of entries of a table."""
 
 MAX_AXES = 64
-"""The most variables that a table may be over: NumPy's limit."""
+"""Maximum number of variables of a table: NumPy's limit."""
 
 SUM_TOLERANCE = 1e-6
-"""How far the probabilities that a person writes may be from summing to 1."""
+"""Tolerance for the sum of probabilities written by hand."""
 
 
 @runtime_checkable
 class CPD(Protocol):
-    """What every kind of CPD offers."""
+    """The interface of every kind of CPD."""
 
     target: int
     cards: IntArray
@@ -50,7 +50,7 @@ class CPD(Protocol):
 def log_normalized(logits: FloatArray) -> FloatArray:
     """Subtract from each row the logarithm of the sum of its exponentials.
 
-    A row of nothing but -inf, a condition that cannot arise, becomes NaN.
+    A row in which all are -inf, for a condition that cannot arise, becomes NaN.
     """
     top = logits.max(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
@@ -59,14 +59,14 @@ def log_normalized(logits: FloatArray) -> FloatArray:
 
 
 def log_distribution(variable: Variable, given: Any) -> FloatArray:
-    """Return the log-probabilities of a distribution as a person writes it.
+    """Return the log-probabilities of a distribution as a user writes it.
 
     Parameters
     ----------
     variable : Variable
-        The variable it is of.
+        The variable.
     given : mapping, sequence or number
-        {state: probability}, or the probabilities in the order of the states. Of a binary variable
+        {state: probability}, or the probabilities in the order of the states. For a binary variable,
         a single number is the probability of the second state.
     """
     if isinstance(given, Mapping):

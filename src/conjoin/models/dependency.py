@@ -1,4 +1,4 @@
-"""Dependency networks: one CPD a variable (the paper's Section 3)."""
+"""Dependency networks: one CPD per variable (the paper's Section 3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DependencyNetwork(Network):
     domain : Domain
         The variables.
     cpds : iterable of CPD
-        One a variable, in any order.
+        One per variable, in any order.
     provenance : mapping, optional
         Where the network came from.
 
@@ -71,10 +71,12 @@ class DependencyNetwork(Network):
                 raise ModelError("there is a CPD of a variable that the domain does not have")
             wrong = "no CPD" if absent else "two CPDs"
             name = domain.names[absent[0]] if absent else domain.names[twice[0]]
-            raise ModelError(f"{name!r} has {wrong}; a dependency network needs one a variable")
+            raise ModelError(f"{name!r} has {wrong}; a dependency network needs one per variable")
         for cpd in self.cpds:
             if not np.array_equal(cpd.cards, domain.cards):
-                raise ModelError(f"the CPD of {domain.names[cpd.target]!r} is of another domain")
+                raise ModelError(
+                    f"the CPD of {domain.names[cpd.target]!r} belongs to another domain"
+                )
 
     def _moved(self, domain: Domain, position: IntArray) -> DependencyNetwork:
         cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
@@ -93,7 +95,7 @@ class DependencyNetwork(Network):
     def features(self) -> tuple[Features, IntArray]:
         """Return the weighted features of all CPDs, and the target of each.
 
-        They are worked out once: the CPDs do not change.
+        They are computed once: the CPDs do not change.
         """
         return self._features
 

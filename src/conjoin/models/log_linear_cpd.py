@@ -26,7 +26,7 @@ class LogLinearCPD:
     target : int
         The target's position.
     features : Features
-        Those that do not test the target cancel and are dropped.
+        Weighted conjunctions; those that do not test the target cancel out and are dropped.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class LogLinearCPD:
         for weight, when in listed:
             if target not in when:
                 raise ModelError(
-                    f"the term {weight} {dict(when)!r} says nothing of {target!r}, so it has no "
+                    f"the term {weight} {dict(when)!r} does not mention {target!r}, so it has no "
                     f"effect; name a state of {target!r} in it"
                 )
         return cls(position, Features.from_terms(domain, listed))
@@ -86,7 +86,7 @@ class LogLinearCPD:
         if target in others or any(not 0 <= v < len(cards) for v in (target, *others)):
             raise ModelError(f"the weights must be of variables other than the target: {others}")
         if any(cards[v] != 2 for v in (target, *others)):
-            raise ModelError("logistic regression of this form is over binary variables")
+            raise ModelError("logistic regression of this form needs binary variables")
         feature = [0, *(f for f in range(1, len(others) + 1) for _ in range(2))]
         var = [target, *(v for j in others for v in (target, j))]
         mask = np.tile(one, (len(var), 1))

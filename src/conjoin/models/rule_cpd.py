@@ -61,7 +61,9 @@ class RuleCPD(TreeBasedCPD):
             for when, _ in rules
         )
         if not self.conditions or self.conditions[-1]:
-            raise ModelError("the last rule must have no condition: it says what holds otherwise")
+            raise ModelError(
+                "the last rule must have no condition: it applies when no other rule does"
+            )
         if not all(self.conditions[:-1]):
             raise ModelError("a rule without a condition always holds; put it last")
         self.table: FloatArray = np.array([p for _, p in rules], np.float64)

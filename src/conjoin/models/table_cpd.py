@@ -31,7 +31,7 @@ class TableCPD(TreeBasedCPD):
     parents : sequence of int
         The parents' positions.
     table : array of float
-        Log-probabilities, one axis a parent and the target's last.
+        Log-probabilities, with one axis per parent, and the axis of the target last.
 
     Examples
     --------

@@ -30,7 +30,9 @@ class TreeBasedCPD:
             raise ModelError("a CPD needs a tree")
         for tree in self.trees:
             if tree.value.shape[1:] != shape:
-                raise ModelError(f"leaves must hold {shape[0]} numbers, one a state of the target")
+                raise ModelError(
+                    f"leaves must hold {shape[0]} numbers, one per state of the target"
+                )
             if self.target in tree.variables:
                 raise ModelError("a CPD's tree must not split on its own target")
 
@@ -44,7 +46,7 @@ class TreeBasedCPD:
         return log_normalized(np.sum([tree.evaluate(codes) for tree in self.trees], axis=0))
 
     def features(self) -> Features:
-        """Return one feature a leaf and a state, but for one state of reference."""
+        """Return one feature per leaf and state, except for a reference state."""
         targets = np.full(len(self.trees), self.target, np.int64)
         return cpd_features(self.cards, self.trees, targets)[0]
 
@@ -101,7 +103,7 @@ class TreeCPD(TreeBasedCPD):
         return cls(domain.cards, domain.index(target), grown)
 
     def to_factor(self) -> Tree:
-        """Return the tree with a split on the target under each leaf, single numbers below it."""
+        """Return a tree that splits on the target below each leaf, with single numbers as leaves."""
         old, ways = self.tree, range(int(self.cards[self.target]))
         value = log_normalized(old.value)
 
@@ -117,7 +119,7 @@ class TreeCPD(TreeBasedCPD):
 
     @classmethod
     def from_factor(cls, cards: IntArray, target: int, factor: Tree) -> TreeCPD:
-        """Build from a tree that splits on the target too, its leaves holding single numbers."""
+        """Build from a tree that also splits on the target and has single numbers as leaves."""
         var, ptr, child = factor.var.tolist(), factor.ptr.tolist(), factor.child.tolist()
         value, ways = factor.value.tolist(), cards.tolist()
         states = range(ways[target])
@@ -131,8 +133,8 @@ class TreeCPD(TreeBasedCPD):
             return node
 
         def visit(token: Any) -> object:
-            # A node of the new tree is where each state of the target has got to in the old one:
-            # one number while they are together, a tuple once they have parted.
+            # A node of the new tree holds the node of the old tree that each state of the target has
+            # reached: one number while they are the same, a tuple once they differ.
             if isinstance(token, int):
                 if var[token] >= 0 and var[token] != target:
                     return var[token], below(token)
@@ -175,7 +177,7 @@ class BoostedTreesCPD(TreeBasedCPD):
 
     @classmethod
     def of(cls, domain: Domain, target: str, trees: Iterable[Any]) -> BoostedTreesCPD:
-        """Build by names, as `TreeCPD.of` does, with a score for each state in the leaves."""
+        """Build by names, like `TreeCPD.of`, with a score for each state in the leaves."""
         variable = domain[target]
 
         def scores(leaf: Any) -> FloatArray:
