@@ -39,10 +39,11 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     limit = MAX_BYTES if limit is None else limit
     try:
         with path.open("rb") as file:
-            if not path.name.endswith(".gz"):
-                data = file.read(limit + 1)
-            else:
-                data = _decompress(file.read(limit + 1), limit, path)
+            # Reading up to a limit takes a buffer of that size, so it is left to devices, pipes and huge files.
+            small = path.is_file() and path.stat().st_size <= limit
+            data = file.read() if small else file.read(limit + 1)
+        if path.name.endswith(".gz"):
+            data = _decompress(data, limit, path)
     except FileNotFoundError:
         raise FormatError("there is no such file", str(path)) from None
     except IsADirectoryError:
