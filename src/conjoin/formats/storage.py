@@ -39,7 +39,7 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     limit = MAX_BYTES if limit is None else limit
     try:
         with path.open("rb") as file:
-            # Reading up to a limit takes a buffer of that size, so it is left to devices, pipes and huge files.
+            # Reading up to a limit allocates that much: only for devices, pipes and huge files.
             small = path.is_file() and path.stat().st_size <= limit
             data = file.read() if small else file.read(limit + 1)
         if path.name.endswith(".gz"):

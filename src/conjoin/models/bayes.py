@@ -11,7 +11,13 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized
+from conjoin.models.cpd import (
+    CPD,
+    MAX_AXES,
+    MAX_TABLE,
+    log_normalized,
+    one_cpd_per_variable,
+)
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
@@ -51,11 +57,7 @@ class BayesianNetwork(Network):
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(domain, provenance)
-        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
-        if [cpd.target for cpd in self.cpds] != list(range(len(domain))):
-            raise ModelError("a Bayesian network needs one CPD per variable")
-        if any(not np.array_equal(cpd.cards, domain.cards) for cpd in self.cpds):
-            raise ModelError("a CPD of the Bayesian network belongs to another domain")
+        self.cpds = one_cpd_per_variable(domain, cpds)
         self._check_acyclic()
 
     def _check_acyclic(self) -> None:

@@ -5,13 +5,14 @@ Each kind knows its target, its Markov blanket, the log-probabilities of given r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.domain import Variable
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features
@@ -45,6 +46,22 @@ class CPD(Protocol):
 
     def moved(self, cards: IntArray, position: IntArray) -> CPD:
         """Return the CPD over reordered variables, given the new position of each."""
+
+
+def one_cpd_per_variable(domain: Domain, cpds: Iterable[CPD]) -> tuple[CPD, ...]:
+    """Return CPDs in the order of their targets, after checking that each variable has one."""
+    found = tuple(sorted(cpds, key=lambda cpd: cpd.target))
+    counts = Counter(cpd.target for cpd in found)
+    for i, name in enumerate(domain.names):
+        if counts[i] != 1:
+            wrong = "two CPDs" if counts[i] else "no CPD"
+            raise ModelError(f"{name!r} has {wrong}; a network needs one per variable")
+    if len(found) > len(domain):
+        raise ModelError("there is a CPD of a variable that the domain does not have")
+    for cpd in found:
+        if not np.array_equal(cpd.cards, domain.cards):
+            raise ModelError(f"the CPD of {domain.names[cpd.target]!r} belongs to another domain")
+    return found
 
 
 def log_normalized(logits: FloatArray) -> FloatArray:

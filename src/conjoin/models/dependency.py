@@ -11,8 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import codes_of
-from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD
+from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
@@ -62,21 +61,7 @@ class DependencyNetwork(Network):
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(domain, provenance)
-        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
-        have = [cpd.target for cpd in self.cpds]
-        if have != list(range(len(domain))):
-            absent = sorted(set(range(len(domain))) - set(have))
-            twice = sorted({i for i in have if have.count(i) > 1 and i < len(domain)})
-            if not absent and not twice:
-                raise ModelError("there is a CPD of a variable that the domain does not have")
-            wrong = "no CPD" if absent else "two CPDs"
-            name = domain.names[absent[0]] if absent else domain.names[twice[0]]
-            raise ModelError(f"{name!r} has {wrong}; a dependency network needs one per variable")
-        for cpd in self.cpds:
-            if not np.array_equal(cpd.cards, domain.cards):
-                raise ModelError(
-                    f"the CPD of {domain.names[cpd.target]!r} belongs to another domain"
-                )
+        self.cpds = one_cpd_per_variable(domain, cpds)
 
     def _moved(self, domain: Domain, position: IntArray) -> DependencyNetwork:
         cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
