@@ -18,12 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from conjoin import Table, cmll, convert, gibbs, learn, read_table, sample
+from conjoin import Table, convert, learn, read_table, sample
 from conjoin.models.markov import MarkovNetwork
 from conjoin.sampling.engine import Settings
+from conjoin.sampling.gibbs import gibbs
 from conjoin.sampling.rows import ChainEngine
 from conjoin.sampling.rules import Rules
-from conjoin.scoring.cmll import random_sets
+from conjoin.scoring import cmll
+from conjoin.scoring.marginal_likelihood import random_sets
 from goals import cpu, headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from conjoin import Table, convert, learn, learn_weights, pll, read_table
+from conjoin import Table, convert, learn, pll, read_table
+from conjoin.joint.weight_learning import learn_weights
 from goals import cpu, headline, machine
 
 LIBRA_SCORE = {"nltcs": 0.91, "plants": 4.6, "baudio": 5.7, "jester": 6.0, "bnetflix": 6.6}

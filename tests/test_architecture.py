@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import runpy
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import conjoin
 ROOT = Path(conjoin.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
+    "lazy_imports": set(),
     "progress": set(),
     "jobs": {"progress"},
     "data": {"errors"},
@@ -74,7 +76,7 @@ def test_imports_point_downwards(layer):
             parts = module.split(".")
             if parts[0] != "conjoin" or len(parts) == 1:
                 continue
-            allowed = MAY_IMPORT[layer] | {layer}
+            allowed = MAY_IMPORT[layer] | {layer, "lazy_imports"}
             if path.name == "network.py" and module == "conjoin.formats.files":
                 continue  # model.save(path), the one convenience
             assert parts[1] in allowed, f"{path.name} imports {module}"
@@ -103,6 +105,27 @@ def test_every_public_name_can_be_imported():
     assert sorted(conjoin.__all__) == dir(conjoin)
     with pytest.raises(AttributeError):
         conjoin.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("package", ["data", "inference", "scoring"])
+def test_the_names_of_a_package_can_be_imported_from_it(package):
+    """A module of the same name would hide a function, once it is imported."""
+    found = importlib.import_module(f"conjoin.{package}")
+    modules = {path.stem for path in (ROOT / package).glob("*.py")}
+    assert not modules & set(found.__all__)
+    for name in found.__all__:
+        assert getattr(found, name).__name__ == name
+    assert sorted(found.__all__) == dir(found)
+    with pytest.raises(AttributeError, match=f"'conjoin.{package}' has no attribute 'nonsense'"):
+        found.nonsense  # noqa: B018
+
+
+def test_top_level_names_are_not_subpackages():
+    assert not set(conjoin.__all__) & {path.stem for path in ROOT.iterdir()}
+    assert len(conjoin.__all__) <= 31
+    for package in ("data", "inference", "reports", "scoring"):
+        code = f"import conjoin; conjoin.{package}.__name__"
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_command_reference_is_up_to_date():

@@ -15,7 +15,9 @@ from conjoin.learning.classifiers import indicator_columns, indicators, learn_cl
 from conjoin.learning.options import parent_rules
 from conjoin.learning.readers import read_classifier
 from conjoin.learning.work import Work
-from conjoin.models.cpd import BoostedTreesCPD, LogLinearCPD, TableCPD, TreeCPD
+from conjoin.models.log_linear_cpd import LogLinearCPD
+from conjoin.models.table_cpd import TableCPD
+from conjoin.models.tree_cpds import BoostedTreesCPD, TreeCPD
 from reference import all_states, feature_rows, feature_sum, normalized
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")

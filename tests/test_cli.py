@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert, load, write_table
+from conjoin.cli.given import parse_given
 from conjoin.cli.main import main
+from conjoin.errors import DataError
 from reference import all_states
 from strategies import random_bayesian_network, random_dependency_network, random_markov_network
 from test_libra import BACKWARDS
@@ -289,3 +291,10 @@ def test_columns_of_measurements_are_pointed_out(tmp_path, capsys):
     assert "own in size (60); cut them into ranges with --discretize" in capsys.readouterr().err
     assert main([*command, "--discretize", "quantile:5"]) == 0
     assert "--discretize" not in capsys.readouterr().err
+
+
+def test_true_is_true_in_any_case():
+    domain = Domain({"a": [False, True], "b": ["TRUE", "maybe"]})
+    assert parse_given("a=true,b=true", domain) == {"a": True, "b": "TRUE"}
+    with pytest.raises(DataError, match="no state 'yes'"):
+        parse_given("a=yes", domain)

@@ -13,7 +13,6 @@ from conjoin import (
     Features,
     MarkovNetwork,
     Table,
-    cmll,
     read_table,
     sample,
     save,
@@ -21,6 +20,7 @@ from conjoin import (
 )
 from conjoin.cli.given import parse_given
 from conjoin.cli.main import main
+from conjoin.scoring import cmll
 
 DOMAIN = Domain({"rain": ["no", "yes"], "a,b=c": [0, 1, 2], 'say "hi"': ["x=1", "y"]})
 

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from conjoin import Domain, Table, cmll, convert, learn, load, pll, write_table
+from conjoin import Domain, Table, convert, learn, load, pll, write_table
 from conjoin.cli.main import main
+from conjoin.scoring import cmll
 
 
 @pytest.fixture

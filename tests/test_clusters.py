@@ -16,7 +16,7 @@ import pytest
 import conjoin.jobs as jobs
 import conjoin.learning.design as design_module
 from conjoin import Domain, Table, learn
-from conjoin.data.packing import PackedTable
+from conjoin.data.packed_table import PackedTable
 from conjoin.learning.design import Design
 
 joblib = pytest.importorskip("joblib")

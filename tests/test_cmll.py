@@ -14,17 +14,17 @@ from conjoin import (
     Features,
     MarkovNetwork,
     Table,
-    cmll,
     convert,
-    gibbs,
 )
 from conjoin.kernels.residual import residual_weights
 from conjoin.sampling import rows as engines
 from conjoin.sampling.engine import Settings
+from conjoin.sampling.gibbs import gibbs
 from conjoin.sampling.residual import project
 from conjoin.sampling.rows import ChainEngine, PairEngine, ResidualEngine, engine_for
 from conjoin.sampling.rules import Rules
-from conjoin.scoring.cmll import random_sets
+from conjoin.scoring import cmll
+from conjoin.scoring.marginal_likelihood import random_sets
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,

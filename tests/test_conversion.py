@@ -17,6 +17,7 @@ from conjoin import (
     Table,
     TableCPD,
     convert,
+    inconsistency,
 )
 from conjoin.conversion.base import Instances, Product
 from conjoin.conversion.orders import resolve_orders
@@ -384,3 +385,59 @@ def test_same_input_same_bytes(tmp_path):
     convert(dn).save(tmp_path / "a.conjoin")
     convert(dn).save(tmp_path / "b.conjoin")
     assert (tmp_path / "a.conjoin").read_bytes() == (tmp_path / "b.conjoin").read_bytes()
+
+
+def test_conditionals_with_off_values_are_not_converted_again():
+    rng = np.random.default_rng(0)
+    dn = random_dependency_network(rng, Domain.numbered([3, 3, 3]), kinds=("table",))
+    soft = convert(dn, orders="all", max_length=0)
+    again = DependencyNetwork.from_markov_network(soft)
+    for refused in (convert, inconsistency):
+        with pytest.raises(ModelError, match="off values"):
+            refused(again)
+
+
+def test_very_long_features_keep_their_length():
+    n = 70_000
+    domain = Domain.numbered([2] * n)
+    rows = np.arange(n)
+    masks = np.full((n, 1), 2, np.uint64)
+    features = Features.from_tests(domain.cards, np.zeros(n, np.int64), rows, masks, [1.0])
+    from conjoin.conversion.base import Product
+    from conjoin.conversion.orders import resolve_orders
+    from conjoin.conversion.sub_features import SubFeatures, expand_orders
+
+    sub = SubFeatures(features.tests)
+    ones = Product.of_instance(domain, [1] * n).bind(features.tests)
+    expand_orders(sub, features, np.array([0]), ones, resolve_orders(domain, "single", None, False))
+    assert sorted(sub.collect(merge=True).lengths.tolist()) == [n - 1, n]
+
+
+def test_merge_is_an_option_of_every_path():
+    domain = Domain.numbered([2, 2])
+    cpds = [LogLinearCPD.logistic(domain.cards, i, 0.1, {1 - i: 1.0}) for i in range(2)]
+    dn = DependencyNetwork(domain, cpds)
+    plain, merged = convert(dn, merge=False), convert(dn)
+    assert len(plain.features) > len(merged.features)
+    states = all_states(domain)
+    a, b = plain.log_potential(states), merged.log_potential(states)
+    np.testing.assert_allclose(a - a[0], b - b[0], atol=1e-12)
+
+
+def test_instances_without_weight_are_refused():
+    dn = random_dependency_network(np.random.default_rng(1), Domain.numbered([2, 2]))
+    with pytest.raises(ModelError, match="no weight"):
+        convert(dn, Table(dn.domain, [[0, 1]], weights=[0.0]), base="data")
+    with pytest.raises(ModelError, match="with rows"):
+        convert(dn, Table(dn.domain, np.zeros((0, 2), np.uint8)))
+
+
+def test_all_orders_are_counted_before_they_are_written():
+    n = 40
+    domain = Domain.numbered([2] * n)
+    cpds = [TableCPD.of(domain, f"v{i}", [], 0.5) for i in range(1, n)]
+    cpds.append(LogLinearCPD.of(domain, "v0", [(1.0, {f"v{i}": 1 for i in range(n)})]))
+    dn = DependencyNetwork(domain, cpds)
+    with pytest.raises(ModelError, match="a smaller max_length"):
+        convert(dn, orders="all", max_length=n)
+    assert len(convert(dn, orders="all").features) > 0

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conjoin
-from conjoin import Domain, Table, as_table
+from conjoin import Domain, JointModel, Table, learn
 from conjoin.cli.main import main
-from conjoin.data.discretize import Discretizer, discretize
+from conjoin.data import as_table
+from conjoin.data.discretization import Discretizer, discretize
 from conjoin.errors import DataError
 
 
@@ -411,11 +412,10 @@ def test_errors(options, message):
         discretize(table, **options)
 
 
-def test_a_target_of_too_many_states(monkeypatch):
-    monkeypatch.setattr("conjoin.data.discretize.MAX_CELLS", 15)
+def test_a_target_of_too_many_states():
     table = column([1, 2, 3, 4], y=[1, 2, 3, 4])
     with pytest.raises(DataError, match="target 'y' has 4 states, too many"):
-        discretize(table, "x", method="mdl", target="y")
+        discretize(table, "x", method="mdl", target="y", max_cells=15)
 
 
 def test_apply_errors():
@@ -489,7 +489,7 @@ def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
     if how == "mdl:class":
         assert len(dn.domain["sex"]) == 2
         assert "age" in dn.blanket("class")
-    coded = conjoin.as_table(later, dn.domain)
+    coded = as_table(later, dn.domain)
     for name in cut:
         i = dn.domain.index(name)
         inner = cuts.cuts[name][1:-1]
@@ -531,3 +531,22 @@ def test_wrong_discretizations_on_the_command_line(texts, message, tmp_path, mon
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
     with pytest.raises(DataError, match="discretize takes"):
         conjoin.learn(np.zeros((3, 2)), discretize=5)
+
+
+def test_columns_of_many_numbers_are_cut_before_they_are_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=70_000)
+    frame = pd.DataFrame({"x": x, "y": np.where(rng.random(70_000) < 0.9, x > 0, x < 0)})
+    for how in ("quantile:4", {"x": [0.0]}):
+        dn = learn(frame, "tree", discretize=how)
+        assert len(dn.domain["x"]) == (4 if how == "quantile:4" else 2)
+    # The cut is exact: the numbers below zero are in the first bin.
+    assert (as_table(frame, dn.domain).codes[:, 0] == (x >= 0)).all()
+    assert len(JointModel("tree", refine=False).fit(frame).domain_["x"]) == 5
+    with pytest.raises(DataError, match=r"'x' has 70,000 states.*discretize"):
+        learn(frame, "tree")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    command = ["learn", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.conjoin")]
+    command += ["--cpd", "tree", "--closed-form"]
+    assert main(command) == 1
+    assert main([*command, "--discretize", "quantile:4"]) == 0

@@ -121,3 +121,61 @@ def test_tables_of_another_domain_are_refused():
 def test_weights_are_checked(weights):
     with pytest.raises(DataError, match="weights"):
         Table(Domain.numbered([2]), [[0]], weights=weights)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_a_table_does_not_share_the_caller_s_arrays(dtype):
+    codes, weights = np.array([[0, 1], [1, 0]], dtype), np.array([1.0, 2.0])
+    table = Table(Domain.numbered([2, 2]), codes, weights)
+    codes[:], weights[:] = 1, 5.0
+    assert table.codes.tolist() == [[0, 1], [1, 0]]
+    assert table.weights.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("make", [Table, Table.adopt])
+def test_a_table_cannot_be_written_to(make):
+    codes, weights = np.array([[0], [1]], np.uint8), np.ones(2)
+    table = make(Domain.numbered([2]), codes, weights)
+    for array in (table.codes, table.weights):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    codes[0] = 1  # the caller's own array stays as it was
+
+
+def test_adopted_arrays_are_not_copied():
+    codes, weights = np.array([[0], [1]], np.uint8), np.ones(2)
+    table = Table.adopt(Domain.numbered([2]), codes, weights)
+    assert np.shares_memory(table.codes, codes) and np.shares_memory(table.weights, weights)
+
+
+def test_names_are_sorted_with_numbers_by_value():
+    names = ["b", "v10", "v2", "v02", "v1x10", "v1x9", "v", "10", "9", "a"]
+    domain = Domain(dict.fromkeys(names, "xy"))
+    expected = ["9", "10", "a", "b", "v", "v1x9", "v1x10", "v02", "v2", "v10"]
+    assert domain.sorted_names() == expected
+    numbered = Domain.numbered([2] * 12)
+    assert numbered.sorted_names() == list(numbered.names)
+
+
+def test_columns_of_a_table_in_another_order():
+    domain = Domain({"a": "xy", "b": "xyz"})
+    table = Table(domain, [[1, 2], [0, -1]], weights=[1, 2])
+    turned = table.reordered(["b", "a"])
+    assert turned.domain == Domain({"b": "xyz", "a": "xy"})
+    assert turned.codes.tolist() == [[2, 1], [255, 0]] and turned.weights.tolist() == [1, 2]
+    assert table.reordered(["a", "b"]) is table
+
+
+@pytest.mark.parametrize("states", [[1, True], [0.0, False, 2], [1, 1.0]])
+def test_equal_states_are_refused(states):
+    with pytest.raises(DataError, match="which are equal"):
+        Domain({"a": states})
+
+
+def test_numbers_are_found_by_their_value():
+    whole, broken = Variable("a", [1, 2]), Variable("a", [1.0, 2.5, "x"])
+    assert [whole.index(v) for v in (1, 2.0, np.float32(1), np.int8(2))] == [0, 1, 0, 1]
+    assert [broken.index(v) for v in (2.5, np.float64(2.5), "x")] == [1, 1, 2]
+    for odd in (True, "1", 1.5):
+        with pytest.raises(DataError, match="no state"):
+            whole.index(odd)

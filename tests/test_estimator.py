@@ -36,7 +36,7 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
-from conjoin.errors import ConvergenceWarning
+from conjoin.errors import ConvergenceWarning, DataError
 from conjoin.estimator.explain import explain
 from conjoin.inference import completion
 from conjoin.inference import exact as exact_module
@@ -362,7 +362,8 @@ def test_any_column_from_any_others(fitted):
     assert set(fitted.predict(frame, "age")) <= set(fitted.states("age"))  # bins
     plain = JointModel("tree", refine=False).fit(people())
     read = plain.encoding_.table(people())
-    mn = convert(learn(read, "tree", min_leaf=None), read)
+    ordered = read.reordered(read.domain.sorted_names())
+    mn = convert(learn(ordered, "tree", min_leaf=None), ordered).reordered(read.domain.names)
     codes = plain.encoding_.table(frame)
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
@@ -387,7 +388,7 @@ def test_values_that_were_never_seen(fitted):
     frame["smokes"] = ["yes", "no", "maybe", "no", "no"]
     with pytest.raises(ConjoinError, match=r"row 3, column 'smokes': 'maybe' is not a state"):
         fitted.predict(frame, "cough")
-    with pytest.raises(ConjoinError, match=r"row 2: variable 'v1' has no state 7"):
+    with pytest.raises(ConjoinError, match=r"row 2, column 'v1': 7 is not a state"):
         JointModel("tree").fit(np.array([[0, 1], [1, 0]] * 20)).predict(np.array([[0, 1], [1, 7]]))
     open_minded = JointModel("tree", unseen="missing").fit(people())
     frame["smokes"] = frame["smokes"].astype(object)
@@ -545,7 +546,47 @@ def test_random_states_of_all_kinds(state):
     frame = people(80)
     model = JointModel("tree", random_state=state).fit(frame)
     assert len(model.sample(5)) == 5 and len(model.impute(frame)) == 80
-    assert model.sample(5).equals(model.sample(5))
+    assert not model.sample(50).equals(model.sample(50))
+    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.5)
+    (first,), (second,) = (model.impute(holes, draws=1) for _ in range(2))
+    assert not first.equals(second)
+    assert (model.predict_proba(holes, "smokes") == model.predict_proba(holes, "smokes")).all()
+
+
+def test_a_number_as_random_state_gives_the_same_rows_again():
+    frame = people(80)
+    model = JointModel("tree", random_state=5).fit(frame)
+    assert model.sample(50).equals(model.sample(50))
+    model.set_params(random_state=6)
+    assert not model.sample(50).equals(JointModel("tree", random_state=5).fit(frame).sample(50))
+
+
+def test_generators_in_the_same_state_give_the_same_rows():
+    frame = people(80)
+    rows = []
+    for _ in range(2):
+        model = JointModel("tree", random_state=np.random.default_rng(4)).fit(frame)
+        rows.append([model.sample(20), model.sample(20)])
+    assert rows[0][0].equals(rows[1][0]) and rows[0][1].equals(rows[1][1])
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("cpd", ["tree", "mixed"])
+def test_the_order_of_columns_does_not_matter(cpd, refine):
+    frame = people(120)
+    frame["copy"] = frame["smokes"]  # ties
+    model = JointModel(cpd, refine=refine).fit(frame)
+    scores = model.score_samples(frame)
+    for names in (sorted(frame), ["visits", "copy", "age", "clinic", "smokes", "height", "cough"]):
+        other = JointModel(cpd, refine=refine).fit(frame[names])
+        assert list(other.feature_names_in_) == names == list(other.model_.domain.names)
+        assert other.score_samples(frame) == pytest.approx(scores, abs=1e-9)
+
+
+def test_the_order_of_rows_of_labels_does_not_change_their_states():
+    frame = people(120)
+    turned = frame.iloc[::-1].astype({"smokes": "category"})
+    assert JointModel("tree").fit(turned).domain_ == JointModel("tree").fit(frame).domain_
 
 
 def test_mistakes_are_told():
@@ -554,8 +595,8 @@ def test_mistakes_are_told():
     for wrong, message in (
         (lambda: JointModel("tree", target="nope").fit(frame), "no variable 'nope'"),
         (lambda: JointModel("tree", random_state=-1).fit(frame), "random_state must be"),
-        (lambda: model.sample(-1), "whole number"),
-        (lambda: model.sample(2.5), "whole number"),
+        (lambda: model.sample(-1), "non-negative integer"),
+        (lambda: model.sample(2.5), "non-negative integer"),
         (lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"), "no column is one of"),
         (lambda: model.marginals(metod="bp"), "no option 'metod'.*'targets'|did you mean"),
         (lambda: model.most_probable(start=3), "no option 'start'"),
@@ -784,5 +825,26 @@ def test_rows_that_a_sampler_cannot_draw_are_warned_of(islands, monkeypatch):
     monkeypatch.setattr(exact_module, "sample", refuse)
     with pytest.warns(ConvergenceWarning, match="R-hat"):
         for seed in range(8):
-            islands.seed_ = seed
+            islands.random_state = seed
             islands.sample(400)
+
+
+def test_numbers_are_found_by_their_value_in_evidence():
+    frame = pd.DataFrame({"x": ["a", "b", "b"] * 30, "y": [1, 2, None] * 30})
+    model = JointModel("tree").fit(frame)
+    assert model.marginals({"y": 1})["x"]["a"] == model.marginals({"y": 1.0})["x"]["a"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame(index=range(3)), "no columns"),
+        (pd.DataFrame({"a": [1, 2]}).head(0), "no rows"),
+        (pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}), r"column 'b' holds \[1\], a list"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
+        (pd.DataFrame({"a": [1, 2], "b": [None, None]}), "'b' has no values.*leave it out"),
+    ],
+)
+def test_frames_without_anything_to_learn(frame, said):
+    with pytest.raises(DataError, match=said):
+        JointModel("tree").fit(frame)

@@ -68,7 +68,7 @@ RULE = 'when = { season = "winter", flu = "no" }\np = [0.4, 0.6]'
         ('given = ["flu"]', 'given = ["fever"]', "fever.given", "must not be in"),
         ('given = ["flu"]\n', "", "fever.table, entry 1", 'add a line given = ["flu"] under'),
         (FEVER, FEVER.replace("high = 0.4", "high.x = 0.4"), "entry 2", "needs quotes"),
-        (RULE, RULE.replace('"winter"', "[]"), "vaccinated.rules, entry 1", "needs one at least"),
+        (RULE, RULE.replace('"winter"', "[]"), "vaccinated.rules, entry 1", "needs at least one"),
         ("add = 2.0", "add = 1" + "0" * 400, "flu.log_odds, entry 3", "not a number"),
         ("p = [0.7, 0.3]", "p = [1" + "0" * 400 + ", 0]", "rules, entry 2", "not probabilities"),
         ('given = ["flu"]', 'given = "flu"', "fever", "list of names"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from conjoin import Domain, Features
-from conjoin.data import keys
+from conjoin.data.row_hashing import group_equal
 from conjoin.models.features import segment_index
 from conjoin.models.vocabulary import full_masks
 from reference import all_states, feature_rows, feature_sum
@@ -128,13 +128,12 @@ def test_constant_feature():
 
 @pytest.mark.parametrize("packed", [0, 1000])
 @pytest.mark.parametrize("spread", [1, 2**60])
-def test_rows_that_share_a_key_are_kept_apart(packed, spread, monkeypatch):
-    monkeypatch.setattr(keys, "PACKED", packed)
+def test_rows_that_share_a_key_are_kept_apart(packed, spread):
     rng = np.random.default_rng(0)
     for size in (0, 1, 20, 20, 20):
         key = rng.integers(0, 3, size).astype(np.uint64) * np.uint64(spread)
         second = rng.integers(0, 3, size).astype(np.uint64)
-        order, starts, first = keys.group_equal(key, second)
+        order, starts, first = group_equal(key, second, max_packed=packed)
         groups = [sorted(g.tolist()) for g in np.split(order, starts[1:]) if len(g)]
         expected = {}
         for i, pair in enumerate(zip(key.tolist(), second.tolist(), strict=True)):
@@ -148,3 +147,12 @@ def test_segment_index(lengths):
     starts = np.arange(len(lengths)) * 10
     expected = [s + i for s, n in zip(starts, lengths, strict=True) for i in range(n)]
     assert segment_index(starts, np.array(lengths, np.int64)).tolist() == expected
+
+
+def test_conditions_take_any_collection():
+    domain = Domain({"a": [0, 1], "b": ["p", "q", ("r", 1)]})
+    for states in (["p", "q"], {"p", "q"}, ("p", "q")):
+        features = Features.from_terms(domain, [(1.0, {"b": states})])
+        assert features.evaluate(np.array([[0, 0], [0, 1], [0, 2]], np.uint8)).tolist() == [1, 1, 0]
+    features = Features.from_terms(domain, [(1.0, {"b": ("r", 1)})])
+    assert features.evaluate(np.array([[0, 2]], np.uint8)).tolist() == [1]

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from conjoin import (
     MarkovNetwork,
     Table,
     TableCPD,
+    TreeCPD,
     convert,
     load,
     read_table,
@@ -28,7 +30,7 @@ from conjoin import (
 from conjoin.data.domain import Variable
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats import storage
-from conjoin.formats.libra import read_schema, write_schema
+from conjoin.formats.libra_reading import read_schema, write_schema
 from conjoin.formats.uai import read_evidence, write_evidence
 from reference import all_states, log_potentials
 from strategies import (
@@ -198,7 +200,7 @@ LIBRA_MISTAKES = [
     ("2,2\nMN {\nbox {\n}\n}\n", 3, "'tree', 'table' or 'features'"),
     ("2,2\nMN {\n}\n}\n", 4, "nothing is expected"),
     ("2,2\nDN {\nv0 {\n1 +v0_1\n}\n}\n", None, "v1 has no distribution"),
-    ("2,2\nDN {\nv0 {\n}\nv0 {\n}\n}\n", 5, "v0 has a distribution already"),
+    ("2,2\nDN {\nv0 {\n}\nv0 {\n}\n}\n", 5, "v0 already has a distribution"),
     ("2,2\nDN {\nw0 {\n}\n}\n", 3, "a variable such as"),
     ("2,2\nDN {\nv5 {\n}\n}\n", 3, "there is no variable v5"),
     ("2,2\nBN {\nv0 {\n1 +v0_1 +v1_1\n}\nv1 {\n1 +v0_1 +v1_1\n}\n}\n", None, "cycle"),
@@ -349,7 +351,7 @@ def test_uai_bayes(tmp_path):
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 nan\n", 7, "not 'nan'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 x\n", 7, "not 'x'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1\n", 6, "ends before the 2 values"),
-        ("MARKOV\n1\n2\n0\n7\n", 5, "goes on after"),
+        ("MARKOV\n1\n2\n0\n7\n", 5, "continues after"),
         (
             "MARKOV\n30\n"
             + "9 " * 30
@@ -729,3 +731,270 @@ def test_table_cpd_of_many_parents_round_trips(tmp_path):
     for name in ("m.dn", "m.conjoin"):
         dn.save(tmp_path / name)
         same_conditionals(dn, load(tmp_path / name))
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("tests", ["+v0_1 +v1_1", "+v1_1 +v0_1"])
+def test_certain_conjunctions_bind_the_target(tests, tmp_path):
+    text = f"2,2\nDN {{\nv0 {{\n0.5 +v0_1\n}}\nv1 {{\ninf {tests}\n}}\n}}\n"
+    dn = load(write(tmp_path, "m.dn", text))
+    assert dn.conditional("v1", np.array([[0, 0], [1, 0]], np.uint8)).tolist() == [
+        [0.5, 0.5],
+        [0, 1],
+    ]
+
+
+def test_splits_on_one_state(tmp_path):
+    text = "1,2\nMN {\ntree {\n(v0_0 (v1_1 1 0) (v1_1 3 0))\n}\n}\n"
+    mn = load(write(tmp_path, "m.mn", text))
+    states = all_states(mn.domain)
+    assert mn.log_potential(states).tolist() == [0, 1]
+    assert mn.to_features().log_potential(states).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2\nMN {\ntable {\ntree {\n(v0_1 5 0)\n}\n}\n}\n",
+        "2\nMN {\n" + "table {\n" * 2000,
+        "2\nMN {\ntree {\n(v0_1 inf 0)\n}\n}\n",
+    ],
+)
+def test_what_libra_files_may_not_hold(text, tmp_path):
+    with pytest.raises(FormatError, match="only features|inf"):
+        load(write(tmp_path, "m.mn", text))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.data", "10, ,2\n", "column 2"),
+        ("t.data", "*1,10\n", "column 1"),
+        ("t.data", "1|\n", "no values after the weight"),
+        ("t.data", "1|0,1\n\n2|0,x\n", "t.data:3: "),
+        ("t.csv", "\na,b\n1,2\n", "name the columns"),
+        ("t.csv", 'a,b\n1,"x\n2,y\n', "never closed"),
+        ("t.csv", "a;b\n1;2\n", "separated by commas"),
+        ("t.csv", "a" * 200_000 + ",b\n1,2\n", "header cannot be read"),
+        ("m.bif", 'network x { property "see http://x" ; }\n', None),
+        (
+            "m.uai",
+            "MARKOV\n65\n" + "1 " * 65 + "\n1\n65 " + " ".join(map(str, range(65))),
+            "0 to 64",
+        ),
+    ],
+)
+def test_odd_files(name, text, message, tmp_path):
+    path = write(tmp_path, name, text)
+    read = read_table if name.startswith("t.") else load
+    if message is None:
+        assert len(read(path).domain) == 0
+        return
+    with pytest.raises(FormatError, match=message):
+        read(path)
+
+
+def test_carriage_returns_alone_end_lines(tmp_path):
+    assert read_table(write(tmp_path, "t.csv", "a,b\r1,x\r2,y\r")).codes.tolist() == [
+        [0, 0],
+        [1, 1],
+    ]
+
+
+def test_blanks_around_cells(tmp_path):
+    table = read_table(write(tmp_path, "t.csv", "a, b\nx , p\nx,p\n y,?\n"))
+    assert table.domain == Domain({"a": ["x", "y"], "b": ["p"]})
+    assert table.codes.tolist() == [[0, 0], [0, 0], [1, 255]]
+
+
+def test_truth_values_in_any_case(tmp_path):
+    domain = Domain({"a": [False, True]})
+    path = write(tmp_path, "t.csv", "a\ntrue\nFALSE\nTrue\n")
+    assert read_table(path, domain).codes.tolist() == [[1], [0], [1]]
+
+
+def test_parquet_corners(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": [1.0, None, 2.0]}), path)
+    assert read_table(path, Domain({"a": [1, 2]})).codes.tolist() == [[0], [255], [1]]
+    parquet.write_table(pa.table({"a": [[1], [2]]}), path)
+    with pytest.raises(FormatError, match="cannot be states"):
+        read_table(path)
+    small = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.uint8()), ["x", "y"])
+    parquet.write_table(pa.table({"a": small}), path)
+    assert read_table(path).codes.tolist() == [[0], [255], [1]]
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 255
+    for damaged in (bytes(raw), bytes(raw[:-10])):
+        path.write_bytes(damaged)
+        try:
+            read_table(path)
+        except FormatError as error:
+            assert "Parquet" in str(error) or "column" in str(error)
+
+
+def test_csv_refuses_what_it_would_lose(tmp_path):
+    weighted = Table(Domain.numbered([2]), [[0]], weights=[2.0])
+    with pytest.raises(FormatError, match="weights"):
+        write_table(weighted, tmp_path / "t.csv")
+    for states in (["NA", "x"], ["?", "x"], [1, "1"]):
+        with pytest.raises(FormatError, match="missing value"):
+            write_table(Table(Domain({"a": states}), [[0]]), tmp_path / "t.csv")
+
+
+def test_data_keeps_states_that_no_row_has(tmp_path):
+    domain = Domain.numbered([3, 1])
+    write_table(Table(domain, [[0, 0], [1, 0]]), tmp_path / "t.data")
+    assert read_table(tmp_path / "t.data").domain == domain
+    with pytest.raises(FormatError, match="without rows"):
+        write_table(Table(domain, np.zeros((0, 2), np.uint8)), tmp_path / "t.data")
+
+
+def test_labels_are_checked_before_anything_is_written(tmp_path):
+    path = tmp_path / "m.mn"
+    MarkovNetwork(Domain({"a": ["x", "y"]})).save(path)
+    before = path.read_bytes()
+    with pytest.raises(FormatError, match="frozenset"):
+        MarkovNetwork(Domain({"a": [frozenset("a"), frozenset("b"), frozenset("c")]})).save(path)
+    assert path.read_bytes() == before
+    assert load(path).domain == Domain({"a": ["x", "y"]})
+
+
+def test_links_stay_links(tmp_path):
+    (tmp_path / "link.mn").symlink_to(tmp_path / "real.mn")
+    MarkovNetwork(Domain.numbered([2])).save(tmp_path / "link.mn")
+    assert (tmp_path / "link.mn").is_symlink()
+    assert len(load(tmp_path / "real.mn").domain) == 1
+
+
+def test_infinite_states(tmp_path):
+    domain = Domain({"a": [float("inf"), 1.0]})
+    MarkovNetwork(domain).save(tmp_path / "m.conjoin")
+    assert load(tmp_path / "m.conjoin").domain == domain
+
+
+def test_small_log_values_do_not_vanish_in_uai(tmp_path):
+    domain = Domain.numbered([2])
+    terms = [(-800.0, {"v0": 1}), (-801.0, {"v0": 0})]
+    mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
+    mn.save(tmp_path / "m.uai")
+    p = load(tmp_path / "m.uai").conditional("v0", {"v0": 0})[0]
+    assert p == pytest.approx([1 / (1 + np.e), np.e / (1 + np.e)])
+
+
+def test_models_without_variables(tmp_path):
+    empty = MarkovNetwork(Domain.numbered([2])).condition({"v0": 1})
+    empty.save(tmp_path / "m.conjoin")
+    assert len(load(tmp_path / "m.conjoin").domain) == 0
+    with pytest.raises(FormatError, match="without variables"):
+        empty.save(tmp_path / "m.mn")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("indices", lambda f: f.indices * 0),
+        ("weights", lambda f: f.weights * np.nan),
+        ("weights", lambda f: f.weights + np.inf),
+        ("indptr", lambda f: f.indptr[::-1].copy()),
+        ("indptr", lambda f: f.indptr + 1),
+        ("indices", lambda f: f.indices + 99),
+        ("indices", lambda f: f.indices[::-1].copy()),
+    ],
+)
+def test_native_checks_features(part, value, tmp_path):
+    domain = Domain.numbered([2, 2])
+    features = Features.from_terms(domain, [(1.0, {"v0": 1, "v1": 1}), (2.0, {"v0": 1, "v1": 0})])
+    changed = Features(**{**features.__dict__, part: value(features)})
+    mn = MarkovNetwork(domain, changed)
+    mn.save(tmp_path / "m.conjoin")
+    with pytest.raises(FormatError, match="damaged"):
+        load(tmp_path / "m.conjoin")
+
+
+@pytest.mark.parametrize("mask", [[[0], [2]], [[3], [2]], [[4], [2]], [[2], [1]]])
+def test_native_checks_tests(mask, tmp_path):
+    domain = Domain.numbered([2])
+    features = Features.from_terms(domain, [(1.0, {"v0": 0}), (2.0, {"v0": 1})])
+    features.tests.mask[:] = np.array(mask, np.uint64)
+    MarkovNetwork(domain, features).save(tmp_path / "m.conjoin")
+    with pytest.raises(FormatError, match="damaged"):
+        load(tmp_path / "m.conjoin")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("child", [1, 1, 2, 3]),
+        ("child", [1, 0, 2, 3]),
+        ("ptr", [0, 0, 0, 1, 2]),
+        ("value", [np.nan] * 3),
+    ],
+)
+def test_native_checks_trees(part, value, tmp_path):
+    domain = Domain.numbered([2, 2])
+    cpds = [
+        TreeCPD.of(domain, "v0", 0.5),
+        TableCPD.of(domain, "v1", [], 0.5),
+    ]
+    dn = DependencyNetwork(domain, cpds)
+    from conjoin.models.markov import TreeFactor
+    from conjoin.models.tree import Tree
+
+    good = {
+        "var": [0, 1, -1, -1, -1],
+        "ptr": [0, 2, 0, 1, 2],
+        "child": [1, 4, 2, 3],
+        "value": [1, 2, 3],
+    }
+    good[part] = value
+    arrays = [np.array(good[k], np.int32) for k in ("var", "ptr", "child")]
+    tree = Tree(*arrays, np.array(good["value"], float))
+    mn = MarkovNetwork(dn.domain, factors=[TreeFactor(tree)])
+    mn.save(tmp_path / "m.conjoin")
+    with pytest.raises(FormatError, match="damaged"):
+        load(tmp_path / "m.conjoin")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.mn", ",".join(["65534"] * 200) + "\nMN {\n}\n"),
+        ("m.dn", "20" + ",2" * 19 + "\nDN {\nv0 {\ntree {\n"
+         + "".join(f"(v0_{k} (v{k + 1} 0 1) " for k in range(19)) + "0" + ")" * 19 + "\n}\n}\n"),
+        ("m.mn", "65534\nMN {\ntree {\n" + "(v0_1 1 " * 1600 + "2" + ")" * 1600 + "\n}\n}\n"),
+        ("m.mn", ",".join(["2"] * 22) + "\nMN {\n"
+         + ("table {\n1 " + " ".join(f"+v{i}_1" for i in range(22)) + "\n}\n") * 50 + "}\n"),
+        ("t.csv", ",".join(f"c{i}" for i in range(5000)) + "\n" + ",".join("1" * 5000) + "\n"),
+        ("m.mn.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0" * 100_000),
+    ],
+)  # fmt: skip
+def test_small_files_are_read_or_rejected_soon(name, text, tmp_path):
+    """One of them once took minutes; the time limit of a test would notice."""
+    path = write(tmp_path, name, text)
+    try:
+        (read_table if name.startswith("t.") else load)(path)
+    except FormatError as error:
+        assert str(path) in str(error)
+
+
+def test_row_numbers_in_a_csv_are_pointed_out(tmp_path):
+    pd.DataFrame({"a": [1, 2]}).to_csv(tmp_path / "i.csv")
+    with pytest.raises(FormatError, match=r"i\.csv:1: column 1 has no name.*index=False"):
+        read_table(tmp_path / "i.csv")
+
+
+def test_marks_of_missing_values(tmp_path):
+    marks = ["", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "null"]
+    text = "a,b\n" + "".join(f"{mark},x\n" for mark in marks) + "none,y\n"
+    table = read_table(write(tmp_path, "m.csv", text))
+    assert table.domain["a"].states == ("none",)
+    assert (table.codes[:, 0] == table.missing).tolist() == [True] * len(marks) + [False]

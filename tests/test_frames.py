@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from conjoin import Domain, Table, as_table, learn
+from conjoin import Domain, Table, learn
+from conjoin.data import as_table
 from conjoin.errors import DataError
 
 COLUMNS = {
@@ -68,7 +69,7 @@ def test_arrays():
     assert labels.domain == Domain({"v0": ["x", "y"], "v1": [3]})
     domain = Domain({"a": [0, 1, 2]})
     assert as_table(np.array([[2], [0]]), domain).codes.tolist() == [[2], [0]]
-    with pytest.raises(DataError, match="no state 7"):
+    with pytest.raises(DataError, match="row 1, column 'a': 7 is not a state"):
         as_table(np.array([[7]]), domain)
     with pytest.raises(DataError, match="2 columns; 1 were expected"):
         as_table(np.zeros((1, 2), int), domain)
@@ -96,3 +97,8 @@ def test_categories_with_an_order_keep_it():
     assert table.domain["size"].states == ("S", "M", "L")
     assert table.domain["plain"].states == ("a", "b")
     assert table.codes[:, 0].tolist() == [1, 0, 2, table.missing]
+
+
+def test_equal_states_of_a_frame_are_refused():
+    with pytest.raises(DataError, match="'a'.*True and 1, which are equal"):
+        as_table(pd.DataFrame({"a": pd.Series([True, 1, "x"] * 3, dtype=object)}))

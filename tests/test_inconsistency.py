@@ -178,3 +178,36 @@ def test_what_is_refused():
         inconsistency(dn, table, base="data")
     with pytest.raises(ModelError, match="max_size"):
         inconsistency(dn, max_size=1)
+
+
+def test_estimated_inconsistency_is_near_the_exact_one():
+    rng = np.random.default_rng(4)
+    dn = random_dependency_network(rng, Domain.numbered([2, 3, 2, 2]), kinds=("table",))
+    exact = inconsistency(dn)
+    assert exact.complete
+    pairs = inconsistency(dn, max_size=2)
+    # 2,048 rows: a few per cent.
+    assert pairs.total == pytest.approx(exact.total, rel=0.1)
+    assert pairs.by_variable == pytest.approx(exact.by_variable, rel=0.2)
+    many = inconsistency(dn, max_size=2, rows=200_000)
+    assert many.total == pytest.approx(exact.total, rel=0.01)
+    with pytest.raises(ModelError, match="rows must be 1 or more"):
+        inconsistency(dn, rows=0)
+
+
+def test_inconsistency_needs_every_state():
+    dn = random_dependency_network(np.random.default_rng(3), Domain.numbered([2, 2]))
+    with pytest.raises(ModelError, match="every state is possible"):
+        inconsistency(dn, base={"v0": 0, "v1": 0})
+
+
+def test_opinions_have_the_size_of_what_is_said():
+    domain = Domain({"a": [1, 2, 3], "b": [1, 2, 3]})
+    one = np.outer([1, -1, 0], [1, -1, 0]).astype(float)
+    two = np.outer([1, 1, -2], [1, 1, -2]) / 3
+    dn = DependencyNetwork(
+        domain, [TableCPD(domain.cards, 0, [1], one.T), TableCPD(domain.cards, 1, [0], two)]
+    )
+    (pair,) = inconsistency(dn).interactions
+    # Each is already free of main effects; its size is its root mean square over the nine states.
+    assert pair.opinions == pytest.approx({"a": 2 / 3, "b": 2 / 3})

@@ -12,7 +12,8 @@ import conjoin.learning.design as design_module
 import conjoin.learning.multinomial as multinomial_module
 from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
-from conjoin.data.packing import merge_rows, pack_table
+from conjoin.data.packed_table import pack_table
+from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
 from conjoin.kernels import counts
 from conjoin.kernels import trees as kernel

@@ -15,18 +15,18 @@ from conjoin import (
     MarkovNetwork,
     Table,
     convert,
-    forecast,
     learn,
-    learn_weights,
     marginals,
     pll,
     refine,
-    thin,
 )
 from conjoin.errors import ModelError
+from conjoin.inference import forecast
 from conjoin.inference.plan import TooLarge
 from conjoin.joint import likelihood as likelihood_module
 from conjoin.joint.likelihood import Expectations, Likelihood
+from conjoin.joint.thinning import thin
+from conjoin.joint.weight_learning import learn_weights
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,

@@ -9,16 +9,20 @@ from hypothesis import strategies as st
 
 from conjoin import (
     BayesianNetwork,
+    BoostedTreesCPD,
     DependencyNetwork,
     Domain,
     Features,
     LogLinearCPD,
     MarkovNetwork,
     RuleCPD,
+    Table,
     TableCPD,
     TreeCPD,
+    convert,
+    inconsistency,
 )
-from conjoin.errors import ModelError
+from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.models.cpd import CPD
 from reference import (
     all_states,
@@ -215,7 +219,7 @@ def test_logistic():
         (lambda d: TreeCPD.of(d, "a", ("c", {"x": 0.5, "y": 0.1})), "no branch for 'z'"),
         (lambda d: TreeCPD.of(d, "a", ("a", {"x": 0.5, "y": 0.1})), "its own target"),
         (lambda d: RuleCPD.of(d, "a", [({"b": "x"}, 0.5)]), "last rule"),
-        (lambda d: LogLinearCPD.of(d, "a", [(1.0, {"b": "x"})]), "says nothing of 'a'"),
+        (lambda d: LogLinearCPD.of(d, "a", [(1.0, {"b": "x"})]), "does not mention 'a'"),
         (lambda d: DependencyNetwork(d, [TableCPD.of(d, "a", [], 0.5)]), "'b' has no CPD"),
         (
             lambda d: BayesianNetwork(
@@ -235,12 +239,11 @@ def test_mistakes_are_named(build, message):
         build(domain)
 
 
-def test_rules_that_overlap_too_much(monkeypatch):
-    monkeypatch.setattr(RuleCPD, "MAX_LEAVES", 8)
+def test_rules_that_overlap_too_much():
     domain = Domain.numbered([2] * 9)
     rules = [({f"v{i}": 1, f"v{i + 1}": 0}, 0.1 * i) for i in range(1, 8)]
     with pytest.raises(ModelError, match="overlap in more than 8 ways"):
-        RuleCPD.of(domain, "v0", [*rules, ({}, 0.5)])
+        RuleCPD.of(domain, "v0", [*rules, ({}, 0.5)], max_leaves=8)
 
 
 @given(generators())
@@ -272,3 +275,111 @@ def test_networks_are_immutable():
     for array in (mn.features.weights, mn.features.indptr, mn.features.indices):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+
+
+@given(generators())
+def test_reordered_networks_are_the_same_distribution(rng):
+    models = [
+        random_dependency_network(rng), random_markov_network(rng), random_bayesian_network(rng),
+    ]  # fmt: skip
+    models.append(DependencyNetwork.from_markov_network(models[1]))
+    for model in models:
+        names = rng.permutation(model.domain.names).tolist()
+        other = model.reordered(names)
+        assert list(other.domain.names) == names and type(other) is type(model)
+        rows = Table(model.domain, all_states(model.domain))
+        for name in names:
+            np.testing.assert_allclose(
+                other.log_conditional(name, rows.reordered(names)),
+                model.log_conditional(name, rows),
+                atol=1e-9,
+            )
+        back = other.reordered(model.domain.names)
+        assert back.domain == model.domain
+    with pytest.raises(DataError, match="reordered by all of its own names"):
+        models[0].reordered(["nobody"])
+
+
+def test_soft_features_can_be_reordered():
+    rng = np.random.default_rng(0)
+    dn = random_dependency_network(rng, Domain.numbered([3, 2, 3]), kinds=("table",))
+    mn = convert(dn, orders="all", max_length=0)
+    rows = Table(mn.domain, all_states(mn.domain))
+    other = mn.reordered(["v2", "v0", "v1"])
+    assert mn.features.soft_rows().any()
+    np.testing.assert_allclose(
+        other.log_potential(rows.reordered(other.domain.names)), mn.log_potential(rows), atol=1e-12
+    )
+
+
+def test_tables_of_a_bayesian_network_are_normalised():
+    domain = Domain.numbered([2, 2])
+    raw = TableCPD(domain.cards, 1, [0], np.log([[1, 1], [5, 15]]))
+    bn = BayesianNetwork(domain, [TableCPD.of(domain, "v0", [], 0.7), raw])
+    expected = np.log([0.15, 0.15, 0.175, 0.525])
+    states = all_states(domain)
+    np.testing.assert_allclose(bn.log_likelihood(states), expected)
+    np.testing.assert_allclose(bn.to_markov_network().log_potential(states), expected)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_weights_are_numbers(wrong):
+    domain = Domain.numbered([2, 2])
+    with pytest.raises(ModelError, match="must be a number"):
+        LogLinearCPD.of(domain, "v0", [(wrong, {"v0": 1})])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda d: LogLinearCPD.logistic(d.cards, 0, 0.0, {0: 1.0}), "other than the target"),
+        (lambda d: LogLinearCPD.logistic(d.cards, 0, 0.0, {9: 1.0}), "other than the target"),
+        (lambda d: LogLinearCPD.logistic(d.cards, 2, 0.0, {0: 1.0}), "binary"),
+        (lambda d: BoostedTreesCPD(d.cards, 0, []), "needs a tree"),
+        (lambda d: BoostedTreesCPD.of(d, "a", [[1.0, 2.0, 3.0]]), "needs 2 scores"),
+        (lambda d: TreeCPD.of(d, "a", ("b", {0: 0.1, (0, 1): 0.2})), "two branches for 0"),
+        (lambda d: TreeCPD.of(d, "a", ("b",)), "a split must be"),
+        (lambda d: TableCPD.of(d, "a", ["b"], [[0.1, 0.9]]), "must be a mapping"),
+        (lambda d: RuleCPD.of(d, "a", [({}, 0.5), ({}, 0.5)]), "put it last"),
+        (lambda d: RuleCPD.of(d, "a", [({"b": []}, 0.5), ({}, 0.5)]), "needs at least one"),
+        (lambda d: Domain({"a": 2}), "needs a list of states"),
+        (lambda d: Domain(["a", "b"]), "made of variables"),
+        (lambda d: convert(MarkovNetwork(d)), "a dependency network is needed"),
+        (lambda d: inconsistency(MarkovNetwork(d)), "a dependency network is needed"),
+        (lambda d: Table(d, np.array([[0, 0, 1000]])), "state number 1000"),
+    ],
+)
+def test_what_constructors_refuse(build, message):
+    with pytest.raises(ConjoinError, match=message):
+        build(Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1, 2]}))
+
+
+def test_other_domains_are_refused():
+    small, large = Domain.numbered([2]), Domain.numbered([2, 3])
+    cpds = [TableCPD.of(large, "v0", [], 0.5), TableCPD.of(large, "v1", [], [0.2, 0.3, 0.5])]
+    with pytest.raises(ModelError, match="another domain"):
+        BayesianNetwork(Domain.numbered([2, 2]), cpds)
+    with pytest.raises(ModelError, match="does not have"):
+        DependencyNetwork(small, cpds)
+
+
+def test_logistic_beside_a_variable_of_many_states():
+    domain = Domain.numbered([2, 2, 100])
+    cpd = LogLinearCPD.logistic(domain.cards, 0, -1.0, {1: 2.0})
+    p = np.exp(cpd.log_probabilities(np.array([[0, 1, 99]], np.uint8)))
+    assert p[0, 1] == pytest.approx(1 / (1 + np.exp(-1)))
+
+
+def test_conditional_needs_no_value_of_its_own():
+    domain = Domain({"a": ["x", "y"], "b": ["x", "y"]})
+    cpds = [
+        TableCPD.of(domain, "a", ["b"], {"x": 0.2, "y": 0.6}),
+        TableCPD.of(domain, "b", [], 0.5),
+    ]
+    dn = DependencyNetwork(domain, cpds)
+    assert dn.conditional("a", {"b": "y"})[0].tolist() == pytest.approx([0.4, 0.6])
+    for model in (dn, convert(dn)):
+        without, given = {"b": "y"}, {"a": "x", "b": "y"}
+        assert model.conditional("a", without).tolist() == model.conditional("a", given).tolist()
+        with pytest.raises(DataError, match="no value for 'b'"):
+            model.conditional("a", {"a": "x"})

@@ -27,15 +27,12 @@ from conjoin import (
     convert,
     interactions,
     pll,
-    plot,
-    to_networkx,
-    write_report,
     write_table,
 )
 from conjoin.cli.main import main
 from conjoin.errors import ConjoinError
 from conjoin.models.markov import TableFactor
-from conjoin.reports import calibration, html_card, layout
+from conjoin.reports import calibration, html_card, layout, plot, to_networkx, write_report
 from reference import all_states, log_potentials
 from reference import interactions as reference_parts
 from strategies import (

@@ -13,21 +13,20 @@ import conjoin
 from conjoin import (
     BayesianNetwork,
     ConjoinError,
-    ConvergenceWarning,
     DependencyNetwork,
     Domain,
     Features,
     MarkovNetwork,
     TableCPD,
     convert,
-    gibbs,
-    gibbs_probability,
     sample,
-    samples,
 )
+from conjoin.errors import ConvergenceWarning
+from conjoin.inference import samples
 from conjoin.models.markov import TableFactor
 from conjoin.sampling.diagnostics import effective_size, split_r_hat, standard_error
-from conjoin.sampling.gibbs import table_diagnostics
+from conjoin.sampling.gibbs import gibbs, table_diagnostics
+from conjoin.sampling.rare import gibbs_probability
 from reference import all_states, conditionals_of_joint, log_potentials, normalized
 from strategies import (
     generators,

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from conjoin import Discretizer, load, read_table
+from conjoin import load, read_table
 from conjoin.cli.main import main
+from conjoin.data import Discretizer
 from conjoin.learning.trees import gain_needed
 from test_learning import slow_tree
 

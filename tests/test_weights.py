@@ -18,13 +18,13 @@ from conjoin import (
     TableCPD,
     convert,
     learn,
-    learn_weights,
     pll,
     read_table,
 )
 from conjoin.errors import ModelError
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood, list_live_rows
+from conjoin.joint.weight_learning import learn_weights
 from conjoin.scoring.conditionals import FeatureGroups, RowBlock
 from reference import feature_rows, live_rows
 from strategies import (

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given as with_random
 from hypothesis import settings
 
-from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, Table, cmll
+from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, Table
 from conjoin.sampling import wide
 from conjoin.sampling.engine import Settings
 from conjoin.sampling.rows import ChainEngine, engine_for
 from conjoin.sampling.rules import Rules
 from conjoin.sampling.wide import BitEngine, Layout, LiveEngine
-from conjoin.scoring.cmll import random_sets
+from conjoin.scoring import cmll
+from conjoin.scoring.marginal_likelihood import random_sets
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import generators, random_dependency_network, random_features
 

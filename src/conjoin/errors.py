@@ -1,4 +1,4 @@
-"""Errors that tell a person what was wrong, where, and what to do about it."""
+"""Errors that say what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class ConjoinError(ValueError):
-    """Base of every error that Conjoin raises on purpose."""
+    """Base class of the errors that Conjoin raises on purpose."""
 
 
 class DataError(ConjoinError):
@@ -15,7 +15,7 @@ class DataError(ConjoinError):
 
 
 class ModelError(ConjoinError):
-    """A model, or a request made of one, is not well formed."""
+    """A model, or a query to a model, is invalid."""
 
 
 class FormatError(ConjoinError):
@@ -38,11 +38,11 @@ class FormatError(ConjoinError):
 
 
 class ConvergenceWarning(UserWarning):
-    """A sampled or iterated result may be far from what more work would give."""
+    """A sampled or iterative result may not have converged."""
 
 
 def did_you_mean(wrong: object, known: Iterable[object]) -> str:
-    """Return a closing sentence that lists what was allowed, the likeliest first.
+    """Return the end of an error message: a suggestion, and the allowed values.
 
     Examples
     --------

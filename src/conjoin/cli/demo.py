@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.conversion.convert import convert
     from conjoin.formats.storage import write_bytes
     from conjoin.learning.learn import learn
-    from conjoin.scoring.pll import pll
+    from conjoin.scoring.pseudo_likelihood import pll
 
     started = time.perf_counter()
     if sys.stderr.isatty():
@@ -102,7 +102,7 @@ def digits(seed: int) -> tuple[Table, Table]:
     codes = np.column_stack([labels, images >= 8]).astype(np.int64)
     codes = codes[np.random.default_rng(seed).permutation(len(codes))]
     domain = Domain({"digit": list(range(10)), **{name: [0, 1] for name in pixels()}})
-    return Table(domain, codes[HELD_OUT:]), Table(domain, codes[:HELD_OUT])
+    return Table.adopt(domain, codes[HELD_OUT:]), Table.adopt(domain, codes[:HELD_OUT])
 
 
 def pixels() -> list[str]:

@@ -60,7 +60,7 @@ def joint_of(model: Network, table: Table) -> Network:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.table import Table
-    from conjoin.estimator.impute import completed
+    from conjoin.estimator.impute import imputed_codes
     from conjoin.formats.files import check_can_write, load, read_table, write_filled
 
     started = time.perf_counter()
@@ -69,11 +69,11 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     table = read_table(options.table, model.domain)
     holes = table.codes == table.missing
-    codes = completed(
+    codes = imputed_codes(
         joint_of(model, table), table, 1 if options.draw else None, options.by, options.seed
     )
     full = codes[0] if options.draw else codes
-    filled = Table(model.domain, full, table.weights)
+    filled = Table.adopt(model.domain, full, table.weights)
     write_filled(options.table, filled, holes, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started

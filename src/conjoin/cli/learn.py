@@ -85,7 +85,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.conversion.convert import convert
-    from conjoin.data.discretize import discretize_by
+    from conjoin.data.discretization import discretize_by
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
@@ -107,6 +107,8 @@ def run(options: argparse.Namespace) -> None:
     if options.discretize:
         table, _ = discretize_by(table, bins_wanted(options.discretize, table.domain.names))
     _point_out_numbers(table.domain)
+    columns = table.domain.names
+    table = table.reordered(table.domain.sorted_names())  # the order must not change the result
     valid = None if options.valid is None else read_table(options.valid, table.domain)
     if sys.stderr.isatty():
         print("learning (the first run also compiles, once)", file=sys.stderr)
@@ -133,6 +135,7 @@ def run(options: argparse.Namespace) -> None:
         model = convert(dn, table)
         if not options.closed_form:
             model = refine(model, table, random_state=options.seed, n_jobs=options.jobs)
+    model = model.reordered(columns)
     save(model, options.output)
     if kept is not None:
         kept.remove()
@@ -155,7 +158,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _point_out_numbers(domain: Domain) -> None:
     """Say which columns look like measurements, each number of which is a state of its own."""
-    from conjoin.data.discretize import continuous
+    from conjoin.data.discretization import continuous
 
     many = [v for v in domain if v.cuts is None and continuous(v.states)]
     if many:
@@ -176,7 +179,7 @@ def bins_wanted(given: list[str], names: Sequence[str]) -> dict[str | None, Any]
     >>> bins_wanted(["quantile:4", "age=30,40", "pay=width:3"], ["age", "pay"])
     {None: 'quantile:4', 'age': [30.0, 40.0], 'pay': 'width:3'}
     """
-    from conjoin.data.discretize import METHODS
+    from conjoin.data.discretization import METHODS
     from conjoin.errors import DataError, did_you_mean
 
     wanted: dict[str | None, Any] = {}

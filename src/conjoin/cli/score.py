@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> None:
 
     from conjoin.errors import ModelError
     from conjoin.formats.files import load, read_table
-    from conjoin.scoring.cmll import cmll
-    from conjoin.scoring.pll import pll
+    from conjoin.scoring.marginal_likelihood import cmll
+    from conjoin.scoring.pseudo_likelihood import pll
     from conjoin.scoring.result import Score, compare
 
     started = time.perf_counter()

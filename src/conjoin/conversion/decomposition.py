@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.keys import code_numbers, group_equal
+from conjoin.data.row_hashing import code_numbers, group_equal
 from conjoin.models.features import segment_index
 from conjoin.models.loglinear import LogLinearForm
 

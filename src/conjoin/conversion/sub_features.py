@@ -22,7 +22,7 @@ import numpy.typing as npt
 from conjoin.conversion.base import BoundBase
 from conjoin.conversion.orders import Orders
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
-from conjoin.data.keys import code_numbers, group_equal
+from conjoin.data.row_hashing import code_numbers, group_equal
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
 from conjoin.models.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""Array types for signatures, and arrays that cannot be written to."""
+"""Array types for signatures, and read-only views."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.cuts import DIGITS
+from conjoin.data.cut_points import DIGITS
 from conjoin.errors import DataError
 
 
 def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[str]:
-    """Return labels such as "30-39", both ends included."""
+    """Return labels such as "30-39", which include both ends."""
     low, high = int(seen[0]), int(seen[-1])
     starts = [math.ceil(cut) for cut in inner]
     for a, b, cut in zip(starts, starts[1:], inner[1:], strict=False):
@@ -33,7 +33,7 @@ def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[
 
 
 def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
-    """Return labels such as "0.5 to 1.2", the lower end included, the upper not."""
+    """Return labels such as "0.5 to 1.2", which include the lower end only."""
     low, high = float(seen[0]), float(seen[-1])
     texts = [_cut_text(inner, k, seen) for k in range(len(inner))]
     firsts = [_outer_text(low, ROUND_FLOOR), *texts]
@@ -48,7 +48,7 @@ def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
 def _with_open_ends(
     labels: list[str], texts: Sequence[str], inner: Sequence[float], seen: FloatArray
 ) -> list[str]:
-    """Rename the outermost bins that lie beyond all data, which fixed edges can make."""
+    """Rename the outermost bins if they lie beyond all data, as fixed edges can cause."""
     if inner and inner[0] <= seen[0]:
         labels[0] = f"below {texts[0]}"
     if inner and inner[-1] > seen[-1]:
@@ -57,7 +57,7 @@ def _with_open_ends(
 
 
 def _cut_text(inner: Sequence[float], k: int, seen: FloatArray) -> str:
-    """Write a cut point with as few digits as keep the values and the other cuts on their side."""
+    """Write a cut point with the fewest digits that keep the values and other cuts on the same side."""
     cut = inner[k]
     after = int(np.searchsorted(seen, cut))
     low = float(seen[after - 1]) if after else -math.inf
@@ -81,6 +81,6 @@ def _outer_text(value: float, rounding: str) -> str:
 
 
 def _text(value: float, digits: int) -> str:
-    """Write a number with at most so many significant digits, thousands without an exponent."""
+    """Write a number with at most this many significant digits, large integers without an exponent."""
     text = f"{value:.{digits}g}"
     return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e15 else text

@@ -1,4 +1,4 @@
-"""Cut points of numeric variables, to treat all tables alike."""
+"""Cut points of numeric variables, for cutting several tables in the same way."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Discretizer:
     ----------
     cuts : mapping of str to sequence of float
         For each variable, ascending numbers, one more than it has bins. Bin k holds the values
-        from `cuts[k]` to `cuts[k + 1]`, the latter not included. The first and the last number
-        are the extremes of the data; values beyond them belong to the outermost bins.
+        from `cuts[k]` up to but not including `cuts[k + 1]`. The first and the last number are the
+        extremes of the data; values beyond them belong to the outermost bins.
     labels : mapping of str to sequence of str
         For each variable, the labels of its bins, all different.
 
@@ -50,7 +50,7 @@ class Discretizer:
         cuts = {name: tuple(float(c) for c in given) for name, given in self.cuts.items()}
         labels = {name: tuple(self.labels[name]) for name in cuts}
         for name in cuts:
-            Variable(name, labels[name], cuts[name])  # refuses what is wrong
+            Variable(name, labels[name], cuts[name])  # raises an error if they do not fit
         object.__setattr__(self, "cuts", cuts)
         object.__setattr__(self, "labels", labels)
 
@@ -60,8 +60,8 @@ class Discretizer:
         Parameters
         ----------
         table : Table
-            A table with these variables. A state is a number, or one of the bin labels already.
-            Other variables stay as they are, missing values stay missing.
+            A table with these variables, whose states are numbers or already labels of bins. Other
+            variables stay as they are, missing values stay missing.
 
         Examples
         --------
@@ -87,10 +87,10 @@ class Discretizer:
         codes = np.empty(table.codes.shape, dtype)
         for position in range(len(domain)):
             card = table.domain.cards[position]
-            lookup = np.full(card + 1, missing, dtype)  # the last one for what is missing
+            lookup = np.full(card + 1, missing, dtype)  # the last one for missing values
             lookup[:card] = places.get(position, np.arange(card))
             codes[:, position] = lookup[np.minimum(table.codes[:, position], card)]
-        return Table(domain, codes, table.weights)
+        return Table.adopt(domain, codes, table.weights)
 
     def _places(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Return the bin of each state of a variable."""
@@ -109,7 +109,7 @@ class Discretizer:
 
     @classmethod
     def of(cls, domain: Domain) -> Discretizer:
-        """Return what cuts the variables of a domain that are bins.
+        """Return the cut points and labels of those variables of a domain whose states are bins.
 
         Examples
         --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,14 +15,14 @@ import numpy.typing as npt
 from conjoin.errors import DataError, did_you_mean
 
 MAX_STATES = 65_534
-"""The most states a variable of a model may have: codes are at most 16 bits wide, one for missing."""
+"""Maximum number of states of a variable of a model: codes have 16 bits, and one code means missing."""
 
 MAX_LABELS = 2**31 - 2
-"""The most values a column may have before it is cut into bins."""
+"""Maximum number of distinct values of a column before it is cut into bins."""
 
 
 def plain(label: Any) -> Any:
-    """Return a NumPy scalar as the Python value that it stands for, anything else as it is."""
+    """Return the Python value of a NumPy scalar, and anything else as it is."""
     return label.item() if isinstance(label, np.generic) else label
 
 
@@ -34,22 +35,22 @@ def typed_key(label: Any) -> Hashable:
 
 
 def is_missing(label: Any) -> bool:
-    """Tell whether a label means "unknown": None, NaN, or a library's own missing marker."""
+    """Return whether a label means a missing value: None, NaN, or a library's own marker."""
     if label is None:
         return True
     try:
         return bool(label != label)
-    except (TypeError, ValueError):  # pandas.NA refuses to be a bool
+    except (TypeError, ValueError):  # pandas.NA cannot be a bool
         return type(label).__name__ in ("NAType", "NaTType")
 
 
 def is_number(label: Any) -> bool:
-    """Tell whether a label is a number; truth values are not."""
+    """Return whether a label is a number; booleans are not."""
     return isinstance(label, int | float) and not isinstance(label, bool)
 
 
 def as_float(number: float) -> float:
-    """Return a number as a float, an integer beyond all floats as an infinity."""
+    """Return a number as a float; integers beyond the range of floats become infinite."""
     try:
         return float(number) + 0.0  # -0.0 becomes 0.0
     except OverflowError:
@@ -67,9 +68,8 @@ class Variable:
         Its state labels, all different. Types count: 1 is not "1".
     cuts : sequence of float, optional
         If the states are bins of numbers: ascending numbers, one more than there are states. Bin k
-        holds the values from `cuts[k]` to `cuts[k + 1]`, the latter not included; values beyond
-        the first and the last belong to the outermost bins. They are not part of what makes two
-        variables equal.
+        holds the values from `cuts[k]` up to but not including `cuts[k + 1]`; values beyond the first
+        and the last belong to the outermost bins. Variables that differ only in this are equal.
 
     Examples
     --------
@@ -116,8 +116,8 @@ class Variable:
                 (seen[s], s) for s in self.states if seen.setdefault(s, s) is not s
             )
             raise DataError(
-                f"variable {name!r} has the states {first!r} and {second!r}, which are equal; make "
-                "them one, or text"
+                f"variable {name!r} has the states {first!r} and {second!r}, which are equal; merge "
+                "them, or write them as text"
             )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
 
@@ -152,6 +152,38 @@ class Variable:
             return bisect_right(self.cuts[1:-1], as_float(number))
         return next((c for c, s in enumerate(self.states) if is_number(s) and s == number), None)
 
+    def find_all(self, labels: Iterable[Any]) -> list[int]:
+        """Return the code of the state that each label of a file or a frame stands for, -1 if none.
+
+        A label stands for the state of the same type and value, or else for the state that is written
+        alike ("true" and "false" in any case), or else, as a number, for the state of that value or the
+        bin it belongs to.
+
+        Examples
+        --------
+        >>> Variable("n", [1, 2, "x"]).find_all([2, "2", 1.0, "x", "y"])
+        [1, 1, 0, 2, -1]
+        """
+        by_text: dict[str, int] = {}
+        for code, state in enumerate(self.states):
+            by_text.setdefault(str(state), code)
+        return [self._find(label, by_text) for label in labels]
+
+    def _find(self, label: Any, by_text: Mapping[str, int]) -> int:
+        known = self._index.get(typed_key(label), by_text.get(str(label)))
+        if known is not None:
+            return known
+        truth = {"true": True, "false": False}.get(str(label).lower())
+        if truth is not None and typed_key(truth) in self._index:
+            return self._index[typed_key(truth)]
+        if not isinstance(label, str | int | float):
+            return -1
+        try:
+            found = self.by_number(as_float(float(label)))
+        except (ValueError, OverflowError):
+            return -1
+        return -1 if found is None else found
+
     def indices(self, states: Any) -> list[int]:
         """Return the codes of one state, or of a list, set or tuple of states."""
         several = isinstance(states, list | set | frozenset)
@@ -159,7 +191,7 @@ class Variable:
             several = typed_key(states) not in self._index
         codes = [self.index(s) for s in (states if several else [states])]
         if not codes:
-            raise DataError(f"no state of {self.name!r} is given; a condition needs one at least")
+            raise DataError(f"no state of {self.name!r} is given; a condition needs at least one")
         return codes
 
     def __len__(self) -> int:
@@ -228,7 +260,7 @@ class Domain:
             if not isinstance(variable, Variable):
                 raise DataError(
                     f"a domain is made of variables, or of a mapping of names to states, "
-                    f"not of {variable!r}"
+                    f"not {variable!r}"
                 )
         self.names: tuple[str, ...] = tuple(v.name for v in self.variables)
         self._position = {name: i for i, name in enumerate(self.names)}
@@ -257,7 +289,7 @@ class Domain:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether names and states are the ones that a format without names would give."""
+        """Whether names and states are those that a format without names would imply."""
         return self == Domain.numbered(self.cards)
 
     def index(self, name: str) -> int:
@@ -280,7 +312,7 @@ class Domain:
         return codes
 
     def encode_partial(self, evidence: Mapping[str, Any]) -> dict[int, int]:
-        """Return {position: code} for the variables that are given."""
+        """Return {position: code} of the given variables."""
         return {
             (i := self.index(name)): self.variables[i].index(state)
             for name, state in evidence.items()
@@ -293,6 +325,22 @@ class Domain:
     def subset(self, positions: Iterable[int]) -> Domain:
         """Return the domain of some of the variables."""
         return Domain(self.variables[i] for i in positions)
+
+    def reordered(self, names: Sequence[str]) -> Domain:
+        """Return the domain with its variables in another order."""
+        if sorted(names) != sorted(self.names):
+            raise DataError("a domain can only be reordered by all of its own names")
+        return self.subset(self.index(name) for name in names)
+
+    def sorted_names(self) -> list[str]:
+        """Return the names in alphabetical order, numbers within them by value.
+
+        Examples
+        --------
+        >>> Domain({"v10": "ab", "wind": "ab", "v2": "ab"}).sorted_names()
+        ['v2', 'v10', 'wind']
+        """
+        return sorted(self.names, key=_natural_key)
 
     def __getitem__(self, name: str) -> Variable:
         return self.variables[self.index(name)]
@@ -317,12 +365,19 @@ class Domain:
         return f"Domain({shown!r}{more})"
 
 
+def _natural_key(name: str) -> tuple[list[tuple[str, int, str]], str]:
+    """Return a sorting key that compares the numbers within a name by value."""
+    parts = [*re.split(r"([0-9]+)", name), ""]  # text, number, text, number, ...
+    digits = [number.lstrip("0") for number in parts[1::2]]
+    return [(text, len(n), n) for text, n in zip(parts[::2], digits, strict=True)], name
+
+
 def check_states(domain: Domain) -> None:
-    """Refuse variables with more states than a model can have."""
+    """Reject variables with more states than a model can have."""
     for variable in domain:
         if len(variable) > MAX_STATES:
             raise DataError(
-                f"variable {variable.name!r} has {len(variable):,} states, and a model takes up to "
-                f"{MAX_STATES:,}; cut its numbers into ranges (discretize: 'quantile:5', say), or "
+                f"variable {variable.name!r} has {len(variable):,} states; a model takes at most "
+                f"{MAX_STATES:,}; cut its numbers into ranges (discretize, for example 'quantile:5'), or "
                 "leave it out"
             )

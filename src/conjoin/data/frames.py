@@ -1,29 +1,38 @@
-"""Tables from NumPy arrays and from the frames of other libraries."""
+"""Tables from NumPy arrays and from the data frames of other libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conjoin.data.arrow import EMPTY
-from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
+from conjoin.data.columns import Column, check_names, table_of_columns
+from conjoin.data.domain import Domain, is_missing, plain, typed_key
 from conjoin.data.table import Table
 from conjoin.errors import DataError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def as_table(data: Any, domain: Domain | None = None) -> Table:
-    """Return data of any kind as a table.
+MISSING = ("", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "null")
+"""The texts that stand for a missing value in a file."""
+
+
+def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") -> Table:
+    """Return an array or a frame as a table.
 
     Parameters
     ----------
     data : Table, 2-dimensional array, or frame
-        Frames are those of pandas, polars, pyarrow and whatever else narwhals understands. Values
-        that are None, NaN or null are missing. The columns of an array are called v0, v1, ...
+        Frames of pandas, polars, pyarrow and any other library that narwhals supports. Values that
+        are None, NaN or null are missing. The columns of an array are called v0, v1, ... A Table is
+        returned as it is.
     domain : Domain, optional
-        The variables to look for. By default every column is one, its values, sorted, its states.
+        The variables to look for. By default every column is a variable with its sorted values as
+        states.
+    unseen : {'error', 'missing'}
+        Whether a value that is not a state of the domain is an error or counts as missing.
 
     Examples
     --------
@@ -35,28 +44,49 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
     """
     if isinstance(data, Table):
         return data
-    if isinstance(data, np.ndarray):
-        return _from_array(data, domain)
+    columns = _array_columns(data, domain) if isinstance(data, np.ndarray) else _columns(data)
+    if domain is None and not len(columns[0].codes):
+        raise DataError("the table has no rows, so that its columns have no states")
+    return table_of_columns(columns, domain, strict=unseen == "error")
+
+
+def _array_columns(data: np.ndarray[Any, Any], domain: Domain | None) -> list[Column]:
+    if data.ndim != 2:
+        raise DataError(f"a table needs 2 dimensions, rows and columns, not {data.ndim}")
+    names = [f"v{i}" for i in range(data.shape[1])] if domain is None else list(domain.names)
+    if len(names) != data.shape[1]:
+        raise DataError(f"the array has {data.shape[1]} columns; {len(names)} were expected")
+    if not names:
+        raise DataError("the table has no columns")
+    if data.dtype.kind not in "iufb":
+        return [Column.of_values(name, data[:, i].tolist()) for i, name in enumerate(names)]
+    columns = []
+    for i, name in enumerate(names):
+        values, codes = np.unique(data[:, i], return_inverse=True)  # NaN, if any, comes last
+        known = ~np.isnan(values) if data.dtype.kind == "f" else np.ones(len(values), bool)
+        codes = np.where(known[codes], codes, -1).astype(np.int64)
+        columns.append(Column(name, codes, [plain(v) for v in values[known]]))
+    return columns
+
+
+def _columns(data: Any) -> list[Column]:
+    """Return the columns of a frame."""
     import narwhals as nw
     import pyarrow as pa
-
-    from conjoin.data.arrow import table_from_arrow
 
     try:
         frame = nw.from_native(data, eager_only=True)
     except nw.exceptions.DuplicateError:
-        raise DataError(_twice(getattr(data, "column_names", None) or list(data.columns))) from None
+        check_names(getattr(data, "column_names", None) or list(data.columns))
+        raise
     except TypeError:
         raise DataError(
             f"a {type(data).__name__} is not a table; give a Table, an array, a frame of pandas, "
             "polars or pyarrow, or read a file with `read_table`"
         ) from None
-    if len(set(map(str, frame.columns))) != len(frame.columns):  # 1 and "1", say
-        raise DataError(_twice(frame.columns))
     if not frame.columns:
         raise DataError("the table has no columns")
-    if not len(frame) and domain is None:
-        raise DataError("the table has no rows, so that its columns have no states")
+    check_names(frame.columns)
     names = [str(c) for c in frame.columns]
     arrow = None
     with suppress(pa.ArrowException, TypeError):  # labels of several types in one column
@@ -65,63 +95,63 @@ def as_table(data: Any, domain: Domain | None = None) -> Table:
         arrow = arrow.select(list(range(len(names))))  # pandas' index may come after the columns
         kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in arrow.schema.types]
         if not any(pa.types.is_nested(t) or isinstance(t, pa.BaseExtensionType) for t in kinds):
-            return table_from_arrow(arrow.rename_columns(names), domain)
-    columns = [frame.get_column(name).to_list() for name in frame.columns]
-    return _from_columns(names, columns, domain)
+            return _arrow_columns(arrow.rename_columns(names), text=False)
+    lists = [frame.get_column(name).to_list() for name in frame.columns]
+    return [Column.of_values(name, values) for name, values in zip(names, lists, strict=True)]
 
 
-def _twice(names: list[Any]) -> str:
-    seen = list(map(str, names))
-    twin = next((n for i, n in enumerate(seen) if n in seen[:i]), "")
-    return f"two columns are called {twin!r}; rename one"
+def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: bool = False) -> Table:
+    """Code every column of an Arrow table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The columns.
+    domain : Domain, optional
+        The variables to look for; other columns are ignored. By default every column is a variable
+        with its values as states: sorted, unless they are categories with an order of their own.
+    text : bool
+        The cells are text from a file: surrounding blanks are ignored, some words stand for a missing
+        value, and a column in which all are numbers is read as numbers.
+    """
+    check_names(table.column_names)
+    if domain is not None:
+        known = set(domain.names)
+        table = table.select([name for name in table.column_names if name in known])
+    return table_of_columns(_arrow_columns(table, text=text), domain, text=text)
 
 
-def _from_array(data: np.ndarray[Any, Any], domain: Domain | None) -> Table:
-    if data.ndim != 2:
-        raise DataError(f"a table needs 2 dimensions, rows and columns, not {data.ndim}")
-    names = [f"v{i}" for i in range(data.shape[1])] if domain is None else list(domain.names)
-    if len(names) != data.shape[1]:
-        raise DataError(f"the array has {data.shape[1]} columns; {len(names)} were expected")
-    if data.dtype.kind not in "iufb":
-        return _from_columns(names, [column.tolist() for column in data.T], domain)
-    variables, columns = [], []
-    for i, name in enumerate(names):
-        column = np.ascontiguousarray(data[:, i])
-        unknown = np.isnan(column) if data.dtype.kind == "f" else np.zeros(len(column), bool)
-        values, place = np.unique(column[~unknown], return_inverse=True)
-        states = [plain(v) for v in values]
-        codes = np.full(len(column), -1, np.int64)
-        if domain is not None:
-            place = np.array([domain.variables[i].index(s) for s in states], np.int64)[place]
-        elif not states:
-            raise DataError(EMPTY.format(name))
-        else:
-            variables.append(Variable(name, states))
-        codes[~unknown] = place
-        columns.append(codes)
-    return Table(domain or Domain(variables), np.stack(columns, axis=1))
+def _arrow_columns(table: pa.Table, *, text: bool) -> list[Column]:
+    return [
+        _arrow_column(name, column, text)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
 
 
-def _from_columns(names: list[str], columns: list[list[Any]], domain: Domain | None) -> Table:
-    """Code columns of arbitrary labels, one by one."""
-    if domain is None:
-        variables = []
-        for name, column in zip(names, columns, strict=True):
-            try:
-                states = {typed_key(v): plain(v) for v in column if not is_missing(v)}
-            except TypeError:
-                odd = next(v for v in column if not isinstance(v, Hashable))
-                raise DataError(
-                    f"column {name!r} holds {odd!r}, a {type(odd).__name__}, which cannot be a state"
-                ) from None
-            if not states:
-                raise DataError(EMPTY.format(name))
-            ordered = sorted(states.values(), key=lambda s: (type(s).__name__, str(s)))
-            variables.append(Variable(name, ordered))
-        domain = Domain(variables)
-    place = {name: i for i, name in enumerate(names)}
-    for name in domain.names:
-        if name not in place:
-            raise DataError(f"there is no column {name!r}")
-    rows = zip(*(columns[place[name]] for name in domain.names), strict=True)
-    return Table.from_rows(domain, rows)
+def _arrow_column(name: str, column: Any, text: bool) -> Column:
+    import pyarrow as pa
+
+    try:
+        array = column.combine_chunks()
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+    except pa.ArrowException:
+        raise DataError(
+            f"column {name!r} holds values of type {column.type}, which cannot be states"
+        ) from None
+    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
+    # Several entries of the dictionary may be one label, or mean a missing value.
+    numbers: dict[Any, int] = {}
+    labels: list[Any] = []
+    recode = []
+    for value in array.dictionary.to_pylist():
+        label = value.strip() if text and value is not None else plain(value)
+        if is_missing(label) or (text and label in MISSING):
+            recode.append(-1)
+            continue
+        recode.append(numbers.setdefault(typed_key(label), len(labels)))
+        if recode[-1] == len(labels):
+            labels.append(label)
+    if recode != list(range(len(labels))):
+        codes = np.array([*recode, -1], np.int64)[codes]
+    return Column(name, codes, labels, bool(getattr(column.type, "ordered", False)))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import read_only
 from conjoin.data.domain import Domain, is_missing
 from conjoin.errors import DataError
 
@@ -15,7 +16,7 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
-    """Return the smallest unsigned type with room for every code and the missing mark."""
+    """Return the smallest unsigned type that can hold every code and the mark of a missing value."""
     largest = cards.max(initial=0)
     return np.dtype(np.uint8 if largest < 255 else np.uint16 if largest < 65_535 else np.uint32)
 
@@ -23,19 +24,23 @@ def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
 class Table:
     """Rows of state codes over a domain, with optional weights.
 
+    A table keeps its own copy of the arrays it is made of, and does not let them be changed.
+
     Parameters
     ----------
     domain : Domain
-        What the columns and their codes mean.
+        The variables that the columns stand for.
     codes : array of int, shape (rows, variables)
-        State codes. A negative code, or the largest of an unsigned type, marks a missing value.
+        State codes. A negative code, or the largest value of an unsigned type, marks a missing value.
     weights : array of float, optional
-        A non-negative weight a row.
+        One non-negative weight per row.
 
     Attributes
     ----------
     codes : array of uint8, uint16 or uint32
-        The codes; `missing` marks a missing value.
+        The codes, read-only; `missing` marks a missing value.
+    weights : array of float, or None
+        The weights, read-only.
 
     Examples
     --------
@@ -51,6 +56,20 @@ class Table:
     def __init__(
         self, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> None:
+        self._fill(domain, codes, weights, copy=True)
+
+    @classmethod
+    def adopt(
+        cls, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> Table:
+        """Build a table on arrays that nobody else will change, without copying them."""
+        table = cls.__new__(cls)
+        table._fill(domain, codes, weights, copy=False)
+        return table
+
+    def _fill(
+        self, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None, *, copy: bool
+    ) -> None:
         self.domain = domain
         given = np.asarray(codes)
         if given.ndim != 2 or given.shape[1] != len(domain):
@@ -62,22 +81,32 @@ class Table:
             raise DataError(f"codes must be integers, not {given.dtype}")
         dtype = code_dtype(domain.cards)
         self.missing = int(np.iinfo(dtype).max)
-        if given.dtype != dtype:
-            unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
-            if given.size and given.max(initial=0, where=~unknown) >= self.missing:
-                self._report_code(given, (given >= domain.cards) & ~unknown)
-            given = given.astype(dtype)
-            if unknown.any():
-                given[unknown] = self.missing
-        self.codes: Codes = given
+        if given.dtype == dtype:
+            coded = given.copy() if copy else given
+        else:
+            coded = self._converted(given, dtype)
+        self.codes: Codes = read_only(coded)
         self._check_codes()
         self.weights: npt.NDArray[np.float64] | None = None
         if weights is not None:
-            self.weights = np.asarray(weights, np.float64)
-            if self.weights.shape != (len(given),):
-                raise DataError(f"{len(given)} rows need as many weights, not {self.weights.shape}")
-            if not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+            numbers = np.array(weights, np.float64, copy=True if copy else None)
+            if numbers.shape != (len(coded),):
+                raise DataError(
+                    f"{len(coded)} rows need {len(coded)} weights, not an array of shape {numbers.shape}"
+                )
+            if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
                 raise DataError("weights must be finite and not negative")
+            self.weights = read_only(numbers)
+
+    def _converted(self, given: npt.NDArray[Any], dtype: np.dtype[Any]) -> Codes:
+        """Return codes of another integer type as this table stores them."""
+        unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
+        if given.size and given.max(initial=0, where=~unknown) >= self.missing:
+            self._report_code(given, (given >= self.domain.cards) & ~unknown)
+        coded: Codes = given.astype(dtype)
+        if unknown.any():
+            coded[unknown] = self.missing
+        return coded
 
     def _check_codes(self) -> None:
         if not self.codes.size:
@@ -145,8 +174,8 @@ class Table:
         Parameters
         ----------
         pseudo : float
-            A count that is spread evenly over the states of each variable, so that no state of a
-            small table gets probability 0: (count + pseudo/states) / (rows + pseudo).
+            A pseudo-count that is spread evenly over the states of each variable, so that no state gets
+            probability 0 in a small table: (count + pseudo/states) / (rows + pseudo).
         """
         result = []
         for i, card in enumerate(self.domain.cards):
@@ -154,6 +183,14 @@ class Table:
             total = counts.sum()
             result.append(counts / total if total > 0 else np.full(card, 1 / card))
         return result
+
+    def reordered(self, names: Sequence[str]) -> Table:
+        """Return the table with its columns in another order."""
+        if list(names) == list(self.domain.names):
+            return self
+        domain = self.domain.reordered(names)
+        columns = [self.domain.index(name) for name in names]
+        return Table.adopt(domain, np.ascontiguousarray(self.codes[:, columns]), self.weights)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -163,7 +200,7 @@ class Table:
 
 
 def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
-    """Return a row for every joint state of some variables, the last one fastest, the others at 0.
+    """Return a row for every joint state of some variables, the last one fastest; others are 0.
 
     Examples
     --------
@@ -189,9 +226,9 @@ def codes_of(
     rows : Table, integer array, mapping or iterable of mappings
         The rows; a single mapping is one row.
     complete : bool
-        Refuse missing values.
+        Whether missing values are an error.
     ignored : int, optional
-        The position of a variable whose values do not matter and may be missing.
+        The position of a variable whose values are not used and may be missing.
     """
     if isinstance(rows, Table):
         if rows.domain != domain:
@@ -201,7 +238,7 @@ def codes_of(
             )
         table = rows
     elif isinstance(rows, np.ndarray):
-        table = Table(domain, np.atleast_2d(rows))
+        table = Table.adopt(domain, np.atleast_2d(rows))
     else:
         table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
     if complete and not table.complete:

@@ -1,4 +1,4 @@
-"""The base classes of scikit-learn, or what is needed of them where it is not installed."""
+"""The base classes of scikit-learn, or minimal replacements if it is not installed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ except ImportError:
     check_array = None
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
-        """An estimator is asked before it is fitted."""
+        """An estimator is used before it is fitted."""
 
     class BaseEstimator:  # type: ignore[no-redef]
-        """Parameters by name, as scikit-learn's class of that name has them."""
+        """Parameters by name, as in scikit-learn's class of the same name."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
             """Return the parameters."""
@@ -33,7 +33,7 @@ except ImportError:
             return f"{type(self).__name__}({shown})"
 
     class OneToOneFeatureMixin:  # type: ignore[no-redef]
-        """Nothing."""
+        """An empty mixin."""
 
     class TransformerMixin:  # type: ignore[no-redef]
         """`fit_transform`."""
@@ -44,7 +44,7 @@ except ImportError:
 
 
 def checked_array(X: Any, *, least: int = 1) -> Any:  # noqa: N803
-    """Return an array of two dimensions; refuse what is none, with scikit-learn's messages."""
+    """Return a 2-dimensional array; reject anything else, with the messages of scikit-learn."""
     import numpy as np
 
     from conjoin.errors import DataError

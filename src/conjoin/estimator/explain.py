@@ -1,9 +1,10 @@
-"""Why a probability is what it is: contributions of columns to log-odds.
+"""Explanations of predictions: the contribution of each column to the log-odds of two states.
 
-The log-odds of two states of a variable are a sum of weighted conjunctions of the other columns. Against
-a row whose columns are drawn each on its own from the training rows, a conjunction is a product of
-independent parts, and what each column contributes, averaged over all orders in which the columns become
-known (its Shapley value), is an integral of a polynomial: a Gauss-Legendre rule gives it exactly.
+The log-odds of two states of a variable are a sum of weighted conjunctions of the other columns. The
+baseline is a row whose columns are drawn independently from the training rows. Under it a conjunction is
+a product of independent factors, and the Shapley value of a column (its contribution averaged over all
+orders in which the columns become known) is the integral of a polynomial, which a Gauss-Legendre rule
+computes exactly.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
+from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
 from conjoin.inference.operands import as_markov_network
 from conjoin.models.network import Network
@@ -22,7 +24,7 @@ from conjoin.models.network import Network
 
 @dataclass(frozen=True)
 class Explanation:
-    """What moved the log-odds of one state of a variable against another.
+    """The contributions of the columns to the log-odds of one state of a variable against another.
 
     Attributes
     ----------
@@ -35,11 +37,13 @@ class Explanation:
     log_odds : float
         log P(state) / P(against), given the row.
     base : float
-        The mean of the log-odds where nothing is known of the row.
+        The mean of the log-odds before anything is known about the row.
     contributions : dict
-        What each known column adds, the largest first.
+        The contribution of each known column, the largest first.
     unknown : float
-        What integrating over missing columns adds.
+        The contribution of summing over missing values.
+    row : dict
+        The known values of the row.
 
     `base` + the contributions + `unknown` = `log_odds`.
     """
@@ -66,7 +70,7 @@ class Explanation:
         if len(self.contributions) > 15:
             lines.append(f"{rest:+9.4f}  {len(self.contributions) - 15} other columns")
         if self.unknown:
-            lines.append(f"{self.unknown:+9.4f}  what is missing")
+            lines.append(f"{self.unknown:+9.4f}  missing values")
         return "\n".join(lines)
 
 
@@ -77,7 +81,7 @@ def explain(
     marginals: list[FloatArray],
     state: int | None = None,
     against: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> Explanation:
     """Explain a prediction.
 
@@ -86,20 +90,20 @@ def explain(
     model : MarkovNetwork or BayesianNetwork
         The model.
     row : array of codes, shape (1, variables)
-        The row; what it says of the target is ignored.
+        The row; its value of the target is ignored.
     target : int
         The variable.
     marginals : list of array
-        The distribution of each variable where nothing is known.
+        The distribution of each variable when nothing is known.
     state, against : int, optional
-        The states that are compared: by default the most probable one and the next.
-    random_state : int
-        The seed, if the probabilities must be sampled.
+        The states to compare: by default the two most probable ones.
+    random_state : int, numpy Generator, RandomState or None
+        The source of randomness, if the probabilities must be sampled.
     """
-    domain = model.domain
+    domain, seed = model.domain, integer_seed(random_state)
     codes = np.array(row, np.int64).reshape(1, -1)
     codes[0, target] = np.iinfo(np.uint16).max
-    p = Completion(model, codes.astype(np.uint16), random_state).marginals(target)[0][0]
+    p = Completion(model, codes.astype(np.uint16), seed).marginals(target)[0][0]
     order = np.argsort(-p, kind="stable")
     if state is None:
         state = int(order[0])

@@ -1,6 +1,6 @@
-"""Frames of pandas, polars and pyarrow, written to without a change of their types.
+"""Writing values into frames of pandas, polars and pyarrow without changing their types.
 
-A type changes only where it cannot hold a value: a column that was all NaN, say, is filled with text.
+A type changes only if it cannot hold a value: if a column of NaN is filled with text, for example.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _written(series: Any, where: Any, values: list[Any]) -> Any:
         result = result.cat.add_categories(new) if new else result
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # so older versions say it
+            warnings.simplefilter("error", FutureWarning)  # older versions warn instead of raising
             result.iloc[where] = values
     except (TypeError, ValueError, OverflowError, FutureWarning):
         result = series.astype(object)
@@ -67,7 +67,7 @@ def _series(label: str, cells: list[Any], like: Any) -> Any:
         return nw.from_native(pa.chunked_array([array]), series_only=True).alias(label)
     try:
         return nw.new_series(label, cells, like.dtype, backend=like.implementation)
-    except Exception:  # each library has its own way to say that a value does not fit
+    except Exception:  # each library raises its own error
         return nw.new_series(label, cells, backend=like.implementation)
 
 

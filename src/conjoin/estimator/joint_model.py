@@ -1,4 +1,4 @@
-"""`JointModel`: one model of a whole table, to be asked anything."""
+"""`JointModel`: one model of a whole table, which answers any question about it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from conjoin.estimator.base import (
 )
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
+from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.results import Assignment, Marginals
 
 
@@ -31,36 +32,44 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         How the conditional of each column is learned (see `learn`); "auto" is "mixed": hybrids for
         columns of two states, trees for all others.
     discretize : 'auto', None, str, mapping or Discretizer
-        How numeric columns are cut into bins (see `learn`). "auto" cuts, into five bins of about as many
-        rows, the columns with more than 20 different numbers, and those with more than 5 of which
-        some have a fraction.
+        How numeric columns are cut into bins (see `learn`). "auto" cuts columns with more than 20
+        distinct numbers, or with more than 5 if some have a fraction, into five bins of about equally
+        many rows.
     kappa, penalty, min_leaf : float, optional
-        Settings of `learn`; those that are not given are chosen on rows that are held out.
+        Settings of `learn`; those that are not given are chosen on held-out rows.
     refine : bool
-        Whether to make the converted network thin enough for exact inference and to maximise the
-        likelihood of its weights, as far as rows held out say (see `refine`). Without it, and for fewer
-        than 50 rows, the network is what the closed form makes of the conditionals.
+        Whether to make the converted network thin enough for exact inference and to maximize the
+        likelihood of its weights, as long as that improves the score of held-out rows (see `refine`).
+        Without it, and for fewer than 50 rows, the network is the closed-form conversion of the
+        conditionals.
     target : str, optional
-        The column that `predict` is for when it is not told; by default the last one.
+        The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
-        What to do with values that the training table did not have.
+        Whether a value that the training table did not have is an error or counts as missing.
     random_state : int, numpy Generator, RandomState or None
-        The seed, or where to draw it from in `fit`.
+        The source of randomness. With an integer, the same call gives the same result. With None,
+        every `fit` and every draw (`sample`, `impute` with `draws`) is different; a generator is advanced
+        by each of them. Estimates of a fitted model (`predict_proba`, say) do not change between calls.
     n_jobs : int, optional
-        How many CPDs to learn at a time.
+        The number of CPDs to learn at a time.
 
     Attributes
     ----------
     model_ : MarkovNetwork
         The joint distribution.
     network_ : DependencyNetwork
-        The conditionals it was made of.
+        The conditionals that it was converted from.
     domain_ : Domain
         The columns and their states.
     n_features_in_ : int
         The number of columns.
     feature_names_in_ : array of str
         Their names, if they have names.
+
+    Notes
+    -----
+    The order of named columns does not change what is learned: columns are sorted by name before
+    learning, and the networks are put into the order of the table afterwards.
 
     Examples
     --------
@@ -109,24 +118,27 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         X : array or frame
             The rows; values may be missing.
         y : ignored
-            Here for scikit-learn's sake. A column to be predicted belongs into X.
+            For compatibility with scikit-learn. A column to be predicted must be part of X.
         """
         from conjoin.conversion.convert import convert
         from conjoin.joint.refine import refine
         from conjoin.learning.learn import learn
 
-        self.seed_ = _seed(self.random_state)
+        self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
         if self.target is not None:
-            encoding.name(self.target)  # that there is such a column
+            encoding.name(self.target)  # raises if there is no such column
         cpd = "mixed" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
-        self.network_ = learn(
-            table, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
+        columns = table.domain.names
+        ordered = table.reordered(table.domain.sorted_names())
+        network = learn(
+            ordered, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
             random_state=self.seed_, n_jobs=self.n_jobs,
         )  # fmt: skip
-        self.model_ = convert(self.network_, table)
+        model = convert(network, ordered)
         if self.refine:
-            self.model_ = refine(self.model_, table, random_state=self.seed_, n_jobs=self.n_jobs)
+            model = refine(model, ordered, random_state=self.seed_, n_jobs=self.n_jobs)
+        self.network_, self.model_ = network.reordered(columns), model.reordered(columns)
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
@@ -185,7 +197,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Parameters
         ----------
         n : int
-            How many.
+            The number of rows.
         given : mapping, optional
             {column: value} that all rows have.
         """
@@ -196,21 +208,22 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
-            raise ModelError(f"how many rows to draw must be a whole number, not {n!r}")
+            raise ModelError(f"n must be a non-negative integer, not {n!r}")
         known = encoding.given(given)
+        seed = integer_seed(self.random_state)
         try:
-            table = exact.sample(self.model_, n, known, seed=self.seed_)
+            table = exact.sample(self.model_, n, known, seed=seed)
         except TooLarge:
-            table = sample(self.model_, n, known, thin=10, random_state=self.seed_)
+            table = sample(self.model_, n, known, thin=10, random_state=seed)
             r_hat, _ = table_diagnostics(table, 4)
             if r_hat is not None and r_hat > MAX_R_HAT:
                 warnings.warn(
-                    f"the model is too dense for exact draws, and the chains that drew these rows "
-                    f"disagree (R-hat {r_hat:.2f}): do not trust how often each state occurs",
+                    f"the model is too dense for exact sampling, and the Gibbs chains that drew these "
+                    f"rows disagree (R-hat {r_hat:.2f}): do not trust the frequencies of the states",
                     ConvergenceWarning,
                     stacklevel=2,
                 )
-        return encoding.new(table.codes, np.random.default_rng([self.seed_, 1]))
+        return encoding.new(table.codes, np.random.default_rng([seed, 1]))
 
     def predict_proba(self, X: Any, target: Any = None) -> FloatArray:  # noqa: N803
         """Return the distribution of a column given the others, rows by `states(target)`.
@@ -218,8 +231,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Parameters
         ----------
         X : array or frame
-            The rows. A frame may lack columns; what is missing is integrated over. What it says of
-            the target itself is not looked at.
+            The rows. A frame may lack columns; missing values are summed over. Values of the target
+            itself are ignored.
         target : str, optional
             Any column.
         """
@@ -242,16 +255,17 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         X : array or frame
             The rows.
         draws : int, optional
-            Return a list of so many tables, filled with draws from the distribution given the known
-            values, instead of one with the most probable values.
+            Return a list of this many tables, filled in with draws from the distribution given the
+            known values, instead of one table with the most probable values.
         by : {'row', 'cell'}
             The most probable values of a row together, or of each cell on its own.
         """
-        from conjoin.estimator.impute import completed
+        from conjoin.estimator.impute import imputed_codes
 
         encoding = self._fitted()
         table = encoding.table(X)
-        found = completed(self.model_, table, draws, by, self.seed_)
+        random_state = self.seed_ if draws is None else self.random_state
+        found = imputed_codes(self.model_, table, draws, by, random_state)
         if draws is None:
             return encoding.filled(X, table, found)
         return [encoding.filled(X, table, codes) for codes in found]
@@ -277,7 +291,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     def explain(
         self, row: Any, target: Any = None, state: Any = None, against: Any = None
     ) -> Explanation:
-        """Tell which columns moved the probability of a state, and by how much.
+        """Explain which columns moved the probability of a state, and by how much.
 
         Parameters
         ----------
@@ -291,14 +305,14 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Returns
         -------
         Explanation
-            Contributions to the log-odds of the two states, which add up to them.
+            Contributions of the columns, which add up to the log-odds of the two states.
         """
         from conjoin.estimator.explain import explain
 
         name = self._target(target)
         table = self.encoding_.table(row, subset=True)
         if len(table) != 1:
-            raise ModelError(f"one row is explained at a time, not {len(table)}")
+            raise ModelError(f"give one row to explain, not {len(table)}")
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
         return explain(
@@ -306,7 +320,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         )  # fmt: skip
 
     def to_networkx(self) -> Any:
-        """Return the graph of the model, for networkx."""
+        """Return the graph of the model as a networkx graph."""
         self._fitted()
         from conjoin.reports import to_networkx
 
@@ -320,7 +334,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         return plot(self.model_, **options)
 
     def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
-        """Write one page on the model and, on rows it was not fitted to, how well it predicts."""
+        """Write an HTML page about the model and, given rows it was not fitted to, its predictions."""
         encoding = self._fitted()
         from conjoin.reports import write_report
 
@@ -358,21 +372,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         return tags
 
 
-def _seed(random_state: Any) -> int:
-    """Return a number that stands for what scikit-learn understands as a random state."""
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return int(random_state)
-    raise ModelError(f"random_state must be a number that is not negative, not {random_state!r}")
-
-
 def _array(states: list[Any]) -> Any:
-    """Return states as an array: of their own type if they are numbers, else of objects."""
+    """Return states as an array: of their own type if they are numbers, otherwise of objects."""
     if all(isinstance(s, int | float) and not isinstance(s, bool) for s in states):
         return np.array(states)
     result = np.empty(len(states), object)

@@ -1,1 +1,1 @@
-"""Readers and writers, one module a format; `files` chooses by the ending."""
+"""Readers and writers, one module per format; `files` chooses by the ending of the file name."""

@@ -1,4 +1,4 @@
-"""The Bayesian Interchange Format (.bif), reading."""
+"""Reading the Bayesian Interchange Format (.bif)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.storage import line_of_token, read_text
+from conjoin.formats.storage import errors_naming, line_of_token, read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import MAX_AXES, TableCPD
+from conjoin.models.cpd import MAX_AXES
+from conjoin.models.table_cpd import TableCPD
 
 COMMENT = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
-"""Comments, and strings, within which nothing is a comment."""
+"""Comments, and strings, which may contain the marks of comments."""
 TOKEN = r'"[^"\n]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+'
 SUM_TOLERANCE = 1e-2
 MAX_TOTAL = 1 << 26
-"""The most entries that all tables of a file may have together."""
+"""Maximum number of entries of all tables of a file together."""
 
 
 class _Parser:
@@ -122,16 +123,14 @@ def read_bif(path: Path) -> BayesianNetwork:
             raise parser.error(
                 f"'network', 'variable' or 'probability' is expected, not {word[:40]!r}"
             )
-    try:
+    with errors_naming(path):
         domain = Domain(variables)
-    except ConjoinError as error:
-        raise FormatError(str(error), str(path)) from None
     cpds: dict[str, TableCPD] = {}
     for start, name, parents in tables:
         parser.at = start
         try:
             if name in cpds:
-                raise parser.error(f"{name!r} has a probability block already")
+                raise parser.error(f"{name!r} already has a probability block")
             cpds[name] = _table(parser, domain, name, parents)
         except FormatError:
             raise
@@ -140,10 +139,8 @@ def read_bif(path: Path) -> BayesianNetwork:
     absent = [v.name for v in domain if v.name not in cpds]
     if absent:
         raise FormatError(f"there is no probability block for {absent[0]!r}", str(path))
-    try:
+    with errors_naming(path):
         return BayesianNetwork(domain, cpds.values(), {"read_from": path.name})
-    except ConjoinError as error:
-        raise FormatError(str(error), str(path)) from None
 
 
 def _variable(parser: _Parser) -> Variable:
@@ -156,7 +153,7 @@ def _variable(parser: _Parser) -> Variable:
             continue
         parser.take()
         if parser.take() != "discrete":
-            raise parser.error("only 'type discrete' is understood")
+            raise parser.error("only 'type discrete' is supported")
         parser.take("[")
         count = parser.label("a number of states")
         parser.take("]")

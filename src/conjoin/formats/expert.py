@@ -1,4 +1,4 @@
-"""Dependency networks that a person writes by hand, in TOML (docs/expert.md)."""
+"""Dependency networks written by hand, in TOML (docs/expert.md)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ import numpy as np
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError, did_you_mean
 from conjoin.formats.storage import read_text
-from conjoin.models.cpd import CPD, LogLinearCPD, RuleCPD, TableCPD, log_distribution
+from conjoin.models.cpd import CPD, log_distribution
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.log_linear_cpd import LogLinearCPD
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 
 FORMS = ("table", "rules", "log_odds")
 
 
 class _Place:
-    """Where something stands in the file: its path of keys, and the line it starts on."""
+    """The location of keys in the file, for error messages."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text, self.path = text, path
@@ -188,7 +191,7 @@ def _distribution(variable: Variable, entry: dict[str, Any]) -> Any:
     logs = log_distribution(variable, p)
     if np.isneginf(logs).any():
         raise ConjoinError(
-            f"a probability of {variable.name!r} is 0 or 1, which nothing can ever change; use a "
+            f"a probability of {variable.name!r} is 0 or 1, which no evidence could ever change; use a "
             "small number such as 0.001 instead of 0"
         )
     return p
@@ -263,7 +266,7 @@ def _rules(domain: Domain, variable: Variable, section: dict[str, Any], place: _
             )
     if rules[-1][0]:
         raise place.error(
-            "the last rule must have no 'when': it says what holds otherwise",
+            "the last rule must have no 'when': it applies when no other rule does",
             [variable.name, "rules"],
             len(rules) - 1,
         )
@@ -279,7 +282,7 @@ def _log_odds(domain: Domain, variable: Variable, section: dict[str, Any], place
         if weight is None:
             raise ConjoinError("'add', a number in nats, is missing or not a number")
         if "state" not in entry:
-            raise ConjoinError(f"'state', the state of {variable.name!r} it speaks of, is missing")
+            raise ConjoinError(f"'state', a state of {variable.name!r}, is missing")
         variable.index(entry["state"])
         return float(weight), {
             **_condition(domain, entry, variable.name),

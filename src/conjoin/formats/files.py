@@ -1,7 +1,8 @@
-"""`load`, `save`, `read_table`, `write_table`: the format follows the file's ending."""
+"""`load`, `save`, `read_table`, `write_table`: the ending of a file's name decides its format."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,74 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 
-MODEL_ENDINGS = (".conjoin", ".dn", ".mn", ".bn", ".uai", ".bif", ".toml")
-TABLE_ENDINGS = (".data", ".csv", ".parquet")
+# The function for each ending, imported when it is needed.
+MODEL_READERS = {
+    ".conjoin": "native.read_native",
+    ".dn": "libra_reading.read_network",
+    ".mn": "libra_reading.read_network",
+    ".bn": "libra_reading.read_network",
+    ".uai": "uai.read_uai",
+    ".bif": "bif.read_bif",
+    ".toml": "expert.read_expert",
+}
+MODEL_WRITERS = {
+    ".conjoin": "native.write_native",
+    ".dn": "libra_writing.write_network",
+    ".mn": "libra_writing.write_network",
+    ".bn": "libra_writing.write_network",
+    ".uai": "uai.write_uai",
+}
+TABLE_READERS = {
+    ".data": "libra_data.read_data",
+    ".csv": "csv_tables.read_csv",
+    ".parquet": "parquet_tables.read_parquet",
+}
+TABLE_WRITERS = {
+    ".data": "libra_data.write_data",
+    ".csv": "csv_tables.write_csv",
+    ".parquet": "parquet_tables.write_parquet",
+}
+TABLE_ENDINGS = tuple(TABLE_READERS)
+COLUMN_READERS = {
+    ".csv": "csv_tables.csv_columns",
+    ".parquet": "parquet_tables.parquet_columns",
+}
+FILLED_WRITERS = {
+    ".csv": "csv_tables.write_filled_csv",
+    ".parquet": "parquet_tables.write_filled_parquet",
+}
+WRITTEN_MODELS: dict[str, Any] = {
+    ".conjoin": Network,
+    ".dn": DependencyNetwork,
+    ".mn": MarkovNetwork,
+    ".bn": BayesianNetwork,
+    ".uai": (MarkovNetwork, BayesianNetwork),
+}
+"""The kinds of model that each format can hold."""
+
+
+def _function(functions: dict[str, str], path: Path) -> Any:
+    """Import the function for the ending of a path."""
+    module, name = functions[ending(path)].split(".")
+    return getattr(importlib.import_module(f"conjoin.formats.{module}"), name)
+
+
+def _check_ending(path: Path, functions: dict[str, str], what: str) -> None:
+    kind = ending(path)
+    if kind not in functions:
+        raise FormatError(
+            f"{_named(kind)} no {what} format; known are {', '.join(functions)}, each also with .gz",
+            str(path),
+        )
+
+
+def _named(kind: str) -> str:
+    return f"the ending {kind!r} names" if kind else "the name has no ending: it names"
+
+
+def _check_folder(path: Path) -> None:
+    if not path.absolute().parent.is_dir():
+        raise FormatError(f"there is no folder {str(path.parent)!r}; create it first", str(path))
 
 
 def load(path: str | Path) -> Network:
@@ -33,88 +100,35 @@ def load(path: str | Path) -> Network:
     DependencyNetwork, MarkovNetwork or BayesianNetwork
     """
     path = Path(path)
-    kind = ending(path)
-    if kind == ".conjoin":
-        from conjoin.formats.native import read_native
-
-        return read_native(path)
-    if kind in (".dn", ".mn", ".bn"):
-        from conjoin.formats.libra import read_network
-
-        return read_network(path)
-    if kind == ".uai":
-        from conjoin.formats.uai import read_uai
-
-        return read_uai(path)
-    if kind == ".bif":
-        from conjoin.formats.bif import read_bif
-
-        return read_bif(path)
-    if kind == ".toml":
-        from conjoin.formats.expert import read_expert
-
-        return read_expert(path)
-    raise FormatError(
-        f"{_named(kind)} no model format; known are {', '.join(MODEL_ENDINGS)}, each also with .gz",
-        str(path),
-    )
-
-
-def _named(kind: str) -> str:
-    return f"the ending {kind!r} names" if kind else "the name has no ending: it names"
-
-
-def _fitting(model_kind: type[Network], allowed: dict[str, Any]) -> list[str]:
-    return [e for e, types in allowed.items() if issubclass(model_kind, types)]
+    _check_ending(path, MODEL_READERS, "model")
+    model: Network = _function(MODEL_READERS, path)(path)
+    return model
 
 
 def check_can_save(model_kind: type[Network], path: str | Path) -> None:
-    """Raise an error now if a model of a kind could not be written to a file of that name later."""
+    """Raise the error that saving a model of this kind under this name would raise later."""
     path = Path(path)
     kind = ending(path)
-    allowed: dict[str, Any] = {
-        ".conjoin": Network,
-        ".dn": DependencyNetwork,
-        ".mn": MarkovNetwork,
-        ".bn": BayesianNetwork,
-        ".uai": (MarkovNetwork, BayesianNetwork),
-    }
-    if kind not in allowed:
+    fitting = ", ".join(e for e, kinds in WRITTEN_MODELS.items() if issubclass(model_kind, kinds))
+    if kind not in WRITTEN_MODELS:
         raise FormatError(
-            f"{_named(kind)} no format that models are written in; use "
-            f"{', '.join(_fitting(model_kind, allowed))}",
-            str(path),
+            f"{_named(kind)} no format that models are written in; use {fitting}", str(path)
         )
-    if not issubclass(model_kind, allowed[kind]):
+    if not issubclass(model_kind, WRITTEN_MODELS[kind]):
         raise FormatError(
-            f"a {model_kind.kind} cannot be written as {kind}; use "
-            f"{', '.join(_fitting(model_kind, allowed))}",
-            str(path),
+            f"a {model_kind.kind} cannot be written as {kind}; use {fitting}", str(path)
         )
-    if not path.absolute().parent.is_dir():
-        raise FormatError(f"there is no folder {str(path.parent)!r}; make it first", str(path))
+    _check_folder(path)
 
 
 def save(model: Network, path: str | Path) -> None:
-    """Write a model, whole or not at all.
+    """Write a model, completely or not at all.
 
-    Formats without names get them in a file beside (FILE.names.json), which `load` reads.
+    The names of formats that have none go into a file beside it (FILE.names.json), which `load` reads.
     """
     path = Path(path)
     check_can_save(type(model), path)
-    kind = ending(path)
-    if kind == ".conjoin":
-        from conjoin.formats.native import write_native
-
-        write_native(model, path)
-    elif kind == ".uai":
-        from conjoin.formats.uai import write_uai
-
-        write_uai(model, path)
-    else:
-        from conjoin.formats.libra_writing import write_network
-
-        write_network(model, path, kind[1:].upper())
+    _function(MODEL_WRITERS, path)(model, path)
 
 
 def read_table(path: str | Path, domain: Domain | None = None) -> Table:
@@ -125,76 +139,56 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
     path : str or Path
         A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz.
     domain : Domain, optional
-        The variables and states that the table must have, a model's for example.
+        The variables and states that the table must have, for example those of a model.
     """
     path = Path(path)
-    kind = ending(path)
-    if kind == ".data":
-        from conjoin.formats.data import read_data
-
-        return read_data(path, domain)
-    if kind == ".csv":
-        from conjoin.formats.tabular import read_csv
-
-        return read_csv(path, domain)
-    if kind == ".parquet":
-        from conjoin.formats.tabular import read_parquet
-
-        return read_parquet(path, domain)
-    raise FormatError(
-        f"{_named(kind)} no table format; known are {', '.join(TABLE_ENDINGS)}, each also with .gz",
-        str(path),
-    )
+    _check_ending(path, TABLE_READERS, "table")
+    table: Table = _function(TABLE_READERS, path)(path, domain)
+    return table
 
 
 def table_columns(path: str | Path) -> list[str] | None:
-    """Return the names of the columns of a .csv or .parquet file; None for others, without names."""
+    """Return the column names of a .csv or .parquet file, and None for files without names."""
     path = Path(path)
-    kind = ending(path)
-    if kind not in (".csv", ".parquet"):
+    if ending(path) not in COLUMN_READERS:
         return None
-    from conjoin.formats.tabular import csv_columns, parquet_columns
-
-    return csv_columns(path) if kind == ".csv" else parquet_columns(path)
+    names: list[str] = _function(COLUMN_READERS, path)(path)
+    return names
 
 
 def check_can_write(path: str | Path) -> None:
-    """Raise an error now if a table could not be written to a file of that name later."""
+    """Raise the error that writing a table under this name would raise later."""
     path = Path(path)
-    if ending(path) not in TABLE_ENDINGS:
-        raise FormatError(
-            f"{_named(ending(path))} no table format; known are {', '.join(TABLE_ENDINGS)}, each "
-            "also with .gz",
-            str(path),
-        )
-    if not path.absolute().parent.is_dir():
-        raise FormatError(f"there is no folder {str(path.parent)!r}; make it first", str(path))
+    _check_ending(path, TABLE_WRITERS, "table")
+    _check_folder(path)
 
 
 def write_table(table: Table, path: str | Path) -> None:
-    """Write a table, whole or not at all, as .csv, .parquet or .data."""
+    """Write a table, completely or not at all, as .csv, .parquet or .data."""
     path = Path(path)
-    from conjoin.formats.data import write_data
-    from conjoin.formats.tabular import write_csv, write_parquet
-
     check_can_write(path)
-    writers = {".data": write_data, ".csv": write_csv, ".parquet": write_parquet}
-    writers[ending(path)](table, path)
+    _function(TABLE_WRITERS, path)(table, path)
 
 
 def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | Path) -> None:
-    """Write a table that was read from a file, with its holes filled.
+    """Write a table that was read from a file, with its missing values filled in.
 
-    From CSV to CSV and from Parquet to Parquet, columns that are not variables and values that were
-    there stay as they are.
+    From CSV to CSV and from Parquet to Parquet, other columns and known values stay as they are.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file that the table was read from.
+    full : Table
+        Its rows, without missing values.
+    holes : array of bool
+        Which values were missing.
+    path : str or Path
+        The file to write.
     """
-    from conjoin.formats.tabular import write_filled_csv, write_filled_parquet
-
+    source, path = Path(source), Path(path)
     check_can_write(path)
-    kinds = {ending(Path(source)), ending(Path(path))}
-    if kinds == {".csv"}:
-        write_filled_csv(Path(source), full, holes, Path(path))
-    elif kinds == {".parquet"}:
-        write_filled_parquet(Path(source), full, holes, Path(path))
+    if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
+        _function(FILLED_WRITERS, path)(source, full, holes, path)
     else:
         write_table(full, path)

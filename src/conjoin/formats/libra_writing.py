@@ -1,4 +1,4 @@
-"""Libra's model files, written: see `conjoin.formats.libra` for what they look like."""
+"""Writing Libra's model files, whose format `conjoin.formats.libra_reading` describes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import FormatError
-from conjoin.formats.names import write_named
+from conjoin.formats.names_files import write_named
+from conjoin.formats.storage import ending
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import CPD, RuleCPD, TableCPD, TreeCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import Network
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features
+from conjoin.models.tree_cpds import TreeCPD
 from conjoin.models.vocabulary import Vocabulary
 
 NUMBER = "%.14g"
-"""How numbers are written: Python prints 14 digits twice as fast as 17."""
+"""The format of numbers: Python prints 14 digits twice as fast as 17."""
 
 
-def write_network(model: Network, path: Path, kind: str) -> None:
-    """Write a .dn, .mn or .bn file (kind 'DN', 'MN' or 'BN')."""
+def write_network(model: Network, path: Path) -> None:
+    """Write a .dn, .mn or .bn file."""
+    kind = ending(path)[1:].upper()
     if not len(model.domain):
-        raise FormatError("Libra's format has no models without variables", str(path))
+        raise FormatError("Libra's formats cannot hold a model without variables", str(path))
     pieces = [",".join(map(str, model.domain.cards)), "\n", kind, " {\n"]
     if isinstance(model, MarkovNetwork):
         pieces += feature_lines(model.features, path)
@@ -53,11 +58,11 @@ def words_of_tests(tests: Vocabulary) -> list[str]:
 
 
 def feature_lines(features: Features, path: Path) -> list[str]:
-    """Return the pieces of one line a feature."""
+    """Return the pieces of the lines of features, one line per feature."""
     if features.soft_rows().any():
         raise FormatError(
-            "Libra's format has no features with off values, which averaging over all orders made; "
-            "use the native format (.conjoin), a larger max_length, or orders 'rotations'",
+            "Libra's formats cannot hold features with off values, which averaging over all orders "
+            "makes; use the native format (.conjoin), a larger max_length, or orders 'rotations'",
             str(path),
         )
     words = words_of_tests(features.tests)
@@ -94,7 +99,7 @@ def _cpd_lines(cpd: CPD, path: Path) -> list[str]:
 
 
 def table_lines(factor: TableFactor) -> list[str]:
-    """Return the pieces of a table block, one line a joint state."""
+    """Return the pieces of a table block, one line per joint state."""
     lines = ["table {\n"]
     for index in np.ndindex(*factor.table.shape):
         tests = "".join(f" +v{v}_{s}" for v, s in zip(factor.variables, index, strict=True))
@@ -103,7 +108,7 @@ def table_lines(factor: TableFactor) -> list[str]:
 
 
 def one_against_rest(tree: Tree, cards: npt.NDArray[np.int64]) -> bool:
-    """Tell whether at most one branch of each split is shared by several states."""
+    """Return whether at most one branch of each split is shared by several states."""
     for node in np.flatnonzero(tree.var >= 0).tolist():
         children = tree.children(node, cards)
         if sum(children.count(c) > 1 for c in set(children)) > 1:
@@ -112,9 +117,9 @@ def one_against_rest(tree: Tree, cards: npt.NDArray[np.int64]) -> bool:
 
 
 def tree_lines(tree: Tree, cards: npt.NDArray[np.int64]) -> list[str]:
-    """Return the pieces of a tree block; splits of many ways become chains."""
+    """Return the pieces of a tree block; splits into several branches become chains."""
     pieces = ["tree {\n"]
-    # Work left to do, last first: text to write, or a node with the states still possible.
+    # The work left, last item first: text to write, or a node and its states that are still possible.
     stack: list[str | tuple[int, tuple[int, ...] | None]] = [(0, None)]
     while stack:
         item = stack.pop()
@@ -131,7 +136,7 @@ def tree_lines(tree: Tree, cards: npt.NDArray[np.int64]) -> list[str]:
         if len(left) == 1:
             stack.append((left.pop(), None))
             continue
-        # Test a state that has its branch to itself; the rest are the other branch.
+        # Test a state that does not share its branch; all other states follow the other branch.
         alone = next(s for s in states if sum(children[t] == children[s] for t in states) == 1)
         rest = tuple(s for s in states if s != alone)
         pieces.append(f"\n(v{tree.var[node]}_{alone}")

@@ -1,4 +1,4 @@
-"""Conjoin's own model file (.conjoin): names, states, provenance and arrays.
+"""Conjoin's own model files (.conjoin): names, states, provenance and arrays.
 
 The layout is described in docs/formats.md: a magic line, the length of a JSON header, the header, and
 the arrays it lists, little-endian and aligned. Nothing in it is ever executed.
@@ -15,23 +15,19 @@ import numpy.typing as npt
 
 from conjoin.data.domain import Domain
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.labels import domain_from_json, domain_to_json
+from conjoin.formats.json_labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import (
-    CPD,
-    BoostedTreesCPD,
-    LogLinearCPD,
-    RuleCPD,
-    TableCPD,
-    TreeBasedCPD,
-    TreeCPD,
-)
+from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
+from conjoin.models.rule_cpd import RuleCPD
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import BoostedTreesCPD, TreeBasedCPD, TreeCPD
 from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words
 
 MAGIC = b"CONJOIN\n"
@@ -41,7 +37,7 @@ DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f8": np.float64}
 
 
 class _Arrays:
-    """Arrays to be written: each gets a number."""
+    """The arrays to write, numbered."""
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
@@ -129,7 +125,7 @@ def _pack_cpd(cpd: CPD, arrays: _Arrays) -> dict[str, Any]:
 
 
 class _DamageError(Exception):
-    """Something in the file contradicts itself."""
+    """The contents of the file are inconsistent."""
 
 
 def _check(condition: Any, what: str) -> None:
@@ -168,7 +164,7 @@ def read_native(path: Path) -> Network:
         OverflowError,
     ) as error:
         raise FormatError(
-            f"the file is damaged: its header lacks something ({error!r})", str(path)
+            f"the file is damaged: its header is incomplete ({error!r})", str(path)
         ) from None
 
 
@@ -183,12 +179,12 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
     for entry in header["arrays"]:
         dtype = np.dtype(DTYPES[entry["dtype"]])
         shape = tuple(entry["shape"])
-        _check(all(type(n) is int and n >= 0 for n in shape), "an array's shape is not one")
+        _check(all(type(n) is int and n >= 0 for n in shape), "the shape of an array is invalid")
         count = 1
         for n in shape:
             count *= n
         offset = entry["offset"]
-        _check(type(offset) is int and offset >= 0, "an array has no place")
+        _check(type(offset) is int and offset >= 0, "an array has no valid offset")
         _check(end + offset + count * dtype.itemsize <= len(data), "it ends within its arrays")
         flat = np.frombuffer(data, dtype.newbyteorder("<"), count, end + offset)
         arrays.append(flat.astype(dtype, copy=False).reshape(shape))
@@ -234,7 +230,10 @@ def _features(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Fea
     _check(((var >= 0) & (var < len(cards))).all(), "a test is of an unknown variable")
     full = full_masks(cards)[var]
     _check(not (mask & ~full).any(), "a test is of an unknown state")
-    _check(mask.any(axis=1).all() and (mask != full).any(axis=1).all(), "a test is no test")
+    _check(
+        mask.any(axis=1).all() and (mask != full).any(axis=1).all(),
+        "a test always holds or never does",
+    )
     tests, number = Vocabulary.unique(cards, var, mask)
     _check(np.array_equal(number, np.arange(len(var))), "the tests are not in order")
     _check(len(indptr) == len(weights) + 1 and indptr[0] == 0, "features and weights do not match")
@@ -247,14 +246,14 @@ def _features(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Fea
         _check(rising[later].all(), "the tests of a feature are not in order")
     _check_values(weights, "a weight")
     if off is not None:
-        _check(len(off) == len(indices) and np.isfinite(off).all(), "off values are no numbers")
+        _check(len(off) == len(indices) and np.isfinite(off).all(), "off values are not numbers")
         soft = np.repeat(np.isneginf(weights), np.diff(indptr)) & (off != 0)
         _check(not soft.any(), "an impossible feature has an off value")
     return Features(tests, indptr, indices, weights, off)
 
 
 def _check_values(values: npt.NDArray[Any], what: str) -> None:
-    _check(not (np.isnan(values) | np.isposinf(values)).any(), f"{what} is no number")
+    _check(not (np.isnan(values) | np.isposinf(values)).any(), f"{what} is not a number")
 
 
 def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int) -> Tree:
@@ -272,12 +271,17 @@ def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int)
         np.array_equal(starts, np.cumsum(ways) - ways), "the branches of a tree are not in order"
     )
     _check(ways.sum() == len(child), "a split has too few branches, or too many")
-    _check(np.array_equal(np.sort(ptr[leaves]), np.arange(len(value))), "leaves and their values")
+    _check(
+        np.array_equal(np.sort(ptr[leaves]), np.arange(len(value))),
+        "leaves and their values do not match",
+    )
     owner = np.repeat(inner, ways)
-    _check((child > owner).all() and (child < len(var)).all(), "a tree loops")
-    # Every node but the root hangs on one split; the states of that split may share it.
+    _check((child > owner).all() and (child < len(var)).all(), "a tree has a cycle")
+    # Every node except the root belongs to one split; several states of that split may share it.
     pairs = np.unique(np.stack([child, owner], axis=1), axis=0)[:, 0] if len(child) else child
-    _check(np.array_equal(pairs, np.arange(1, len(var))), "a node hangs on two splits, or on none")
+    _check(
+        np.array_equal(pairs, np.arange(1, len(var))), "a node belongs to two splits, or to none"
+    )
     return Tree(var, ptr, child, value)
 
 
@@ -305,13 +309,18 @@ def _cpd(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> CPD:
             condition = {_variable(var, domain): states for var, states in when}
             for var, states in condition.items():
                 known = range(int(cards[var]))
-                _check(all(type(s) is int and s in known for s in states), "a rule's state")
+                _check(
+                    all(type(s) is int and s in known for s in states),
+                    "a rule names an unknown state",
+                )
             conditions.append(condition)
-        _check(table.shape == (len(conditions), cards[target]), "rules and their table")
+        _check(
+            table.shape == (len(conditions), cards[target]), "rules and their table do not match"
+        )
         return RuleCPD(cards, target, list(zip(conditions, table, strict=True)))
     if "trees" in entry:
         trees = [_tree(t, domain, arrays, 2) for t in entry["trees"]]
-        _check(len(trees) == 1 or (trees and entry["boosted"]), "a CPD has no tree, or several")
+        _check(len(trees) == 1 or (trees and entry["boosted"]), "a CPD has no tree, or too many")
         return (
             BoostedTreesCPD(cards, target, trees)
             if entry["boosted"]

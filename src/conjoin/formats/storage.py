@@ -1,20 +1,21 @@
-"""Bytes in and out: gzip by the ending, bounded reading, atomic writing."""
+"""Reading and writing files: gzip by the ending, bounded reading, atomic writing, errors with a place."""
 
 from __future__ import annotations
 
 import os
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from conjoin.errors import FormatError
+from conjoin.errors import ConjoinError, FormatError
 
 MAX_BYTES = 1 << 32
-"""The most bytes that a file may hold, after decompression."""
+"""Maximum size of a file, after decompression."""
 
-
-PIECE = 1 << 16
-"""How many packed bytes are unpacked at a time."""
+CHUNK = 1 << 16
+"""Number of compressed bytes that are decompressed at a time."""
 
 
 def ending(path: Path) -> str:
@@ -34,34 +35,35 @@ def ending(path: Path) -> str:
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """Return a file's contents, decompressed, or one clear error."""
+    """Return the contents of a file, decompressed."""
     limit = MAX_BYTES if limit is None else limit
     try:
         with path.open("rb") as file:
-            if not path.name.endswith(".gz"):
-                data = file.read(limit + 1)
-            else:
-                data = _decompress(file.read(limit + 1), limit, path)
+            # Reading up to a limit allocates that much: only for devices, pipes and huge files.
+            small = path.is_file() and path.stat().st_size <= limit
+            data = file.read() if small else file.read(limit + 1)
+        if path.name.endswith(".gz"):
+            data = _decompress(data, limit, path)
     except FileNotFoundError:
         raise FormatError("there is no such file", str(path)) from None
     except IsADirectoryError:
         raise FormatError("this is a folder, not a file", str(path)) from None
-    except (OSError, ValueError) as error:  # a name may hold a character that no file has
+    except (OSError, ValueError) as error:  # the name may contain a null character
         detail = getattr(error, "strerror", None) or error
         raise FormatError(f"cannot be read: {detail}", str(path)) from None
     if len(data) > limit:
-        raise FormatError(f"is larger than the {limit:,} bytes that are allowed", str(path))
+        raise FormatError(f"is larger than the limit of {limit:,} bytes", str(path))
     return data
 
 
 def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
-    """Unpack one gzip member after another, in pieces, up to a limit."""
+    """Decompress one gzip member after another, in chunks, up to a limit."""
     parts: list[bytes] = []
     size, at = 0, 0
     stream = zlib.decompressobj(wbits=31)
     fresh = True
     while at < len(packed) and size <= limit:
-        piece = packed[at : at + PIECE]
+        piece = packed[at : at + CHUNK]
         at += len(piece)
         while piece and size <= limit:
             if fresh:
@@ -81,18 +83,18 @@ def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
                 stream = zlib.decompressobj(wbits=31)
                 fresh = True
     if not fresh and size <= limit:
-        raise FormatError("ends in the middle: the gzip file is truncated", str(path))
+        raise FormatError("is truncated: the gzip stream does not end", str(path))
     return b"".join(parts)
 
 
 def read_text(path: Path) -> str:
-    """Return a text file's contents with plain newlines."""
+    """Return the contents of a text file, with \\n for every line end."""
     text = decoded(read_bytes(path), path)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
 def decoded(data: bytes, path: Path) -> str:
-    """Return bytes as text, or an error that names the line where they are not."""
+    """Decode UTF-8; the error for other bytes names the line."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -101,9 +103,9 @@ def decoded(data: bytes, path: Path) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: to a temporary neighbour first, then renamed."""
+    """Write a file atomically: to a temporary file beside it, which is then renamed."""
     if path.name.endswith(".gz"):
-        packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # no time stamp: same model, same bytes
+        packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # no timestamp: same model, same bytes
         data = packer.compress(data) + packer.flush()
     if path.exists() and not path.is_file():
         if path.is_dir():
@@ -122,8 +124,19 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def errors_naming(path: Path, line: int | None = None) -> Iterator[None]:
+    """Turn errors of models and tables within the block into errors that name the file."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except ConjoinError as error:
+        raise FormatError(str(error), str(path), line) from None
+
+
 def line_of_token(text: str, number: int, pattern: str = r"\S+") -> int:
-    """Return the line, from 1, of the token with a given number; of the last one if there are fewer.
+    """Return the line, counted from 1, of the token with this number, or else of the last token.
 
     Examples
     --------

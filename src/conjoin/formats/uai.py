@@ -11,20 +11,21 @@ import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.names import named_domain, write_named
+from conjoin.formats.names_files import named_domain, write_named
 from conjoin.formats.storage import line_of_token, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import MAX_AXES, MAX_TABLE, TableCPD
+from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, scope_tables
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
 
 SUM_TOLERANCE = 1e-5
-"""How far the rows of a Bayesian network's table may be from summing to 1."""
+"""Tolerance for the sums of the rows of a Bayesian network's tables."""
 
 
 class _Tokens:
-    """The words of a file, taken one by one."""
+    """The words of a file, read one by one."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text, self.path, self.at = text, path, 0
@@ -63,7 +64,7 @@ class _Tokens:
         if not good.all():
             wrong = next(i for i, w in enumerate(chunk) if not _is_value(w))
             raise self.error(
-                f"a value of a table must be a number, not negative, not {chunk[wrong][:40]!r}",
+                f"a value of a table must be a non-negative number, not {chunk[wrong][:40]!r}",
                 self.at + wrong,
             )
         self.at += many
@@ -107,7 +108,7 @@ def read_uai(path: Path) -> Network:
             factors.append(TableFactor(scope, np.log(tokens.numbers(entries)).reshape(shape)))
     if tokens.left:
         tokens.at += 1
-        raise tokens.error("the file goes on after the last table")
+        raise tokens.error("the file continues after the last table")
     domain = named_domain(path, cards)
     source = {"read_from": path.name}
     if kind == "BAYES":
@@ -120,7 +121,7 @@ def read_uai(path: Path) -> Network:
 def _bayesian(
     domain: Domain, factors: list[TableFactor], source: dict[str, Any]
 ) -> BayesianNetwork | None:
-    """Return the Bayesian network whose CPDs the factors are, or None if they are not."""
+    """Return the Bayesian network whose CPDs the factors are, or None if they are not CPDs."""
     cpds = {}
     for factor in factors:
         if not factor.variables:
@@ -142,7 +143,7 @@ def write_uai(model: Network, path: Path) -> None:
     if isinstance(model, BayesianNetwork):
         kind, factors = "BAYES", model.to_markov_network().factors
         tables = [_to_table(f, model.domain, path) for f in factors]
-        # The format wants the target last; tree factors come with sorted variables.
+        # The format puts the target last; the variables of tree factors are sorted.
         for i, table in enumerate(tables):
             if table.variables[-1] != i:
                 axis = table.variables.index(i)
@@ -154,13 +155,15 @@ def write_uai(model: Network, path: Path) -> None:
         tables += _feature_tables(model, path)
     else:
         assert isinstance(model, DependencyNetwork)
-        raise FormatError("the UAI format has no dependency networks; convert it first", str(path))
+        raise FormatError(
+            "the UAI format cannot hold a dependency network; convert it first", str(path)
+        )
     lines = [kind, str(len(model.domain)), " ".join(map(str, model.domain.cards)), str(len(tables))]
     lines += [" ".join(map(str, (len(t.variables), *t.variables))) for t in tables]
     for t in tables:
         top = float(t.table.max(initial=-np.inf))
         far = np.isfinite(top) and abs(top) > 700
-        shift = top if far else 0.0  # exp would leave its range; Z then moves by a constant
+        shift = top if far else 0.0  # exp would overflow or vanish; this only scales Z
         values = np.exp(t.table - shift).ravel().tolist()
         lines += ["", str(len(values)), " ".join(map(repr, values))]
     write_named(path, ("\n".join(lines) + "\n").encode(), model.domain)
@@ -198,7 +201,8 @@ def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
 def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
     """Read a .uai.evid file: {variable: state} over a model's domain.
 
-    Both forms are understood: `2 0 1 3 0`, and the older one with the number of samples, 1, in front.
+    Both versions of the format are supported: `2 0 1 3 0`, and the older one, which starts with the
+    number of samples, 1.
     """
     text = read_text(path)
     tokens = _Tokens(text, str(path))
@@ -216,7 +220,7 @@ def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
         given[name] = domain.variables[variable].states[state]
     if tokens.left:
         tokens.at += 1
-        raise tokens.error("the file goes on after the last piece of evidence")
+        raise tokens.error("the file continues after the last piece of evidence")
     return given
 
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packing import distinct_rows
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.exact import compiled
@@ -414,7 +414,7 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
     if not (table.codes == table.missing).any():
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]
-    return Table(table.domain, codes, table.weights)
+    return Table.adopt(table.domain, codes, table.weights)
 
 
 def _by_tests(features: Features) -> tuple[IntArray, IntArray]:

@@ -311,7 +311,7 @@ def sample(
     log_z, states = plan.draw(_slots(plan, codes)[0], uniform)
     if log_z == -np.inf:
         raise impossible(given or {})
-    return Table(ready.domain, _whole(ready, plan, states, codes))
+    return Table.adopt(ready.domain, _whole(ready, plan, states, codes))
 
 
 def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> FloatArray:

@@ -15,11 +15,12 @@ from conjoin.errors import ModelError
 from conjoin.inference import exact
 from conjoin.inference.plan import MAX_MEMORY
 from conjoin.inference.results import Assignment, Run
-from conjoin.models.bayes import as_table
-from conjoin.models.cpd import CPD, TreeCPD
+from conjoin.models.bayes import cpd_as_table_factor
+from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import Factor, MarkovNetwork, TreeFactor
 from conjoin.models.network import Network
+from conjoin.models.tree_cpds import TreeCPD
 
 _products: WeakKeyDictionary[Network, MarkovNetwork] = WeakKeyDictionary()
 
@@ -55,7 +56,7 @@ def _factor(cpd: CPD) -> Factor:
     """Return log P(x_i | its blanket) as a factor."""
     if isinstance(cpd, TreeCPD):
         return TreeFactor(cpd.to_factor())
-    table = as_table(cpd)
+    table = cpd_as_table_factor(cpd)
     if table is None:
         raise ModelError(
             f"the CPD of variable {cpd.target} looks at {len(cpd.blanket)} others: too many for a "

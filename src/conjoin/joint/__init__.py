@@ -1,1 +1,20 @@
-"""One joint distribution: thinning, and weights by pseudo-likelihood or likelihood (Section 2.2)."""
+"""Networks that answer well whatever is known: thinning, and weights learned by likelihood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conjoin.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from conjoin.joint.thinning import thin as thin
+    from conjoin.joint.weight_learning import learn_weights as learn_weights
+
+_HOMES = {
+    "learn_weights": "joint.weight_learning",
+    "thin": "joint.thinning",
+}
+
+__all__ = [*_HOMES]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
-from conjoin.data.packing import merge_rows
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.jobs import one_thread, run

@@ -11,7 +11,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
-from conjoin.data.splits import hold_out
+from conjoin.data.holdout import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
@@ -19,9 +19,9 @@ from conjoin.jobs import beside, one_thread
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import Expectations, Likelihood
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood
-from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packing import merge_rows
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import spread, stop_point
 from conjoin.learning.design import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
 from conjoin.learning.work import Work
-from conjoin.models.cpd import BoostedTreesCPD, log_normalized
+from conjoin.models.cpd import log_normalized
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import BoostedTreesCPD
 
 ROUNDS = 300
 """The most trees a target."""

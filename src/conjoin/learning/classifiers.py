@@ -19,7 +19,8 @@ from conjoin.learning.design import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED
 from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
 from conjoin.learning.work import Work
-from conjoin.models.cpd import CPD, TableCPD
+from conjoin.models.cpd import CPD
+from conjoin.models.table_cpd import TableCPD
 
 # ---- encoding -----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.discretize import discretize_by
+from conjoin.data.discretization import discretize_by
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table

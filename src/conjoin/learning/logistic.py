@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.packing import merge_rows, pack_table
+from conjoin.data.packed_table import pack_table
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import one_thread
 from conjoin.learning.binary import Batch
@@ -20,8 +21,9 @@ from conjoin.learning.options import REQUIRED, WIDE
 from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
 from conjoin.learning.trees import TreePath, gain_needed
 from conjoin.learning.work import Work
-from conjoin.models.cpd import CPD, LogLinearCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
 PROBE = 100

@@ -20,9 +20,11 @@ from conjoin.learning.boosted_readers import (
     read_xgboost,
 )
 from conjoin.learning.classifier_trees import Frame, sklearn_splits
-from conjoin.models.cpd import CPD, BoostedTreesCPD, LogLinearCPD, TreeCPD
+from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import BoostedTreesCPD, TreeCPD
 from conjoin.models.vocabulary import mask_words, state_masks
 
 UNSEEN = 1e-6

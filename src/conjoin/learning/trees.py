@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packing import PackedTable, pack_table
+from conjoin.data.packed_table import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import spread, stop_point
 from conjoin.learning.options import Options
 from conjoin.learning.work import Work
-from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
+from conjoin.models.tree_cpds import TreeCPD
 
 MAX_DEPTH = 60
 """How deep one visit of the kernel goes; deeper leaves are visited again."""

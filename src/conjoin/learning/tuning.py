@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.splits import deal_out, hold_out
+from conjoin.data.holdout import deal_out, hold_out
 from conjoin.data.table import Table
 from conjoin.learning.options import check_setting
 from conjoin.learning.work import Work

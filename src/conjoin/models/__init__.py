@@ -1,1 +1,1 @@
-"""Dependency networks, Markov networks, Bayesian networks, and the features they share."""
+"""Dependency, Markov and Bayesian networks, and the features they share."""

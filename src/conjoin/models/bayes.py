@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
@@ -15,24 +15,25 @@ from conjoin.models.cpd import (
     CPD,
     MAX_AXES,
     MAX_TABLE,
-    TableCPD,
-    TreeCPD,
     log_normalized,
+    one_cpd_per_variable,
 )
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
+from conjoin.models.tree_cpds import TreeCPD
 
 
 class BayesianNetwork(Network):
-    """A joint distribution as the product of one CPD a variable given its parents.
+    """A joint distribution as the product of one CPD per variable given its parents.
 
     Parameters
     ----------
     domain : Domain
         The variables.
     cpds : iterable of CPD
-        One a variable; the parents are the CPD's variables. Zeros are allowed.
+        One per variable; the parents are the variables that the CPD depends on. Zeros are allowed.
     provenance : mapping, optional
         Where the network came from.
 
@@ -56,11 +57,7 @@ class BayesianNetwork(Network):
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(domain, provenance)
-        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
-        if [cpd.target for cpd in self.cpds] != list(range(len(domain))):
-            raise ModelError("a Bayesian network needs one CPD a variable")
-        if any(not np.array_equal(cpd.cards, domain.cards) for cpd in self.cpds):
-            raise ModelError("a CPD of the Bayesian network is of another domain")
+        self.cpds = one_cpd_per_variable(domain, cpds)
         self._check_acyclic()
 
     def _check_acyclic(self) -> None:
@@ -80,8 +77,8 @@ class BayesianNetwork(Network):
         if waiting:
             names = ", ".join(repr(self.domain.names[i]) for i in sorted(waiting)[:6])
             raise ModelError(
-                f"the parents form a cycle among {names}; a Bayesian network has none. "
-                "Conditionals with cycles make a dependency network (.dn)"
+                f"the parents form a cycle among {names}; a Bayesian network must be acyclic. "
+                "Conditionals with cycles form a dependency network (.dn)"
             )
 
     def parents(self, name: str) -> tuple[str, ...]:
@@ -92,7 +89,7 @@ class BayesianNetwork(Network):
         return self.to_markov_network().form
 
     def to_markov_network(self) -> MarkovNetwork:
-        """Return the same distribution as a Markov network with one factor a CPD (so Z is 1)."""
+        """Return the same distribution as a Markov network with one factor per CPD (so Z is 1)."""
         factors: list[Factor] = []
         for cpd in self.cpds:
             if isinstance(cpd, TableCPD):
@@ -100,7 +97,7 @@ class BayesianNetwork(Network):
             elif isinstance(cpd, TreeCPD):
                 factors.append(TreeFactor(cpd.to_factor()))
             else:
-                table = as_table(cpd)
+                table = cpd_as_table_factor(cpd)
                 if table is None:
                     raise ModelError(
                         f"the {type(cpd).__name__} of variable {cpd.target} has "
@@ -108,6 +105,10 @@ class BayesianNetwork(Network):
                     )
                 factors.append(table)
         return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
+
+    def _moved(self, domain: Domain, position: IntArray) -> BayesianNetwork:
+        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
+        return BayesianNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return each variable's parents, children and the children's other parents."""
@@ -131,7 +132,7 @@ class BayesianNetwork(Network):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
-def as_table(cpd: CPD) -> TableFactor | None:
+def cpd_as_table_factor(cpd: CPD) -> TableFactor | None:
     """Evaluate a CPD on every joint state of its variables, unless there are too many."""
     scope = (*cpd.blanket, cpd.target)
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:

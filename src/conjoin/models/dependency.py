@@ -1,4 +1,4 @@
-"""Dependency networks: one CPD a variable (the paper's Section 3)."""
+"""Dependency networks: one CPD per variable (the paper's Section 3)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import codes_of
-from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, LogLinearCPD, TreeBasedCPD
+from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.models.tree import cpd_features
+from conjoin.models.tree_cpds import TreeBasedCPD
 
 if TYPE_CHECKING:
     from conjoin.models.bayes import BayesianNetwork
@@ -31,7 +32,7 @@ class DependencyNetwork(Network):
     domain : Domain
         The variables.
     cpds : iterable of CPD
-        One a variable, in any order.
+        One per variable, in any order.
     provenance : mapping, optional
         Where the network came from.
 
@@ -39,7 +40,7 @@ class DependencyNetwork(Network):
     --------
     The consistent network of the paper's Section 4.1:
 
-    >>> from conjoin.models.cpd import TableCPD
+    >>> from conjoin.models.table_cpd import TableCPD
     >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
     >>> dn = DependencyNetwork(domain, [
     ...     TableCPD.of(domain, "x1", ["x2"], {"T": 4 / 5, "F": 2 / 5}),
@@ -60,19 +61,11 @@ class DependencyNetwork(Network):
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(domain, provenance)
-        self.cpds: tuple[CPD, ...] = tuple(sorted(cpds, key=lambda cpd: cpd.target))
-        have = [cpd.target for cpd in self.cpds]
-        if have != list(range(len(domain))):
-            absent = sorted(set(range(len(domain))) - set(have))
-            twice = sorted({i for i in have if have.count(i) > 1 and i < len(domain)})
-            if not absent and not twice:
-                raise ModelError("there is a CPD of a variable that the domain does not have")
-            wrong = "no CPD" if absent else "two CPDs"
-            name = domain.names[absent[0]] if absent else domain.names[twice[0]]
-            raise ModelError(f"{name!r} has {wrong}; a dependency network needs one a variable")
-        for cpd in self.cpds:
-            if not np.array_equal(cpd.cards, domain.cards):
-                raise ModelError(f"the CPD of {domain.names[cpd.target]!r} is of another domain")
+        self.cpds = one_cpd_per_variable(domain, cpds)
+
+    def _moved(self, domain: Domain, position: IntArray) -> DependencyNetwork:
+        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
+        return DependencyNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return the variables that each CPD depends on, by position."""
@@ -87,7 +80,7 @@ class DependencyNetwork(Network):
     def features(self) -> tuple[Features, IntArray]:
         """Return the weighted features of all CPDs, and the target of each.
 
-        They are worked out once: the CPDs do not change.
+        They are computed once: the CPDs do not change.
         """
         return self._features
 

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, read_only
 from conjoin.data.domain import Domain
-from conjoin.data.keys import code_numbers, group_equal, row_keys
+from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, set_mask
 
 BLOCK = 1 << 22
-"""How many matrix entries an evaluation holds at a time."""
+"""Number of matrix entries that an evaluation holds in memory at a time."""
 
 
 def segment_index(starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the positions of slices laid end to end: starts[0], starts[0]+1, ..., starts[1], ...
+    """Return the positions of consecutive slices: starts[0], starts[0]+1, ..., starts[1], ...
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Features:
     """Weighted conjunctions of variable tests.
 
     A feature is a row of test numbers; its value on an instance is its weight if all of its tests
-    hold and 0 otherwise. A row has at most one test a variable, sorted by variable.
+    hold and 0 otherwise. A row has at most one test per variable, sorted by variable.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class Features:
     weights : array of float, shape (features,)
         May be -inf (an impossible conjunction).
     off : array of float, optional
-        What each test contributes, as a factor, where it does not hold. None means 0 everywhere:
-        plain conjunctions.
+        The factor that each test contributes where it does not hold. None means 0 everywhere: plain
+        conjunctions.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Features:
         mask: UIntArray,
         weights: npt.ArrayLike,
     ) -> Features:
-        """Build from one entry a test: the feature it belongs to, its variable, its states.
+        """Build from one entry per test: the feature it belongs to, its variable, its states.
 
         Tests of one variable in one feature are conjoined. Tests that always hold are left out, and
         so are features that never hold.
@@ -110,7 +110,7 @@ class Features:
         mask: UIntArray,
         weights: npt.ArrayLike,
     ) -> tuple[Features, IntArray]:
-        """Do as `from_tests` does, and say which features were kept."""
+        """Build like `from_tests`, and also return which features were kept."""
         weight = np.asarray(weights, np.float64)
         if (np.isnan(weight) | np.isposinf(weight)).any():
             raise ModelError(
@@ -158,7 +158,7 @@ class Features:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Features]) -> Features:
-        """Put sets over one domain after one another, over one vocabulary."""
+        """Concatenate sets of features over one domain, with a common vocabulary."""
         if len(parts) == 1:
             return parts[0]
         tests, number = Vocabulary.unique(
@@ -257,7 +257,7 @@ class Features:
         return self if keep.all() else self.select(np.flatnonzero(keep))
 
     def merged(self) -> Features:
-        """Return the features with equal ones made one, the weights added.
+        """Return the features with equal ones merged and their weights added.
 
         The order is that of first appearance. Features with off values are left as they are.
         """
@@ -274,14 +274,14 @@ class Features:
         return replace(self.select(first[ordered]), weights=weights[ordered], off=None)
 
     def condition(self, evidence: Mapping[int, int]) -> Features:
-        """Fix variables, by position, to states: their tests hold or fail once and for all.
+        """Fix variables, by position, to states, so that their tests always hold or always fail.
 
         A test that holds is left out; one that fails multiplies the weight by its off value.
         """
         return self.conditioned(evidence)[0]
 
     def conditioned(self, evidence: Mapping[int, int]) -> tuple[Features, npt.NDArray[np.intp]]:
-        """Do as `condition` does, and say which features are left."""
+        """Condition like `condition`, and also return which features remain."""
         given = np.array([evidence.get(i, -1) for i in range(len(self.tests.cards))], np.int64)
         state = given[self.tests.var]
         fixed = state >= 0
@@ -298,13 +298,13 @@ class Features:
         return smaller.select(left), left
 
     def without_entries(self, dropped: BoolArray) -> Features:
-        """Take tests out of features; the weights stay."""
+        """Remove tests from features; the weights stay."""
         indptr = np.concatenate([[0], np.cumsum(~dropped)])[self.indptr]
         off = None if self.off is None else self.off[~dropped]
         return replace(self, indptr=indptr, indices=self.indices[~dropped], off=off)
 
     def without_variables(self, dropped: Sequence[int]) -> Features:
-        """Renumber the variables after some, on which no test is left, are taken away."""
+        """Remove variables that no test depends on, and renumber the others."""
         keep = np.setdiff1d(np.arange(len(self.tests.cards)), dropped)
         new = np.full(len(self.tests.cards), -1, np.int64)
         new[keep] = np.arange(len(keep))
@@ -314,15 +314,31 @@ class Features:
         tests = Vocabulary(cards, new[self.tests.var[used]].astype(np.int32), mask)
         return replace(self, tests=tests, indices=indices.astype(np.int32))
 
+    def moved(self, cards: IntArray, position: IntArray) -> Features:
+        """Return the same features over reordered variables.
+
+        Parameters
+        ----------
+        cards : array of int
+            The number of states of each variable, in the new order.
+        position : array of int
+            The new position of each variable.
+        """
+        tests, number = Vocabulary.unique(cards, position[self.tests.var], self.tests.mask)
+        indices = number[self.indices]
+        order = np.lexsort((indices, self.entry_feature))  # tests are sorted by variable
+        off = None if self.off is None else self.off[order]
+        return replace(self, tests=tests, indices=indices[order], off=off)
+
     def touching(self, variable: int) -> tuple[Features, npt.NDArray[np.int32], FloatArray]:
-        """Return the features that test a variable, with that test taken out.
+        """Return the features that test a variable, without that test.
 
         Returns
         -------
         rest : Features
             The other tests of each such feature.
         test : array of int32
-            The number of the test that was taken out.
+            The number of the removed test.
         off : array of float
             Its off value.
         """
@@ -395,7 +411,7 @@ class Features:
         codes : array of codes
             The rows.
         weights : array of float, optional
-            How much each row counts.
+            The weight of each row.
         """
         total = np.zeros(len(self))
         if weights is None and self.off is None:
@@ -414,7 +430,7 @@ class Features:
     def logits(self, variable: int, codes: Codes) -> FloatArray:
         """Return, for each row and each state of a variable, the sum of the features that test it.
 
-        What the row itself says of the variable is ignored. Up to a constant a row these are the
+        The row's own value of the variable is ignored. Up to a constant per row these are the
         log-probabilities of the states given the rest of the row.
         """
         card = int(self.tests.cards[variable])
@@ -438,7 +454,7 @@ def segment_product(values: FloatArray, indptr: IntArray) -> FloatArray:
 
 
 def finite_product(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return weights.T @ values where a weight of -inf counts only where its value is not 0."""
+    """Return weights.T @ values, where a weight of -inf counts only if its value is not 0."""
     endless = np.isneginf(weights)
     if not endless.any():
         return weights.T @ values

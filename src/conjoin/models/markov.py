@@ -181,12 +181,13 @@ class MarkovNetwork(Network):
         """
         given = self.domain.encode_partial(evidence)
         left = [i for i in range(len(self.domain)) if i not in given]
-        position = {old: new for new, old in enumerate(left)}
+        position = np.full(len(self.domain), -1, np.int64)
+        position[left] = np.arange(len(left))
         factors: list[Factor] = []
         for factor in self.factors:
             if isinstance(factor, TableFactor):
                 smaller = factor.condition(given)
-                scope = tuple(position[v] for v in smaller.variables)
+                scope = tuple(int(position[v]) for v in smaller.variables)
                 factors.append(replace(smaller, variables=scope))
             else:
                 tree = factor.splits.condition(given, self.domain.cards)
@@ -205,6 +206,17 @@ class MarkovNetwork(Network):
 
     def _log_linear_form(self) -> LogLinearForm:
         return LogLinearForm.of_features(self.domain, self.to_features().features)
+
+    def _moved(self, domain: Domain, position: npt.NDArray[np.int64]) -> MarkovNetwork:
+        factors: list[Factor] = []
+        for factor in self.factors:
+            if isinstance(factor, TableFactor):
+                variables = tuple(int(position[v]) for v in factor.variables)
+                factors.append(TableFactor(variables, factor.table))
+            else:
+                factors.append(TreeFactor(factor.splits.renumbered(position)))
+        features = self.features.moved(domain.cards, position)
+        return MarkovNetwork(domain, features, factors, self.provenance)
 
     def merged(self) -> MarkovNetwork:
         """Return the network with equal features made one and features of weight 0 dropped."""

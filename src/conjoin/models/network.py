@@ -1,15 +1,15 @@
-"""What the three kinds of network have in common."""
+"""The base class of the three kinds of network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, check_states
 from conjoin.models.loglinear import LogLinearForm
 
@@ -17,8 +17,8 @@ from conjoin.models.loglinear import LogLinearForm
 class Network:
     """A model over a domain.
 
-    Networks are immutable: compiled forms and plans are kept for each. An attribute can be set once, by
-    the constructor.
+    Networks are immutable, because engines cache what they compute from a network. An attribute can be
+    set only once, by the constructor.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Network:
         raise NotImplementedError
 
     def blanket(self, name: str) -> tuple[str, ...]:
-        """Return the names of the variables that render one independent of all others."""
+        """Return the Markov blanket of a variable: given these, it is independent of all others."""
         return tuple(self.domain.names[i] for i in self.blankets()[self.domain.index(name)])
 
     def blankets(self) -> list[tuple[int, ...]]:
@@ -66,8 +66,20 @@ class Network:
         name : str
             The variable X.
         rows : Table, array of codes, mapping or iterable of mappings
-            Rows that are complete but for X; what they say of X itself is ignored.
+            Rows that are complete except for X; their values of X are ignored.
         """
+        raise NotImplementedError
+
+    def reordered(self, names: Sequence[str]) -> Self:
+        """Return the same model with its variables in another order."""
+        if list(names) == list(self.domain.names):
+            return self
+        domain = self.domain.reordered(names)
+        position = np.array([domain.index(name) for name in self.domain.names], np.int64)
+        return self._moved(domain, position)
+
+    def _moved(self, domain: Domain, position: IntArray) -> Self:
+        """Return the model over a reordered domain, given the new position of each variable."""
         raise NotImplementedError
 
     def conditional(self, name: str, rows: Any) -> FloatArray:

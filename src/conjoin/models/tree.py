@@ -19,7 +19,7 @@ Int32Array = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A decision tree over discrete variables, splits of any number of ways.
+    """A decision tree over discrete variables, with splits into any number of branches.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Tree:
     child : array of int32
         For each split, the child that each state of its variable leads to.
     value : array of float, shape (leaves,) or (leaves, states of a target)
-        What the leaves hold.
+        The values of the leaves.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Tree:
         visit: Callable[[Hashable], object],
         max_leaves: int = 10_000_000,
     ) -> Tree:
-        """Build a tree from the top, without recursion.
+        """Build a tree from the root, without recursion.
 
         Parameters
         ----------
@@ -60,9 +60,9 @@ class Tree:
             A token for the root.
         visit : callable
             Given a node's token, returns (variable, [token of the child for each state]) for a
-            split and anything else for a leaf's value. Equal tokens of one split are one child.
+            split, and anything else as the value of a leaf. Equal tokens of a split share a child.
         max_leaves : int
-            Refuse to grow more leaves than this.
+            Maximum number of leaves.
         """
         var: list[int] = []
         ptr: list[int] = []
@@ -99,7 +99,7 @@ class Tree:
 
     @classmethod
     def complete(cls, variables: Sequence[int], cards: IntArray, value: FloatArray) -> Tree:
-        """Return the tree that splits on each variable in turn, a leaf for each joint state.
+        """Return the tree that splits on each variable in turn, with a leaf for each joint state.
 
         Examples
         --------
@@ -160,15 +160,15 @@ class Tree:
 
         return Tree.grow(0, visit)
 
-    def renumbered(self, position: Mapping[int, int]) -> Tree:
-        """Return the tree with its variables at other positions."""
-        var = [position.get(v, -1) if v >= 0 else -1 for v in self.var.tolist()]
-        return Tree(np.array(var, np.int32), self.ptr, self.child, self.value)
+    def renumbered(self, position: IntArray) -> Tree:
+        """Return the tree over other positions, given the new position of each variable."""
+        var = np.where(self.var >= 0, position[self.var], -1).astype(np.int32)
+        return Tree(var, self.ptr, self.child, self.value)
 
 
 @dataclass(frozen=True, eq=False)
 class _Paths:
-    """The paths of all leaves of several trees: one entry a test on a path."""
+    """The paths to all leaves of several trees, with one entry per test on a path."""
 
     tests: Vocabulary
     leaf: IntArray
@@ -233,7 +233,7 @@ def _assemble(
 ) -> tuple[Features, IntArray]:
     """Build one feature for each entry of `source`: the tests of that leaf, and an extra test.
 
-    Also returns which entries were kept: those whose leaf some instance can reach.
+    Also returns which entries were kept: those whose leaf can be reached.
     """
     order = np.argsort(paths.leaf, kind="stable")
     counts = np.bincount(paths.leaf, minlength=paths.n_leaves)
@@ -249,7 +249,7 @@ def _assemble(
     var = tests.var[test]
     twice = (feature[1:] == feature[:-1]) & (var[1:] == var[:-1])
     idle = (tests.mask == full_masks(tests.cards)[tests.var]).all(1)
-    if twice.any() or idle.any():  # tests of one variable must be joined, empty ones dropped
+    if twice.any() or idle.any():  # join tests of one variable, drop tests that always hold
         return Features.join_tests(tests.cards, feature, var, tests.mask[test], weights)
     indptr = np.zeros(len(source) + 1, np.int64)
     np.cumsum(np.bincount(feature, minlength=len(source)), out=indptr[1:])
@@ -257,7 +257,7 @@ def _assemble(
 
 
 def factor_features(cards: IntArray, trees: Sequence[Tree]) -> Features:
-    """Return one feature a leaf of trees whose leaves hold single numbers."""
+    """Return one feature per leaf of trees whose leaves hold single numbers."""
     none = np.zeros(0, np.int64)
     paths, _ = _paths(cards, trees, none, np.zeros((0, mask_words(cards)), np.uint64))
     weights = np.concatenate([t.value for t in trees])

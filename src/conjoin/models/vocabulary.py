@@ -1,4 +1,4 @@
-"""The distinct variable tests of a model: "X is in S"."""
+"""The distinct tests of a model: "variable X is in the set S of states"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conjoin.data.table import Codes
 
 
 def mask_words(cards: IntArray) -> int:
-    """Return how many 64-bit words hold a set of states of any variable."""
+    """Return the number of 64-bit words that can hold a set of states of any variable."""
     return max(1, -(-int(cards.max(initial=1)) // 64))
 
 
@@ -68,7 +68,7 @@ class Vocabulary:
     def unique(
         cls, cards: IntArray, var: npt.NDArray[np.integer], mask: UIntArray
     ) -> tuple[Vocabulary, npt.NDArray[np.int32]]:
-        """Return the distinct tests among those given, and the number of each one given."""
+        """Return the distinct tests, and the number of each given test among them."""
         if mask.shape[1] == 1 and int(cards.max(initial=1)) <= 40:  # one number holds both
             order = np.argsort(var.astype(np.uint64) << np.uint64(40) | mask[:, 0])
         else:
@@ -93,7 +93,7 @@ class Vocabulary:
         which : array of int, optional
             Some of the tests, by number.
         card : int, optional
-            How many states to look at; by default the most that any variable has.
+            The number of states to include; by default the largest of any variable.
         """
         mask = self.mask if which is None else self.mask[which]
         states = np.arange(int(self.cards.max(initial=1)) if card is None else card)
@@ -101,7 +101,7 @@ class Vocabulary:
         return (words & np.uint64(1)).astype(bool)
 
     def holds(self, states: IntArray) -> BoolArray:
-        """Return whether each test holds in a state of its own."""
+        """Return whether each test holds in a given state of its variable, one state per test."""
         word = self.mask[np.arange(len(self)), states >> 6]
         return (word >> (states & 63).astype(np.uint64) & np.uint64(1)).astype(bool)
 
@@ -118,7 +118,9 @@ class Vocabulary:
     def probability(self, marginals: list[FloatArray]) -> FloatArray:
         """Return the probability of each test under a product of marginals."""
         result = np.zeros(len(self))
-        for card in np.unique(self.cards[self.var]):  # variables with as many states, together
+        for card in np.unique(
+            self.cards[self.var]
+        ):  # all variables with the same number of states at a time
             which = np.flatnonzero(self.cards[self.var] == card)
             variables, place = np.unique(self.var[which], return_inverse=True)
             p = np.stack([marginals[v] for v in variables])[place]

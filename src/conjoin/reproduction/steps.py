@@ -21,8 +21,8 @@ from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.reproduction.data import Files
-from conjoin.scoring.cmll import cmll
-from conjoin.scoring.pll import pll
+from conjoin.scoring.marginal_likelihood import cmll
+from conjoin.scoring.pseudo_likelihood import pll
 
 Result = dict[str, Any]
 

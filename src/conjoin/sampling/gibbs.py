@@ -303,7 +303,7 @@ def sample(
     if len(parts) == 1:
         return parts[0]
     empty = np.zeros((0, len(model.domain)), code_dtype(model.domain.cards))
-    return Table(model.domain, np.concatenate([empty, *(part.codes for part in parts)]))
+    return Table.adopt(model.domain, np.concatenate([empty, *(part.codes for part in parts)]))
 
 
 def samples(
@@ -364,7 +364,7 @@ def _stream(
         ]
         parts = run(_chain_rows, tasks, n_jobs)
         if parts:
-            yield Table(sampler.domain, np.concatenate(parts))
+            yield Table.adopt(sampler.domain, np.concatenate(parts))
         return
     steps = [
         (i, at, min(block, rows - at))
@@ -377,7 +377,7 @@ def _stream(
             chain = sampler.chain(seeds[i])
             chain.burn_in(burn_in)
         if chain is not None:
-            yield Table(sampler.domain, chain.run(rows * thin, thin=thin, draw=True)[0])
+            yield Table.adopt(sampler.domain, chain.run(rows * thin, thin=thin, draw=True)[0])
 
 
 def _chain_rows(

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
-from conjoin.data.keys import code_numbers, group_equal, row_keys
-from conjoin.data.packing import pack_bits
+from conjoin.data.packed_table import pack_bits
+from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.models.features import Features, segment_index
 from conjoin.sampling.rules import Rules
 

@@ -1,4 +1,4 @@
-"""Libra's model files, read: .dn, .mn and .bn, and .schema.
+"""Reading Libra's model files: .dn, .mn and .bn, and .schema.
 
 The first line gives the number of states of each variable; a body follows. A factor is a feature
 (`weight +v0_1 -v3_0`), a `table { ... }` or `features { ... }` of such lines, or a `tree { ... }` of
@@ -16,20 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
-from conjoin.errors import ConjoinError, FormatError, ModelError
-from conjoin.formats.names import named_domain, write_named
-from conjoin.formats.storage import read_text
+from conjoin.errors import FormatError, ModelError
+from conjoin.formats.names_files import named_domain, write_named
+from conjoin.formats.storage import errors_naming, read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import CPD, MAX_AXES, LogLinearCPD, TableCPD, TreeCPD
+from conjoin.models.cpd import CPD, MAX_AXES
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
+from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
 from conjoin.models.network import Network
+from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features
+from conjoin.models.tree_cpds import TreeCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
-MAX_SLOTS = 1 << 24
-"""The most branches that a tree may have, counted for each state of the tested variables."""
+MAX_BRANCHES = 1 << 24
+"""Maximum number of branches of a tree: one for each state of the variable of each split."""
 
 TEST = re.compile(r"([+-]?)v(\d{1,9})_(\d{1,9})\Z")
 KINDS = ("MN", "DN", "BN")
@@ -60,7 +63,7 @@ def write_schema(domain: Domain, path: Path) -> None:
 
 
 class _Lines:
-    """The lines of a file, one look ahead, with the number of the last one taken."""
+    """The lines of a file, with the number of the last one taken."""
 
     def __init__(self, text: str, path: str) -> None:
         self.path, self.number = path, 1
@@ -95,7 +98,7 @@ class _Lines:
 
 
 class _Tests:
-    """Numbers for test words such as +v3_1; each distinct word is looked at once."""
+    """Numbers for tests such as +v3_1; each distinct word is parsed once."""
 
     def __init__(self, cards: npt.NDArray[np.int64]) -> None:
         self.cards = cards
@@ -128,7 +131,7 @@ class _Tests:
         return self.numbers[word]
 
     def masks(self) -> npt.NDArray[np.uint64]:
-        """Return the states of each test; worked out again when there are new tests."""
+        """Return the states of each test, computed again if there are new tests."""
         if len(self._masks) != len(self.var):
             self._masks = self._all_masks()
         return self._masks
@@ -154,7 +157,7 @@ def check_test(
 
 
 class _Block:
-    """The factors of one block: features as they come, tables and trees on their own."""
+    """The factors of one block: features, tables and trees."""
 
     def __init__(self, cards: npt.NDArray[np.int64], tests: _Tests) -> None:
         self.cards, self.tests = cards, tests
@@ -212,9 +215,9 @@ class _Block:
         self.entries.extend(tests)
 
     def settle(self, target: int | None) -> None:
-        """Turn conjunctions that must hold into ways to break them, which are impossible.
+        """Replace each conjunction that must hold by impossible features that violate it.
 
-        In the CPD of a target only the target can break one: the rest is what it is given.
+        In the CPD of a target only tests of the target are negated: the other tests are given.
         """
         for block in (self, *self.tables):
             for tests in block.certain:
@@ -225,7 +228,7 @@ class _Block:
             block.certain = []
 
     def features(self) -> Features:
-        """Return the features, those of trees and tables not included."""
+        """Return the features, without those of trees and tables."""
         entries = np.array(self.entries, np.int64)
         owner = np.repeat(np.arange(len(self.weights)), self.lengths)
         var = np.array(self.tests.var, np.int64)[entries]
@@ -238,7 +241,7 @@ class _Block:
         parts = [self.features()]
         for block in self.tables:
             features = block.features()
-            table = as_table(features, sorted(set(features.entry_var.tolist())))
+            table = features_as_table_factor(features, sorted(set(features.entry_var.tolist())))
             if table is None:
                 parts.append(features)
             else:
@@ -246,11 +249,11 @@ class _Block:
         return Features.concatenate(parts), factors
 
 
-def as_table(features: Features, scope: Iterable[int]) -> TableFactor | None:
-    """Return the features as one table over a scope, unless that is too large."""
+def features_as_table_factor(features: Features, scope: Iterable[int]) -> TableFactor | None:
+    """Return the features as one table over a scope, unless it would be too large."""
     scope = tuple(scope)
     size = np.prod(features.tests.cards[list(scope)], dtype=float)
-    if size > 4 * len(features) + 64 or len(scope) > MAX_AXES:  # hardly a table
+    if size > 4 * len(features) + 64 or len(scope) > MAX_AXES:  # mostly empty
         return None
     return scope_tables(features, [scope], [np.arange(len(features))])[0]
 
@@ -304,8 +307,8 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
             var.append(tested)
             ptr.append(len(child))
             child.extend([-1] * ways[tested])
-            if len(child) > MAX_SLOTS:
-                raise error(f"the tree has more than {MAX_SLOTS:,} branches")
+            if len(child) > MAX_BRANCHES:
+                raise error(f"the tree has more than {MAX_BRANCHES:,} branches")
             at += 1
             continue
         if word == ")":
@@ -324,7 +327,7 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
                 raise error("a leaf may hold -inf, not inf: make the other leaves -inf instead")
         if splits:
             if len(splits[-1][2]) == 2:
-                raise error("a test needs two branches, and this one has a third")
+                raise error("a test needs two branches, but this one has a third")
             splits[-1][2].append(node)
         at += 1
     if node < 0 or splits:
@@ -362,24 +365,17 @@ def read_network(path: Path) -> Network:
             raise lines.error(f"a variable such as 'v0 {{' is expected, not {' '.join(words)!r}")
         target, _ = check_test(match, cards, lines.error)
         if cpds[target] is not None:
-            raise lines.error(f"v{target} has a distribution already")
-        start = lines.number
-        try:
+            raise lines.error(f"v{target} already has a distribution")
+        with errors_naming(path, lines.number):
             cpds[target] = _cpd(_Block(cards, tests).read(lines), target)
-        except FormatError:
-            raise
-        except ConjoinError as error:
-            raise FormatError(str(error), str(path), start) from None
     _expect_end(lines)
     absent = [i for i, cpd in enumerate(cpds) if cpd is None]
     if absent:
         raise lines.error(f"v{absent[0]} has no distribution")
     kind = DependencyNetwork if head[0] == "DN" else BayesianNetwork
     complete = [cpd for cpd in cpds if cpd is not None]
-    try:
+    with errors_naming(path):
         return kind(domain, complete, {"read_from": path.name})
-    except ConjoinError as error:
-        raise FormatError(str(error), str(path)) from None
 
 
 def _expect_end(lines: _Lines) -> None:
@@ -393,12 +389,12 @@ def _cpd(block: _Block, target: int) -> CPD:
     if len(block.trees) == 1 and not block.tables and not block.weights:
         try:
             return TreeCPD.from_factor(block.cards, target, block.trees[0])
-        except ModelError:  # the target stands where it would multiply the tree: features do not
+        except ModelError:  # the tree would grow too large; its features do not
             return LogLinearCPD(target, factor_features(block.cards, block.trees))
     if len(block.tables) == 1 and not block.trees and not block.weights:
         features = block.tables[0].features()
         parents = sorted(set(features.entry_var.tolist()) - {target})
-        table = as_table(features, [*parents, target])
+        table = features_as_table_factor(features, [*parents, target])
         if table is not None:
             return TableCPD(block.cards, target, parents, table.table)
     parts = [block.features(), *(t.features() for t in block.tables)]

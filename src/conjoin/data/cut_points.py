@@ -1,4 +1,4 @@
-"""Where to cut the values of a numeric variable."""
+"""Choosing the cut points of a numeric variable."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 
 DIGITS = 17
-"""So many significant digits tell any two floats apart."""
+"""Number of significant digits that distinguish any two floats."""
 
 
 def _between(low: float, high: float, integral: bool) -> float:
-    """Return a short number near the middle of two: above the lower, at most the higher."""
+    """Return a short number near the middle of two numbers: above `low` and at most `high`."""
     return _short(low / 2 + high / 2, low, high, integral)
 
 
 def _short(value: float, low: float, high: float, integral: bool, digits: int = 1) -> float:
-    """Round a number to as few digits as leave it above `low` and at most at `high`."""
+    """Round a number to the fewest digits that keep it above `low` and at most `high`."""
     for precision in range(digits, DIGITS + 1):
         for number in (value, high):
             cut = float(f"{number:.{precision}g}") + 0.0
@@ -30,7 +30,7 @@ def _short(value: float, low: float, high: float, integral: bool, digits: int = 
 def quantile_cuts(
     values: FloatArray, weights: FloatArray, bins: int, integral: bool
 ) -> list[float]:
-    """Cut at the boundaries between values that are nearest to the weighted quantiles."""
+    """Cut between the values whose boundaries are nearest to the weighted quantiles."""
     if len(values) == 1:
         return []
     below = np.cumsum(weights)
@@ -47,7 +47,7 @@ def quantile_cuts(
 
 
 def width_cuts(values: FloatArray, bins: int, integral: bool) -> list[float]:
-    """Cut at equal distances, but so that no bin is empty."""
+    """Cut at equal distances, leaving out cuts that would make a bin empty."""
     low, high = float(values[0]), float(values[-1])
     width = high / bins - low / bins
     raw = [float(f"{low + k * width:.12g}") for k in range(1, bins)]
@@ -70,7 +70,7 @@ def _entropy(counts: FloatArray) -> FloatArray:
 
 
 def mdl_cuts(values: FloatArray, counts: FloatArray, integral: bool) -> list[float]:
-    """Cut where it lowers the target's entropy enough: Fayyad and Irani's recursion."""
+    """Cut where it lowers the entropy of the target enough: the recursion of Fayyad and Irani."""
     cuts = []
     todo = [(0, len(values))]
     while todo:
@@ -84,7 +84,7 @@ def mdl_cuts(values: FloatArray, counts: FloatArray, integral: bool) -> list[flo
 
 
 def _best_split(counts: FloatArray) -> int | None:
-    """Return the row before which to cut, or None if no cut is accepted."""
+    """Return the row to cut before, or None if no cut is accepted."""
     if len(counts) < 2:
         return None
     left = np.cumsum(counts, axis=0)

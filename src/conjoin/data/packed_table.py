@@ -1,4 +1,4 @@
-"""Tables as bits: one bit a row for every state of every variable."""
+"""Tables as bits: for every state of every variable, one bit per row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
-from conjoin.data.keys import code_numbers, group_equal
-from conjoin.data.table import Codes, Table
+from conjoin.data.row_hashing import merge_rows
+from conjoin.data.table import Table
 from conjoin.errors import DataError
 
 FRACTION_BITS = 24
@@ -18,23 +18,23 @@ FRACTION_BITS = 24
 
 @dataclass(frozen=True, eq=False)
 class PackedTable:
-    """A table in the form that the kernels read.
+    """A table in the form that the learning kernels read.
 
-    Equal rows are merged. A row of weight w then stands once in the segment of 2^b for each bit b of
-    w, so that a weighted count is a few popcounts. Segments start at whole words of 64 rows; what
-    is left of a word is padded with rows that have no values.
+    Equal rows are merged. A row of weight w is stored once in the segment of 2^b for each bit b that is
+    set in w, so that a weighted count is a few popcounts. Segments start at whole words of 64 rows; the
+    rest of a word is padded with rows that have no values.
 
     Attributes
     ----------
     cards : array of int
         The number of states of each variable.
     sets : array of uint64, shape (sets, words)
-        For each state of each variable, the rows that have it; of a binary variable state 1 only.
+        For each state of each variable, the rows that have it; only state 1 of a binary variable.
         A binary variable with missing values also has a set of the rows on which it is known.
     set_var, set_state : arrays of int
-        What each set is of; state -1 is "known".
+        The variable and the state of each set; state -1 means "known".
     members : array of uint8, shape (rows, sets and padding)
-        Which sets each row is in, 0 or 1; with no rows if it was not asked for.
+        Which sets each row is in, 0 or 1; empty for a table packed `like` another.
     everyone : array of uint64, shape (words,)
         All rows that are not padding.
     known : array of uint64, shape (variables, words) or (variables, 0)
@@ -72,7 +72,7 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
     table : Table
         The rows.
     like : PackedTable, optional
-        Make the same sets as this one has, of the rows of another table, and leave `members` out.
+        Use the sets of this table for the rows of the new one, and leave `members` empty.
     """
     codes, weights = merge_rows(table.codes, table.weights)
     unit, whole = 1.0, bool((weights == np.round(weights)).all())
@@ -138,65 +138,11 @@ def _sets_of(cards: IntArray, lacking: BoolArray) -> tuple[IntArray, IntArray]:
 
 
 def _padded(width: int) -> int:
-    """Round the width of a row of bytes up to what vector instructions add at a time."""
+    """Round the width of a row of bytes up to a multiple of a vector register."""
     unit = 128 if width > 32 else 32
     return -(-width // unit) * unit
 
 
 def pack_bits(truth: BoolArray) -> UIntArray:
-    """Pack truth values, a whole number of words of them, into words of 64 bits."""
+    """Pack booleans, a multiple of 64 of them, into words of 64 bits."""
     return np.packbits(truth, bitorder="little").view("<u8").astype(np.uint64, copy=False)
-
-
-def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDArray[np.float64]]:
-    """Return the distinct rows and their weights; rows of weight 0 are left out.
-
-    Examples
-    --------
-    >>> rows, weights = merge_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8), None)
-    >>> rows.tolist(), weights.tolist()
-    ([[0, 1], [1, 1]], [2.0, 1.0])
-    """
-    weight = np.ones(len(codes)) if weights is None else weights
-    if not len(codes) or not codes.shape[1]:
-        return codes, weight
-    if weights is not None and not weights.all():
-        codes, weight = codes[weights > 0], weight[weights > 0]
-    first, inverse = distinct_rows(codes)
-    if len(first) == len(codes):
-        return codes, weight
-    return codes[first], np.bincount(inverse, weight).astype(np.float64)
-
-
-def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
-    """Return where each distinct row stands first, in that order, and which one each row is.
-
-    Examples
-    --------
-    >>> first, inverse = distinct_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8))
-    >>> first.tolist(), inverse.tolist()
-    ([0, 1], [0, 1, 0])
-    """
-    if not codes.shape[1]:
-        return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
-    size = codes.shape[1] * codes.itemsize
-    padded = np.zeros((len(codes), -(-size // 8) * 8), np.uint8)
-    padded[:, :size] = np.ascontiguousarray(codes).view(np.uint8)
-    words = padded.view(np.uint64).T
-    keys = []
-    for numbers in code_numbers(len(words)):
-        key = np.zeros(len(codes), np.uint64)
-        for word, number in zip(words, numbers, strict=True):
-            # A product with an odd number mixes each value over the whole key.
-            key += (word + np.uint64(1)) * (number | np.uint64(1))
-            key ^= key >> np.uint64(29)
-        keys.append(key)
-    order, starts, first = group_equal(*keys)
-    if len(starts) == len(codes):
-        return np.arange(len(codes)), np.arange(len(codes))
-    by_first = np.argsort(first)
-    place = np.empty(len(first), np.int64)
-    place[by_first] = np.arange(len(first))
-    inverse = np.empty(len(codes), np.int64)
-    inverse[order] = np.repeat(place, np.diff(np.append(starts, len(order))))
-    return first[by_first].astype(np.int64), inverse

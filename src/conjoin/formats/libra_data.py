@@ -1,4 +1,4 @@
-"""Libra's .data files: state numbers with commas, `*` for unknown, `weight|` in front if wanted."""
+"""Libra's .data files: comma-separated state numbers, `*` where missing, optionally after `weight|`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ import numpy.typing as npt
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError
-from conjoin.formats.names import read_names, write_named
+from conjoin.formats.names_files import read_names, write_named
 from conjoin.formats.storage import read_bytes
 
 MISSING = 255
-"""The mark of an unknown value in rows of single digits."""
-
+"""The mark of a missing value in rows of single digits."""
 
 ODD_CELL = re.compile(rb"[^0-9,*]|^,|,,|,$|\*[^,]|[^,]\*")
-"""What no row of state numbers and stars contains."""
+"""Matches what a row of state numbers and stars cannot contain."""
 
 
 def read_data(path: Path, domain: Domain | None = None) -> Table:
@@ -32,8 +31,8 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     path : Path
         The file.
     domain : Domain, optional
-        What the numbers mean. By default the names beside the file, else a numbered domain with as
-        many states as the largest number of each column calls for, two at the least.
+        The meaning of the numbers. By default the names beside the file, or else a numbered domain, in
+        which each variable has as many states as its largest number requires, at least two.
     """
     raw = read_bytes(path)
     if b"\r" in raw:
@@ -54,7 +53,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
             f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)
         )
     try:
-        return Table(domain, codes, weights)
+        return Table.adopt(domain, codes, weights)
     except DataError:
         high = np.argwhere((codes >= domain.cards) & ((codes != MISSING) | (quick is None)))
         row, column = high[0] if len(high) else (0, 0)
@@ -72,7 +71,7 @@ def _implied_cards(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _single_digits(raw: bytes) -> npt.NDArray[np.uint8] | None:
-    """Read rows of single digits and stars, at the speed of memory; None if it is not that."""
+    """Read rows of single digits and stars quickly; return None if there is anything else."""
     if not raw.endswith(b"\n"):
         raw += b"\n"
     width = raw.index(b"\n") + 1
@@ -82,7 +81,7 @@ def _single_digits(raw: bytes) -> npt.NDArray[np.uint8] | None:
     pairs = np.frombuffer(raw, "<u2").reshape(-1, width // 2)
     expected = np.full(width // 2, ord("0") | ord(",") << 8, np.uint16)
     expected[-1] = ord("0") | ord("\n") << 8
-    difference = pairs - expected  # the digit, or a large number where anything else stands
+    difference = pairs - expected  # the digit, or a large number for anything else
     if difference.max() > 9:
         star = difference == np.uint16(ord("*") - ord("0") + (1 << 16))
         difference[star] = MISSING
@@ -148,7 +147,7 @@ def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float6
         if not 0 <= weight < np.inf:
             shown = head[:40].decode(errors="replace")
             raise FormatError(
-                f"a weight must be a number that is not negative, not {shown!r}", str(path), number
+                f"a weight must be a non-negative number, not {shown!r}", str(path), number
             )
         if not row.strip():
             raise FormatError("there are no values after the weight", str(path), number)

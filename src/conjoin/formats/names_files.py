@@ -1,4 +1,4 @@
-"""Names beside formats that have none: FILE.names.json holds the domain of FILE."""
+"""Names for formats that have none: FILE.names.json holds the domain of FILE."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
-from conjoin.formats.labels import domain_from_json, domain_to_json
+from conjoin.formats.json_labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_text, write_bytes
 
 
 def names_path(path: Path) -> Path:
-    """Return where the names of a file are kept."""
+    """Return the path of the file that holds the names of another."""
     return path.with_name(path.name + ".names.json")
 
 
 def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None = None) -> None:
-    """Write a file, and its names beside it unless the file implies them.
+    """Write a file and, unless the file implies them, its names beside it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None 
     beside = names_path(path)
     needed = not (domain.is_numbered if implied is None else domain == implied)
     text = ""
-    if needed:  # a label that cannot be written must be found out before anything is
+    if needed:  # labels are checked before anything is written
         text = json.dumps({"variables": domain_to_json(domain)}, ensure_ascii=False, indent=1)
     write_bytes(path, data)
     if needed and path.is_file():
@@ -54,18 +54,18 @@ def read_names(path: Path) -> Domain | None:
         content = json.loads(read_text(beside))
         listed = content["variables"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise FormatError("is not a list of names; delete it or mend it", str(beside)) from None
+        raise FormatError("is not a list of names; delete it or correct it", str(beside)) from None
     return domain_from_json(listed, str(beside))
 
 
 def named_domain(path: Path, cards: npt.NDArray[np.int64]) -> Domain:
-    """Return the domain of a file without names: from its neighbour, else numbered."""
+    """Return the domain of a file without names: from the file beside it, or else numbered."""
     domain = read_names(path)
     if domain is None:
         return Domain.numbered(cards)
     if not np.array_equal(domain.cards, cards):
         raise FormatError(
-            f"has other variables than {path.name}; delete it if it is out of date",
+            f"has other variables than {path.name}; delete it if it is outdated",
             str(names_path(path)),
         )
     return domain

@@ -1,4 +1,4 @@
-"""Rows of a table that are held out from the others."""
+"""Splitting the rows of a table into training rows and held-out rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conjoin.errors import ModelError
 
 
 def hold_out(table: Table, share: float, rng: np.random.Generator) -> tuple[Table, Table]:
-    """Return the rows that are left, and a share of the rows, at least one, drawn at random.
+    """Return the remaining rows, and a random share of the rows, at least one.
 
     Examples
     --------
@@ -20,15 +20,15 @@ def hold_out(table: Table, share: float, rng: np.random.Generator) -> tuple[Tabl
     [7, 3]
     """
     if not 0 < share < 1:
-        raise ModelError(f"holdout must be a share between 0 and 1, not {share}")
+        raise ModelError(f"holdout must be a fraction between 0 and 1, not {share}")
     order = rng.permutation(len(table))
     return _apart(table, order[: max(1, round(share * len(table)))])
 
 
 def deal_out(table: Table, folds: int, rng: np.random.Generator) -> list[tuple[Table, Table]]:
-    """Deal the rows out into a number of folds; return each with the rows that are left."""
+    """Split the rows into folds; for each fold return the remaining rows and the fold."""
     if not 2 <= folds <= len(table):
-        raise ModelError(f"folds must be 2 to the number of rows, not {folds}")
+        raise ModelError(f"folds must be between 2 and the number of rows, not {folds}")
     return [_apart(table, part) for part in np.array_split(rng.permutation(len(table)), folds)]
 
 
@@ -36,7 +36,7 @@ def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:
     out = np.zeros(len(table), bool)
     out[part] = True
     left, held = (
-        Table(
+        Table.adopt(
             table.domain, table.codes[rows], None if table.weights is None else table.weights[rows]
         )
         for rows in (~out, out)

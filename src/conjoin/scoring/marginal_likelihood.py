@@ -10,7 +10,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
-from conjoin.data.packing import distinct_rows
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import run

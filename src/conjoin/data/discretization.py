@@ -12,19 +12,18 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import float_labels, integer_labels
-from conjoin.data.cuts import mdl_cuts, quantile_cuts, width_cuts
+from conjoin.data.cut_points import mdl_cuts, quantile_cuts, width_cuts
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain, as_float, is_number
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
 METHODS = ("quantile", "width", "mdl")
-MANY, SEVERAL = 20, 5
-"""More numbers than the first are measurements; so are more than the second if some have a fraction."""
+MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
+"""A column is continuous if it has more distinct numbers than the first, or more than the second if
+some of them have a fraction."""
 LARGEST_INTEGER = 2**53
 """Integers up to this size are exact as floats."""
-MAX_CELLS = 20_000_000
-"""The most cells in the table of a variable's values by the target's states."""
 
 
 def discretize(
@@ -35,12 +34,13 @@ def discretize(
     bins: int = 5,
     edges: Mapping[str, Sequence[float]] | None = None,
     target: str | None = None,
+    max_cells: int = 20_000_000,
 ) -> tuple[Table, Discretizer]:
     """Cut numeric variables into bins with readable labels, such as "30-39".
 
     Integers get ranges that include both ends ("30-39"; "-5 to -1" where some are negative).
-    Other numbers get ranges that include the lower end only ("0.5 to 1.2"), but the last bin
-    includes the maximum too. Rows count with their weight; those of weight 0 do not count.
+    Other numbers get ranges that include the lower end only ("0.5 to 1.2"), except that the last
+    bin includes the maximum. Rows count with their weights; rows of weight 0 are ignored.
 
     Parameters
     ----------
@@ -48,29 +48,31 @@ def discretize(
         The rows. Numeric columns of files and frames have their distinct numbers as states.
     columns : str or iterable of str, optional
         The variables to cut. By default every variable, except `target`, whose states are all
-        numbers and more than `bins`. Those named in `edges` are cut in any case.
+        numbers and which has more states than `bins`. Variables named in `edges` are always cut.
     method : {"quantile", "width", "mdl"}
         How to choose the cut points:
 
         - "quantile": bins of about equal weight, as far as ties allow. Ties can mean fewer bins.
         - "width": bins of equal width. One that would be empty is merged with the one below.
-        - "mdl": the cuts that tell most about `target`, as long as they pay for themselves by the
-          minimum description length criterion of Fayyad and Irani (1993). It finds the number of
-          bins itself, one if no cut is worth it. Rows without a target do not count.
+        - "mdl": the cuts that are most informative about `target`, as long as the minimum description
+          length criterion of Fayyad and Irani (1993) accepts them. It chooses the number of bins
+          itself, one if no cut is accepted. Rows without a target are ignored.
     bins : int
         The number of bins, 2 or more.
     edges : mapping of str to sequence of float, optional
         Inner cut points for some variables, in place of the method's. A value equal to a cut point
         belongs to the bin above it. These bins are kept even if they are empty.
     target : str, optional
-        The variable that "mdl" is to predict. It is not cut.
+        The variable that "mdl" predicts. It is not cut.
+    max_cells : int
+        Maximum number of cells in a table of a variable's values by the target's states, for "mdl".
 
     Returns
     -------
     Table
         The table with bins as states.
     Discretizer
-        The cut points and labels, to treat other tables alike.
+        The cut points and labels, to cut other tables in the same way.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def discretize(
             inner = width_cuts(seen, int(bins), integral)
         else:
             assert target is not None
-            inner = mdl_cuts(*_by_target(table, name, values, groups, target), integral)
+            inner = mdl_cuts(*_by_target(table, name, values, groups, target, max_cells), integral)
         texts = integer_labels(name, inner, seen) if integral else float_labels(inner, seen)
         labels[name] = tuple(texts)
         ends = [float(seen[0]), *inner, float(seen[-1])]
@@ -122,16 +124,16 @@ def discretize(
 
 
 def continuous(states: Sequence[Any]) -> bool:
-    """Tell whether states look like measurements: many numbers, or several with fractions."""
-    if not all(map(is_number, states)) or len(states) <= SEVERAL:
+    """Return whether states look like measurements: many numbers, or several with fractions."""
+    if not all(map(is_number, states)) or len(states) <= SEVERAL_NUMBERS:
         return False
-    return len(states) > MANY or any(s != int(s) for s in states)
+    return len(states) > MANY_NUMBERS or any(s != int(s) for s in states)
 
 
 def discretize_by(
     table: Table, how: str | Mapping[str | None, Any] | Discretizer
 ) -> tuple[Table, Discretizer]:
-    """Cut numeric variables as a short description says.
+    """Cut numeric variables as a short specification says.
 
     Parameters
     ----------
@@ -140,8 +142,8 @@ def discretize_by(
     how : str, mapping or Discretizer
         "quantile:5" or "width:5", with the number of bins, or "mdl:class", with the variable to
         predict, for all variables that have only numbers, and more of them than bins (than 5 for
-        "mdl"). Or a mapping of variables to such texts or to lists of inner cut points; its key None
-        stands for all others. Or what an earlier table was cut with.
+        "mdl"). Or a mapping of variables to such strings or to lists of inner cut points, in which the
+        key None stands for all other variables. Or the Discretizer of an earlier table.
 
     Returns
     -------
@@ -171,7 +173,7 @@ def discretize_by(
         if name is not None:
             options["columns"] = [name]
         elif "edges" in options:
-            raise DataError(f"cut points need the variable they are of: {{name: {one!r}}}")
+            raise DataError(f"cut points need the name of their variable: {{name: {one!r}}}")
         table, _ = discretize(table, **options)
     return table, Discretizer.of(table.domain)
 
@@ -266,7 +268,12 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
 
 
 def _by_target(
-    table: Table, name: str, values: FloatArray, groups: npt.NDArray[np.int64], target: str
+    table: Table,
+    name: str,
+    values: FloatArray,
+    groups: npt.NDArray[np.int64],
+    target: str,
+    max_cells: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return a variable's values and the weight of each with each state of the target."""
     own, other = table.domain.index(name), table.domain.index(target)
@@ -275,7 +282,7 @@ def _by_target(
     both &= weights > 0
     kept, rows = np.unique(groups[table.codes[both, own]], return_inverse=True)
     classes, sides = np.unique(table.codes[both, other], return_inverse=True)
-    if len(kept) * len(classes) > MAX_CELLS:
+    if len(kept) * len(classes) > max_cells:
         raise DataError(
             f"the target {target!r} has {len(classes)} states, too many to cut the {len(kept)} "
             f"values of {name!r} by; cut the target first, in a call of its own"

@@ -1,4 +1,4 @@
-"""State labels and domains in JSON, types kept."""
+"""State labels and domains in JSON, with their types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conjoin.errors import ConjoinError, FormatError
 
 
 def label_to_json(label: Any) -> Any:
-    """Return a label in JSON's own types, marked where JSON has no such type.
+    """Return a label in types of JSON, tagged where JSON has no such type.
 
     Examples
     --------
@@ -75,5 +75,5 @@ def domain_from_json(listed: Any, path: str) -> Domain:
             for entry in listed
         )
     except (KeyError, TypeError, ValueError) as error:
-        detail = str(error) if isinstance(error, ConjoinError) else "names or states are not there"
+        detail = str(error) if isinstance(error, ConjoinError) else "names or states are missing"
         raise FormatError(f"the list of variables is damaged: {detail}", path) from None

@@ -8,7 +8,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
-from conjoin.data.packing import distinct_rows
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.jobs import one_thread, run

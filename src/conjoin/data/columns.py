@@ -1,0 +1,177 @@
+"""Columns of labels, from any source, become the coded columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import IntArray
+from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
+from conjoin.data.table import Table, code_dtype
+from conjoin.errors import DataError, did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column, with its distinct labels listed once.
+
+    Attributes
+    ----------
+    name : str
+        The column's name.
+    codes : array of int
+        The number of each row's label, -1 where the value is missing.
+    labels : list
+        The distinct labels; some may not occur.
+    ordered : bool
+        Whether the order of the labels has a meaning.
+    """
+
+    name: str
+    codes: IntArray
+    labels: list[Any]
+    ordered: bool = False
+
+    @classmethod
+    def of_values(cls, name: str, values: Iterable[Any]) -> Column:
+        """List the distinct values among any Python objects."""
+        numbers: dict[Any, int] = {}
+        labels: list[Any] = []
+        codes: list[int] = []
+        for value in values:
+            if is_missing(value):
+                codes.append(-1)
+                continue
+            try:
+                number = numbers.setdefault(typed_key(value), len(labels))
+            except TypeError:
+                raise DataError(
+                    f"column {name!r} holds {value!r}, a {type(value).__name__}, which cannot be a "
+                    "state"
+                ) from None
+            if number == len(labels):
+                labels.append(plain(value))
+            codes.append(number)
+        return cls(name, np.array(codes, np.int64), labels)
+
+    def as_variable(self, *, text: bool = False) -> tuple[Variable, IntArray]:
+        """Return a variable with the labels as states, and the code of each label.
+
+        Parameters
+        ----------
+        text : bool
+            The labels are text from a file, to be read as numbers if all of them are numbers.
+        """
+        states = _numbers(self.labels) if text else self.labels
+        if not states:
+            raise DataError(f"column {self.name!r} has no values: all are missing; leave it out")
+        order = list(range(len(states)))
+        if not self.ordered:
+            try:
+                order.sort(key=lambda i: states[i])
+            except TypeError:  # labels of several types
+                order.sort(key=lambda i: (type(states[i]).__name__, str(states[i])))
+        codes = np.empty(len(states), np.int64)
+        codes[order] = np.arange(len(order))
+        return Variable(self.name, [states[i] for i in order]), codes
+
+    def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
+        """Return the code of the state that each label stands for, -1 if there is none.
+
+        Parameters
+        ----------
+        variable : Variable
+            The states to look for.
+        strict : bool
+            Raise an error if a row has a label that is not a state.
+        """
+        codes = np.array(variable.find_all(self.labels), np.int64)
+        unknown = np.flatnonzero(codes < 0)
+        if strict and len(unknown):
+            rows = np.flatnonzero(np.isin(self.codes, unknown))
+            if len(rows):
+                label = self.labels[self.codes[rows[0]]]
+                raise DataError(
+                    f"row {rows[0] + 1}, column {variable.name!r}: {label!r} is not a state. "
+                    + did_you_mean(label, variable.states)
+                )
+        return codes
+
+
+def table_of_columns(
+    columns: Sequence[Column],
+    domain: Domain | None = None,
+    *,
+    text: bool = False,
+    strict: bool = True,
+) -> Table:
+    """Code columns.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The columns, all of the same length.
+    domain : Domain, optional
+        The variables to look for; other columns are ignored. By default every column is a variable
+        with its values as states: sorted, unless they are categories with an order of their own.
+    text : bool
+        The labels are text from a file: a column in which all are numbers is read as numbers.
+    strict : bool
+        Whether a value that is not a state of the domain is an error; otherwise it is missing.
+    """
+    place = {column.name: i for i, column in enumerate(columns)}
+    check_names([column.name for column in columns])
+    if domain is None:
+        coded = [column.as_variable(text=text) for column in columns]
+        domain = Domain(variable for variable, _ in coded)
+        chosen, recoded = list(columns), [codes for _, codes in coded]
+    else:
+        for name in domain.names:
+            if name not in place:
+                raise DataError(f"there is no column {name!r}. " + did_you_mean(name, place))
+        chosen = [columns[place[name]] for name in domain.names]
+        recoded = [
+            column.find_in(variable, strict=strict)
+            for column, variable in zip(chosen, domain, strict=True)
+        ]
+    dtype = code_dtype(domain.cards)
+    missing = np.iinfo(dtype).max
+    codes = np.full((len(columns[0].codes) if columns else 0, len(domain)), missing, dtype)
+    for i, (column, new) in enumerate(zip(chosen, recoded, strict=True)):
+        lookup = np.append(np.where(new < 0, missing, new), missing).astype(dtype)
+        codes[:, i] = lookup[column.codes]  # code -1, a missing value, is the last one
+    return Table.adopt(domain, codes)
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Reject columns that share a name; 1 and "1" are the same name."""
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name in seen:
+            raise DataError(f"two columns are called {name!r}; rename one")
+        seen.add(name)
+
+
+def _numbers(labels: list[Any]) -> list[Any]:
+    """Read labels as integers or floats if every one of them is written as a number."""
+    if any("_" in label for label in labels):  # Python reads 1_000 as a number; people do not
+        return labels
+    for kind in (int, float):
+        try:
+            values = [kind(v) for v in labels]
+        except ValueError:
+            continue
+        # "007" is not the number 7, and two spellings of a number must not become one state.
+        canonical = all(str(v) == t for v, t in zip(values, labels, strict=True))
+        distinct = len(set(values)) == len(values)
+        if canonical or (kind is float and distinct and not any(map(_zero_padded, labels))):
+            return values
+    return labels
+
+
+def _zero_padded(label: str) -> bool:
+    digits = label.lstrip("+-")
+    return digits.startswith("0") and digits[1:2].isdigit()
