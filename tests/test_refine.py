@@ -14,14 +14,12 @@ from conjoin import (
     Table,
     convert,
     learn,
-    learn_weights,
     log_partition,
     pll,
     refine,
-    thin,
 )
 from conjoin.errors import DataError, ModelError
-from conjoin.joint import thinning
+from conjoin.joint import learn_weights, thin, thinning
 from conjoin.joint.column_order import SortedColumns, reordered, sorted_features
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (

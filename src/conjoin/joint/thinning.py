@@ -82,7 +82,8 @@ def thin(
 
     Examples
     --------
-    >>> from conjoin import Domain, Features, forecast
+    >>> from conjoin import Domain, Features
+    >>> from conjoin.inference import forecast
     >>> domain = Domain.numbered([2] * 12)
     >>> terms = [(1 / (1 + i - j), {f"v{i}": 1, f"v{j}": 1}) for i in range(12) for j in range(i)]
     >>> dense = MarkovNetwork(domain, Features.from_terms(domain, terms))
