@@ -20,7 +20,6 @@ from conjoin import (
 )
 from conjoin.errors import DataError, ModelError
 from conjoin.joint import learn_weights, thin, thinning
-from conjoin.joint.column_order import SortedColumns, reordered, sorted_features
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,
@@ -34,7 +33,7 @@ def permuted(mn, rng):
     """A network with its variables, and its features, in another order."""
     order = rng.permutation(len(mn.domain))
     domain = Domain([mn.domain.variables[v] for v in order])
-    features = reordered(mn.form.features, order)
+    features = mn.form.features.moved(domain.cards, np.argsort(order))
     features = features.select(rng.permutation(len(features)))
     return MarkovNetwork(domain, features), order
 
@@ -53,14 +52,13 @@ def test_reordered_features_are_the_same_function(rng):
     states = all_states(mn.domain)
     expected = log_potentials(mn, states) - mn.form.constant
     np.testing.assert_allclose(log_potentials(other, states[:, order]), expected, atol=1e-9)
-    columns = SortedColumns.of(other.domain)
-    by_name = columns.network(other)
+    by_name = other.in_canonical_order()
     assert list(by_name.domain.names) == sorted(mn.domain.names)
-    back = columns.restored(by_name)
+    back = by_name.reordered(other.domain.names)
     assert back.domain == other.domain
     np.testing.assert_allclose(log_potentials(back, states[:, order]), expected, atol=1e-9)
     shuffled = by_name.features.select(rng.permutation(len(by_name.features)))
-    assert feature_rows(sorted_features(shuffled)) == feature_rows(by_name.features)
+    assert feature_rows(shuffled.sorted()) == feature_rows(by_name.features)
 
 
 @settings(max_examples=25)
@@ -128,7 +126,7 @@ def test_an_exhausted_search_says_so():
 
 
 def test_a_continued_search_is_the_whole_search():
-    mn = SortedColumns.of(crowded(0).domain).network(crowded(0))
+    mn = crowded(0).in_canonical_order()
     search = thinning.ThinningSearch(mn, None, max_cells=200)
     early = search.network(least=0.8)
     tried, work = search.tried, search.graph.work

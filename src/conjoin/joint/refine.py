@@ -11,7 +11,6 @@ from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
 from conjoin.inference.plan import MAX_VARIABLES
-from conjoin.joint.column_order import SortedColumns
 from conjoin.joint.thinning import MAX_CELLS, ThinningSearch
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
@@ -106,13 +105,13 @@ def refine(
         return MarkovNetwork(model.domain, model.features, model.factors, provenance)
     if max_cells is None:
         max_cells = min(MAX_CELLS, CELLS_PER_ROW * len(rows))
-    columns, seed = SortedColumns.of(model.domain), random_state
+    seed = random_state
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**31))
-    refined = _refine(
-        columns.network(model), columns.table(rows), max_cells, min_explained, seed, n_jobs
-    )
-    return columns.restored(refined)
+    sorted_model = model.in_canonical_order()
+    rows = rows.reordered(sorted_model.domain.names)
+    refined = _refine(sorted_model, rows, max_cells, min_explained, seed, n_jobs)
+    return refined.reordered(model.domain.names)
 
 
 def _refine(

@@ -17,7 +17,6 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, code_dtype, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, find_order
-from conjoin.joint.column_order import SortedColumns
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
@@ -97,16 +96,16 @@ def thin(
         raise ModelError(f"Markov networks are made thin, not a {model.kind}; convert it first")
     if len(model.domain) > MAX_VARIABLES:
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
-    columns = SortedColumns.of(model.domain)
+    sorted_model = model.in_canonical_order()
     rows = None
     if table is not None:
         found = as_table(table, model.domain)
         codes_of(model.domain, found, complete=False)
-        rows = columns.table(found)
-    search = ThinningSearch(columns.network(model), rows, max_cells, max_work)
+        rows = found.reordered(sorted_model.domain.names)
+    search = ThinningSearch(sorted_model, rows, max_cells, max_work)
     if search.fits:
         return model
-    return columns.restored(search.network(least))
+    return search.network(least).reordered(model.domain.names)
 
 
 class ThinningSearch:

@@ -330,6 +330,17 @@ class Features:
         off = None if self.off is None else self.off[order]
         return replace(self, tests=tests, indices=indices[order], off=off)
 
+    def sorted(self) -> Features:
+        """Return the features in an order that depends on nothing but what they are.
+
+        They are sorted by length, then by tests, off values and weight.
+        """
+        off, order = self.off_values(), [np.zeros(0, np.int64)]
+        for rows, entry in self.by_length():
+            keys = [*self.indices[entry].T, *off[entry].T, self.weights[rows]]
+            order.append(rows[np.lexsort(keys[::-1])])
+        return self.select(np.concatenate(order))
+
     def touching(self, variable: int) -> tuple[Features, npt.NDArray[np.int32], FloatArray]:
         """Return the features that test a variable, without that test.
 

@@ -218,6 +218,16 @@ class MarkovNetwork(Network):
         features = self.features.moved(domain.cards, position)
         return MarkovNetwork(domain, features, factors, self.provenance)
 
+    def in_canonical_order(self) -> MarkovNetwork:
+        """Return the network over distinct features, with columns and features in a fixed order.
+
+        Columns are sorted by name. Searches that break ties by position, and random numbers that are
+        drawn column by column, then do not depend on the order of the columns.
+        """
+        plain = MarkovNetwork(self.domain, self.form.features.merged(), provenance=self.provenance)
+        moved = plain.reordered(self.domain.sorted_names())
+        return MarkovNetwork(moved.domain, moved.features.sorted(), provenance=self.provenance)
+
     def merged(self) -> MarkovNetwork:
         """Return the network with equal features made one and features of weight 0 dropped."""
         features = self.features.merged().nonzero()
