@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -11,8 +12,16 @@ from llvmlite import ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-"""Compile on first use, keep the result on disk, run without the interpreter's lock."""
+from conjoin.kernels.machine_code_cache import MachineCodeCache
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function on first use, keep the result on disk, run it without the interpreter's lock."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    if dispatcher is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        dispatcher._cache = MachineCodeCache(function)
+    return dispatcher
+
 
 _INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
