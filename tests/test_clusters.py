@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import conjoin.jobs as jobs
-import conjoin.learning.design as design_module
+import conjoin.learning.logistic_features as design_module
 from conjoin import Domain, Table, learn
 from conjoin.data.packing import PackedTable
-from conjoin.learning.design import Design
+from conjoin.learning.logistic_features import Design
 
 joblib = pytest.importorskip("joblib")
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin import Domain, Table, learn
-from conjoin.learning.design import Design, PathFeatures, joint_counts
-from conjoin.learning.indicators import Dense, Sparse, indicators
-from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.indicator_matrix import Dense, Sparse, indicators
+from conjoin.learning.logistic_features import Design, PathFeatures, joint_counts
+from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import parent_rules
 
 
@@ -125,7 +125,7 @@ def test_sparse_and_dense_designs_learn_the_same(monkeypatch):
     rules = parent_rules(table.domain, None, None)
     found = {}
     for limit in (0.0, 1.0):
-        monkeypatch.setattr("conjoin.learning.indicators.SPARSE", limit)
+        monkeypatch.setattr("conjoin.learning.indicator_matrix.SPARSE", limit)
         path = LogisticPath(table, None, rules)
         assert isinstance(path.design.x, Sparse if limit else Dense)
         path.advance_all([5.0, 2.0])

@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import conjoin.learning.design as design_module
-import conjoin.learning.multinomial as multinomial_module
+import conjoin.learning.logistic_features as design_module
+import conjoin.learning.logistic_multinomial as multinomial_module
 from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
 from conjoin.data.packing import merge_rows, pack_table
 from conjoin.errors import ModelError
 from conjoin.kernels import counts
 from conjoin.kernels import trees as kernel
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.learn import KAPPAS
-from conjoin.learning.logistic import LogisticPath
-from conjoin.learning.multinomial import Rows
+from conjoin.learning.logistic_multinomial import Rows
+from conjoin.learning.logistic_path import LogisticPath
+from conjoin.learning.logistic_solver import Solution
 from conjoin.learning.options import LAMBDAS, Options, parent_rules
-from conjoin.learning.solver import Solution
-from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
+from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
-from conjoin.learning.work import Work
 from reference import all_states
 from strategies import generators
 
@@ -211,7 +211,7 @@ def test_trees_of_all_kappa_are_nested():
 
 
 def test_small_node_tables_and_shallow_visits_change_nothing(monkeypatch):
-    import conjoin.learning.trees as module
+    import conjoin.learning.tree_path as module
 
     table = random_table(np.random.default_rng(5), n=6, rows=600)
     states = all_states(table.domain)
@@ -746,7 +746,7 @@ def test_tuning_ends_after_falls_in_a_row(falls, scores, tried, best):
 
     record = {}
     chosen = choose(
-        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, Work(), record
+        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, TaskRunner(), record
     )
     assert chosen == record["penalty"] == values[best]
     path = list(zip(values, scores, strict=True))[:tried]

@@ -9,7 +9,7 @@ import pytest
 
 from conjoin import Discretizer, load, read_table
 from conjoin.cli.main import main
-from conjoin.learning.trees import gain_needed
+from conjoin.learning.tree_path import gain_needed
 from test_learning import slow_tree
 
 TABLES = (

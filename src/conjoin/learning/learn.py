@@ -16,6 +16,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import (
     KAPPAS,
     LAMBDAS,
@@ -28,7 +29,6 @@ from conjoin.learning.options import (
     parent_rules,
 )
 from conjoin.learning.tuning import Path, choose, held_weight, split_rows
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 
@@ -105,8 +105,8 @@ def learn(
         The network's domain keeps the cut points, so that numbers are understood wherever its
         states are: in later tables, for example.
     checkpoint : path, optional
-        A file in which finished work is kept, for runs of hours. Learning the same once more goes on
-        from there, with the same result; in the end the file is removed.
+        A folder in which the results of finished tasks are kept, for runs of hours. The same call
+        resumes from there, with the same result; the folder is removed at the end.
 
     Returns
     -------
@@ -149,19 +149,13 @@ def learn(
     if kept is not None:
         settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
         kept.open(fingerprint(table, valid, cpd, settings, rules))
-    learner = _Learner(table, valid, leaves, rules, Work(n_jobs, kept))
-    try:
-        if not isinstance(cpd, str):
-            dn = learner.classifiers(cpd)
-        else:
-            splits = split_rows(table, valid, holdout, folds, rng)
-            if cpd == "boosted":
-                dn = learner.boosted(splits)
-            else:
-                dn = learner.path(cpd, splits, kappa, penalty)
-    finally:
-        if kept is not None:
-            kept.close()
+    learner = _Learner(table, valid, leaves, rules, TaskRunner(n_jobs, kept))
+    if not isinstance(cpd, str):
+        dn = learner.classifiers(cpd)
+    elif cpd == "boosted":
+        dn = learner.boosted(split_rows(table, valid, holdout, folds, rng))
+    else:
+        dn = learner.path(cpd, split_rows(table, valid, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
     return dn
@@ -187,10 +181,10 @@ class _Learner:
         valid: Table | None,
         leaves: Sequence[Options],
         rules: npt.NDArray[np.int8],
-        work: Work,
+        runner: TaskRunner,
     ) -> None:
         self.table, self.valid, self.leaves, self.rules = table, valid, leaves, rules
-        self.options, self.work = leaves[0], work
+        self.options, self.runner = leaves[0], runner
         self.kappa: float | None = None
         self.most_states = WIDE
         self.last: Path | None = None
@@ -201,25 +195,24 @@ class _Learner:
 
     def classifiers(self, classifier: Any) -> DependencyNetwork:
         """Fit copies of a classifier."""
-        from conjoin.learning.classifiers import learn_classifiers
+        from conjoin.learning.classifier_learning import learn_classifiers
 
-        cpds = learn_classifiers(self.table, classifier, rules=self.rules, work=self.work)
+        cpds = learn_classifiers(self.table, classifier, rules=self.rules, runner=self.runner)
         return self._network(cpds, {"cpd": type(classifier).__name__, "rows": len(self.table)})
 
     def boosted(self, splits: list[tuple[Table, Table]]) -> DependencyNetwork:
         """Boost with the number of trees that the validation rows ask for, on average over the splits."""
-        from conjoin.learning.boosted import learn_boosted
+        from conjoin.learning.boosted_trees import learn_boosted
 
         found = []
         for i, (train, held) in enumerate(splits):
-            work = self.work.fold(i, len(splits))
-            found.append(learn_boosted(train, held, self.options, self.rules, None, work))
+            runner = self.runner.fold(i, len(splits))
+            found.append(learn_boosted(train, held, self.options, self.rules, None, runner))
         cpds, rounds, _ = found[0]
         if self.valid is None:
-            self.work.sent.forget()
-            work = self.work.named("all rows")
+            runner = self.runner.labelled("all rows")
             rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
-            cpds, _, _ = learn_boosted(self.table, None, self.options, self.rules, rounds, work)
+            cpds, _, _ = learn_boosted(self.table, None, self.options, self.rules, rounds, runner)
         score = float(sum(s.sum() for _, _, s in found)) / held_weight(splits)
         record = {"cpd": "boosted", "rows": len(self.table), "trees": rounds.tolist()}
         return self._network(cpds, {**record, "score": score})
@@ -243,14 +236,14 @@ class _Learner:
             self.kappa = value if cpd == "hybrid" else None
             self.trees = self.last if self.valid is not None else None  # on the same rows
             self.last = None
-            self.work.sent.forget()
             build = self._logistic
-            value = choose(build, splits, LAMBDAS, penalty, "penalty", 2, self.work, record, MIDDLE)
+            value = choose(
+                build, splits, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
+            )
         path = self.last
         if path is None or self.valid is None:  # nothing was chosen, or not on all rows
             self.last = None
-            self.work.sent.forget()
-            path = build(self.table, None, self.work.named("all rows"))
+            path = build(self.table, None, self.runner.labelled("all rows"))
             path.advance(value)
         return self._network(path.cpds(value), record)
 
@@ -266,31 +259,30 @@ class _Learner:
         for options in self.leaves:
             self.options, self.last = options, None
             tried: dict[str, Any] = {}
-            value = choose(self._trees, splits, values, given, "kappa", 1, self.work, tried)
+            value = choose(self._trees, splits, values, given, "kappa", 1, self.runner, tried)
             score = max((score for _, score in tried.get("kappa_path", ())), default=0.0)
             found.append((score, options, value, tried, self.last))
-            self.work.sent.forget()
         _, self.options, value, tried, self.last = max(found, key=lambda each: each[0])
         record.update(tried)
         if len(self.leaves) > 1:
             record.update(min_leaf=self.options.min_leaf, pseudo=self.options.pseudo)
         return value
 
-    def _trees(self, table: Table, valid: Table | None, work: Work) -> Path:
-        from conjoin.learning.trees import TreePath
+    def _trees(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
+        from conjoin.learning.tree_path import TreePath
 
-        self.last = TreePath(table, valid, self.options, self.rules, work)
+        self.last = TreePath(table, valid, self.options, self.rules, runner)
         return self.last
 
-    def _logistic(self, table: Table, valid: Table | None, work: Work) -> Path:
-        from conjoin.learning.logistic import LogisticPath
-        from conjoin.learning.trees import TreePath
+    def _logistic(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
+        from conjoin.learning.logistic_path import LogisticPath
+        from conjoin.learning.tree_path import TreePath
 
         trees = self.trees
         if self.kappa is not None and trees is None:
-            trees = TreePath(table, None, self.options, self.rules, work)
+            trees = TreePath(table, None, self.options, self.rules, runner)
             trees.advance(self.kappa)
         self.last = LogisticPath(
-            table, valid, self.rules, work, trees, self.kappa or 1.0, self.most_states
+            table, valid, self.rules, runner, trees, self.kappa or 1.0, self.most_states
         )
         return self.last

@@ -10,8 +10,8 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.splits import deal_out, hold_out
 from conjoin.data.table import Table
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import check_setting
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 
 
@@ -58,13 +58,13 @@ def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
 
 
 def choose(
-    make: Callable[[Table, Table | None, Work], Path],
+    make: Callable[[Table, Table | None, TaskRunner], Path],
     splits: list[tuple[Table, Table]],
     values: Sequence[float],
     given: float | None,
     name: str,
     falls: int,
-    work: Work,
+    runner: TaskRunner,
     record: dict[str, Any],
     start: float | None = None,
 ) -> float:
@@ -85,7 +85,7 @@ def choose(
     falls : int
         Stop after so many values in a row with scores below the best so far, or after one that is
         clearly below it.
-    work : Work
+    runner : TaskRunner
         How the work is done.
     record : dict
         Gets the value and the scores.
@@ -98,7 +98,7 @@ def choose(
         record[name] = given
         return given
     paths = [
-        make(train, valid, work.fold(i, len(splits)))
+        make(train, valid, runner.fold(i, len(splits)))
         for i, (train, valid) in enumerate(splits)
         if len(train)
     ]

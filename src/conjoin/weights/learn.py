@@ -15,7 +15,7 @@ from conjoin.data.splits import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
-from conjoin.jobs import beside, one_thread
+from conjoin.jobs import off_main_thread, one_thread
 from conjoin.models.cpd import LogLinearCPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
@@ -173,7 +173,7 @@ def learn_weights(
         return learner.fit(train, chosen, iterations, found), chosen
 
     with one_thread():
-        weights, chosen = beside(descend_all, n_jobs)
+        weights, chosen = off_main_thread(descend_all, n_jobs)
     record["prior_sd"] = chosen
     provenance = {**model.provenance, "weights": record}
     return MarkovNetwork(model.domain, replace(features, weights=weights), provenance=provenance)

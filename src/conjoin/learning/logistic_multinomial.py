@@ -14,8 +14,8 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
-from conjoin.learning.design import Design, PathFeatures
-from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import Design, PathFeatures
+from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
 
 RIDGE = 1e-3
 """The share by which second derivatives are taken to be larger than they are."""

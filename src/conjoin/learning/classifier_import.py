@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
-from conjoin.learning.boosted_readers import (
+from conjoin.learning.boosted_classifier_import import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
     read_lightgbm,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.learning.design import Design
+from conjoin.learning.logistic_features import Design
 
 TOLERANCE = 1e-7
 """A target is done when a step would gain less than this part of its objective."""

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import spread, stop_point
+from conjoin.jobs import split_evenly, stop_point
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import Options
-from conjoin.learning.work import Work
 from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
 
@@ -258,7 +258,7 @@ class TreePath:
         How to grow.
     rules : array of int8, shape (variables, variables)
         Which variables may split the tree of which target.
-    work : Work, optional
+    runner : TaskRunner, optional
         How many trees to grow at a time, and where they are kept.
     """
 
@@ -268,18 +268,18 @@ class TreePath:
         valid: Table | None,
         options: Options,
         rules: npt.NDArray[np.int8],
-        work: Work | None = None,
+        runner: TaskRunner | None = None,
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
         self.valid = None if valid is None else pack_table(valid, self.data)
-        self.options, self.rules, self.work = options, rules, work or Work()
+        self.options, self.rules, self.runner = options, rules, runner or TaskRunner()
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
 
     def advance(self, kappa: float) -> FloatArray:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
-        parts = spread(self.trees)
+        parts = split_evenly(self.trees)
         tasks = [
             (
                 self.data,
@@ -293,7 +293,7 @@ class TreePath:
             for part in parts
         ]
         what = f"trees, kappa {kappa:g}"
-        done = self.work.run(_grow_and_score, tasks, what, list(map(len, parts)))
+        done = self.runner.run(_grow_and_score, tasks, what, list(map(len, parts)))
         self.trees = [tree for part, _ in done for tree in part]
         return np.concatenate([score for _, score in done])
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.table import Codes
-from conjoin.learning.indicators import Indicators, indicators
+from conjoin.learning.indicator_matrix import Indicators, indicators
 
 BATCH_CELLS = 1 << 24
 """Rows times columns that a batch may hold."""

@@ -18,8 +18,8 @@ import numpy as np
 
 from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
-from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
-from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import Design, PathFeatures, correlation, joint_counts
+from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
 
 PATIENCE = 30
 """After so many steps a column goes on with correlations of its own."""

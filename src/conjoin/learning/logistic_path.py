@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +11,13 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packing import merge_rows, pack_table
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import one_thread
-from conjoin.learning.binary import Batch
-from conjoin.learning.design import Design, PathFeatures, batches
-from conjoin.learning.multinomial import Multinomial
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.logistic_binary import Batch
+from conjoin.learning.logistic_features import Design, PathFeatures, batches
+from conjoin.learning.logistic_multinomial import Multinomial
+from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
 from conjoin.learning.options import REQUIRED, WIDE
-from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
-from conjoin.learning.trees import TreePath, gain_needed
-from conjoin.learning.work import Work
+from conjoin.learning.tree_path import TreePath, gain_needed
 from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
@@ -39,7 +37,7 @@ class LogisticPath:
         The rows to score.
     rules : array of int8, shape (variables, variables)
         Which variables may be features of which target.
-    work : Work, optional
+    runner : TaskRunner, optional
         How many batches of targets to solve at a time, and where solutions are kept.
     trees : TreePath, optional
         Grown trees whose paths become features too ("hybrid").
@@ -54,12 +52,12 @@ class LogisticPath:
         table: Table,
         valid: Table | None,
         rules: npt.NDArray[np.int8],
-        work: Work | None = None,
+        runner: TaskRunner | None = None,
         trees: TreePath | None = None,
         kappa: float = 1.0,
         most_states: int = WIDE,
     ) -> None:
-        self.work = work or Work()
+        self.runner = runner or TaskRunner()
         cards = table.domain.cards
         wide: list[int] = []
         self.by_tree: list[int] = []
@@ -147,11 +145,10 @@ class LogisticPath:
         tasks = [(self.design, self.valid, batch, list(penalties), tolerance) for batch in some]
         what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
         sizes = [len(batch.targets) for batch in some]
-        done = self.work.run(
-            _solve, tasks, what, sizes, dump=lambda result: result[1], restore=_resume
-        )
-        self.batches[which] = [batch for batch, _ in done]
-        return [solutions for _, solutions in done]
+        found = self.runner.run(_solve, tasks, what, sizes)
+        for batch, solutions in zip(some, found, strict=True):
+            batch.go_back(solutions[-1])  # it may have been solved elsewhere, or in an earlier run
+        return found
 
     def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
         """Keep the solutions of all batches; return the scores by target for each penalty."""
@@ -246,17 +243,9 @@ def _score(solutions: Sequence[Solution]) -> float:
     return sum(float(solution.score.sum()) for solution in solutions)
 
 
-def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Solver, list[Solution]]:
-    """Put a batch where an earlier run left it."""
-    batch: Solver = task[2]
-    batch.go_back(solutions[-1])
-    return batch, solutions
-
-
 def _solve(
     design: Design, valid: Design | None, batch: Solver, penalties: list[float], tolerance: float
-) -> tuple[Solver, list[Solution]]:
-    """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
+) -> list[Solution]:
+    """Solve one batch."""
     batch.design, batch.valid = design, valid
-    with one_thread():
-        return batch, batch.solve(penalties, tolerance)
+    return batch.solve(penalties, tolerance)

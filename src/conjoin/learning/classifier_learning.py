@@ -15,10 +15,10 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
-from conjoin.learning.design import indicator_states
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.classifier_import import log_smoothed, read_classifier, reader_of
+from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED
-from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD, TableCPD
 
 # ---- encoding -----------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def learn_classifiers(
     classifier: Any,
     *,
     rules: npt.NDArray[np.int8],
-    work: Work | None = None,
+    runner: TaskRunner | None = None,
 ) -> list[CPD]:
     """Learn one CPD a variable with copies of a classifier.
 
@@ -82,7 +82,7 @@ def learn_classifiers(
     rules : array of int, variables by targets
         Which variables may be parents, as `parent_rules` says. None may be required: a
         classifier cannot be made to use one.
-    work : Work, optional
+    runner : TaskRunner, optional
         How many CPDs to learn at a time, and where they are kept.
     """
     reader_of(classifier)
@@ -116,7 +116,7 @@ def learn_classifiers(
         (clone(classifier), table, i, np.flatnonzero(rules[:, i] != FORBIDDEN)) for i in range(size)
     ]
     what = f"copies of {type(classifier).__name__}"
-    return (work or Work()).run(_learn_one, tasks, what, [1] * size)
+    return (runner or TaskRunner()).run(_learn_one, tasks, what, [1] * size)
 
 
 def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) -> CPD:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import spread, stop_point
-from conjoin.learning.design import indicator_states
+from conjoin.jobs import split_evenly, stop_point
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
-from conjoin.learning.work import Work
 from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree
 
@@ -56,7 +56,7 @@ def learn_boosted(
     options: Options,
     rules: npt.NDArray[np.int8],
     rounds: IntArray | None = None,
-    work: Work | None = None,
+    runner: TaskRunner | None = None,
 ) -> tuple[list[BoostedTreesCPD], IntArray, FloatArray]:
     """Boost a sum of small trees for every variable.
 
@@ -73,7 +73,7 @@ def learn_boosted(
         nothing else; they are kept whatever the validation rows say.
     rounds : array of int, optional
         The number of trees of each variable, where there are no validation rows.
-    work : Work, optional
+    runner : TaskRunner, optional
         How many variables to learn at a time, and where their trees are kept.
 
     Returns
@@ -88,9 +88,9 @@ def learn_boosted(
     held = None if valid is None else Rows.of(valid)
     cards = table.domain.cards
     limits = np.full(len(cards), ROUNDS) if rounds is None else rounds
-    parts = spread(list(range(len(cards))))
+    parts = split_evenly(list(range(len(cards))))
     tasks = [(rows, held, cards, part, options, rules, limits[part]) for part in parts]
-    found = (work or Work()).run(_boost_some, tasks, "boosted trees", list(map(len, parts)))
+    found = (runner or TaskRunner()).run(_boost_some, tasks, "boosted trees", list(map(len, parts)))
     done = [one for part in found for one in part]
     return [d[0] for d in done], np.array([d[1] for d in done]), np.array([d[2] for d in done])
 
