@@ -210,15 +210,19 @@ def test_trees_of_all_kappa_are_nested():
             np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
 
 
-def test_small_node_tables_and_shallow_visits_change_nothing(monkeypatch):
-    import conjoin.learning.tree_path as module
-
+def test_small_node_tables_and_shallow_visits_change_nothing():
     table = random_table(np.random.default_rng(5), n=6, rows=600)
     states = all_states(table.domain)
-    whole = learn(table, "tree", kappa=0.9)
-    monkeypatch.setattr(module, "MAX_DEPTH", 1)
-    shallow = learn(table, "tree", kappa=0.9)
-    for a, b in zip(whole.cpds, shallow.cpds, strict=True):
+    packed, options = pack_table(table), Options()
+    index = SetIndex.build(packed, options.pseudo)
+    allowed = parent_rules(table.domain, None, None)
+    for target, card in enumerate(table.domain.cards.tolist()):
+        whole, shallow = NestedTree(target, card), NestedTree(target, card)
+        rules = np.ascontiguousarray(allowed[:, target])
+        whole.grow(packed, index, gain_needed(0.9), options, rules)
+        shallow.grow(packed, index, gain_needed(0.9), options, rules, max_depth=1)
+        a, b = (tree.to_cpd(packed, gain_needed(0.9), 1.0) for tree in (whole, shallow))
+        assert a.tree.n_leaves == b.tree.n_leaves
         np.testing.assert_allclose(
             a.log_probabilities(states), b.log_probabilities(states), atol=1e-12
         )
@@ -637,7 +641,7 @@ def slow_boosting(table, target, rounds, leaves, rate, ridge, min_leaf):
 @settings(max_examples=10)
 @given(rng=generators())
 def test_boosting_is_done_by_the_definition(rng, weighted):
-    from conjoin.learning import boosted
+    from conjoin.learning import boosted_trees as boosted
 
     table = random_table(rng, rows=150, missing=0.1, weighted=weighted)
     options = Options(min_leaf=5.0)
@@ -661,7 +665,7 @@ def test_boosting_is_done_by_the_definition(rng, weighted):
 
 
 def test_boosting_stops_where_the_validation_rows_are_best():
-    from conjoin.learning import boosted
+    from conjoin.learning import boosted_trees as boosted
 
     rng = np.random.default_rng(2)
     table = random_table(rng, n=4, rows=400)

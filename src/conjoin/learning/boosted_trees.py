@@ -19,14 +19,15 @@ from conjoin.models.cpd import BoostedTreesCPD, log_normalized
 from conjoin.models.tree import Tree
 
 ROUNDS = 300
-"""The most trees a target."""
+"""The maximum number of trees per target."""
 LEAVES = 8
+"""The maximum number of leaves per tree."""
 RATE = 0.15
-"""What each tree's values are multiplied with."""
+"""The learning rate: the factor of each tree's values."""
 RIDGE = 1.0
-"""What is added to the curvature in each leaf."""
+"""The term added to the curvature in each leaf."""
 PATIENCE = 10
-"""Boosting stops after so many trees that did not improve the validation score."""
+"""The number of trees without an improvement of the validation score after which boosting stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,12 @@ class Rows:
         set_of = np.full((len(cards), int(cards.max(initial=2))), -1, np.int64)
         set_of[var, state] = np.arange(len(var))
         return cls(codes, weights, set_of, var, state)
+
+    def indexed(self) -> Any:
+        """Return the rows as kernels take them."""
+        from conjoin.kernels.boosting import IndexedRows
+
+        return IndexedRows(self.codes, self.set_of, self.var, self.state)
 
 
 def learn_boosted(
@@ -120,7 +127,7 @@ def _boost(
     limit: int,
 ) -> tuple[BoostedTreesCPD, int, float]:
     """Boost one target; return its CPD, the number of trees and the validation score."""
-    from conjoin.kernels.boosting import grow_small, walk_small
+    from conjoin.kernels.boosting import Derivatives, SmallTree, SplitRules, grow_small, walk_small
 
     card = int(cards[target])
     columns = 1 if card == 2 else card
@@ -146,13 +153,13 @@ def _boost(
         allowed = first[number] if required else everyone
         p = _probabilities(z)
         weight = rows.weights[:, None]
-        gradient, curvature = (p - y) * weight, np.maximum(p * (1 - p), 1e-9) * weight
+        curvature = np.maximum(p * (1 - p), 1e-9) * weight
+        slopes = Derivatives((p - y) * weight, curvature, rows.weights)
         split, yes, no = (np.full(size, -1, np.int64) for _ in range(3))
         value, leaf = np.zeros((size, columns)), np.zeros(len(rows.codes), np.int64)
-        nodes = grow_small(
-            rows.codes, rows.set_of, rows.var, rows.state, allowed, gradient, curvature,
-            rows.weights, known.copy(), LEAVES, options.min_leaf, RIDGE, split, yes, no, value, leaf,
-        )  # fmt: skip
+        tree = SmallTree(split, yes, no, value)
+        splits = SplitRules(allowed, float(options.min_leaf), RIDGE)
+        nodes = grow_small(known.copy(), rows.indexed(), slopes, splits, LEAVES, tree, leaf)
         if nodes == 1 and required:
             continue
         if nodes == 1:
@@ -164,7 +171,7 @@ def _boost(
             kept = len(trees)
             continue
         ends = np.zeros(len(held.codes), np.int64)
-        walk_small(held.codes, split, yes, no, rows.var, rows.state, ends)
+        walk_small(held.indexed(), tree, ends)
         held_z += value[ends]
         score = _score(held_z, held, target, held_known)
         if score > best or required:

@@ -25,7 +25,7 @@ from conjoin.models.cpd import TreeCPD
 from conjoin.models.tree import Tree
 
 MAX_DEPTH = 60
-"""How deep one visit of the kernel goes; deeper leaves are visited again."""
+"""The depth to which one visit of a leaf grows the tree below it."""
 
 
 @dataclass(eq=False)
@@ -58,6 +58,12 @@ class NestedTree:
         size = max(self.size, 1)  # room that can be multiplied
         used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
         return {**self.__dict__, **used}
+
+    def _table(self, size: int | None = None) -> Any:
+        """Return the nodes as kernels take them, all that there is room for or some."""
+        from conjoin.kernels.trees import NodeTable
+
+        return NodeTable(self.nodes[:size], self.gains[:size], self.counts[:size])
 
     # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
 
@@ -98,33 +104,19 @@ class NestedTree:
         threshold: float,
         options: Options,
         rules: npt.NDArray[np.int8],
+        max_depth: int = MAX_DEPTH,
     ) -> None:
-        """Split every leaf whose best gain exceeds the threshold."""
-        from conjoin.kernels.trees import grow
+        """Split every leaf whose best gain exceeds the threshold.
 
+        `max_depth` bounds the memory of one visit of a leaf: deeper leaves are visited again.
+        """
+        from conjoin.kernels.trees import SplitScore, grow
+
+        rows, target = index.rows(data), index.target(data, self.target, rules)
+        score = SplitScore(float(options.min_leaf), float(options.pseudo), index.logs(self.states))
         while True:
             self.size = grow(
-                float(threshold),
-                float(options.min_leaf),
-                float(options.pseudo),
-                index.logs(self.states),
-                self.target,
-                data.rows_of(self.target),
-                data.sets[index.of[self.target, 1 : self.states]],
-                data.sets,
-                data.known,
-                data.members,
-                data.set_var,
-                index.candidate,
-                index.known_of,
-                rules,
-                data.segments,
-                data.powers,
-                self.nodes,
-                self.gains,
-                self.counts,
-                self.size,
-                MAX_DEPTH,
+                float(threshold), rows, target, score, self._table(), self.size, max_depth
             )
             if self.size + 2 <= len(self.nodes):
                 return
@@ -138,7 +130,7 @@ class NestedTree:
         from conjoin.kernels.trees import walk
 
         out = np.empty(codes.shape[1], np.int64)
-        walk(codes, self.nodes, self.gains, float(threshold), data.set_var, data.set_state, out)
+        walk(codes, self._table(), float(threshold), data.set_var, data.set_state, out)
         return out
 
     def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
@@ -146,12 +138,9 @@ class NestedTree:
         from conjoin.kernels.trees import count_leaves
 
         counts = np.zeros((self.size, self.states))
-        nodes, gains = self.nodes[: self.size], self.gains[: self.size]
-        targets = data.sets[index.of[self.target, 1 : self.states]]
-        count_leaves(
-            float(threshold), data.rows_of(self.target), targets, data.sets, data.known,
-            data.set_var, data.segments, data.powers, nodes, gains, counts,
-        )  # fmt: skip
+        everyone = np.ones(len(data.cards), np.int8)
+        target = index.target(data, self.target, everyone)
+        count_leaves(float(threshold), index.rows(data), target, self._table(self.size), counts)
         counts[:, 0] -= counts[:, 1:].sum(axis=1)
         return float((counts * self.log_probabilities(pseudo)).sum())
 
@@ -163,7 +152,7 @@ class NestedTree:
         from conjoin.kernels.trees import visible_nodes
 
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
-        size = visible_nodes(self.nodes, self.gains, float(threshold), order, number)
+        size = visible_nodes(self._table(), float(threshold), order, number)
         return order[:size], number
 
     def log_probabilities(self, pseudo: float) -> FloatArray:
@@ -232,6 +221,28 @@ class SetIndex:
                 known_of[var] = mine[0], mine[-1] + 1
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
         return cls(of, known_of, data.set_state >= 0, pseudo, most)
+
+    def rows(self, data: PackedTable) -> Any:
+        """Return rows, these or others with the same sets, as kernels take them."""
+        from conjoin.kernels.trees import TrainingRows
+
+        return TrainingRows(
+            data.sets,
+            data.known,
+            data.members,
+            data.set_var,
+            self.candidate,
+            self.known_of,
+            data.segments,
+            data.powers,
+        )
+
+    def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Any:
+        """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
+        from conjoin.kernels.trees import Target
+
+        state_sets = data.sets[self.of[position, 1 : data.cards[position]]]
+        return Target(position, data.rows_of(position), state_sets, allowed)
 
     def logs(self, states: int) -> FloatArray:
         """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""
