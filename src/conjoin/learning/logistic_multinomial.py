@@ -164,7 +164,7 @@ class Multinomial:
         Returns the step, that of the biases, and the decrease that the model predicts. What the biases
         do about a step is put into the model beforehand.
         """
-        from conjoin.kernels.logistic import coordinate_descent
+        from conjoin.kernels.logistic import QuadraticModel, coordinate_descent
 
         assert self.weights is not None
         slope, bend = rows.derivatives(p)
@@ -189,10 +189,15 @@ class Multinomial:
         rho = (second * np.outer(ratio, ratio) / (1 + RIDGE + caution)).astype(np.float32)
         np.fill_diagonal(rho, 1.0)
         delta = np.zeros(len(scale))
-        decrease = coordinate_descent(
-            rho, scale * np.sqrt(1 + RIDGE + caution), slope[feature, state] - taken @ bias_slope,
-            self.weights[feature, state], cost[feature], 1.0, SWEEPS, 1e-3, delta,
-        )  # fmt: skip
+        model = QuadraticModel(
+            rho,
+            scale * np.sqrt(1 + RIDGE + caution),
+            slope[feature, state] - taken @ bias_slope,
+            self.weights[feature, state],
+            cost[feature],
+            1.0,
+        )
+        decrease = coordinate_descent(model, SWEEPS, 1e-3, delta)
         step = np.zeros_like(self.weights)
         step[feature, state] = delta
         bias_step = -inverse @ bias_slope - taken.T @ delta
