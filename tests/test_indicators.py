@@ -137,7 +137,7 @@ def test_sparse_and_dense_designs_learn_the_same(monkeypatch):
     rules = parent_rules(table.domain, None, None)
     found = {}
     for limit in (0.0, 1.0):
-        monkeypatch.setattr("conjoin.learning.indicator_matrix.SPARSE", limit)
+        monkeypatch.setattr("conjoin.learning.indicator_matrix.SPARSE_SHARE", limit)
         path = LogisticPath(table, None, rules)
         assert isinstance(path.design.x, Sparse if limit else Dense)
         path.advance_all([5.0, 2.0])

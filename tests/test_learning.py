@@ -407,7 +407,7 @@ def nearly_determined(rng, cards, rows=500, noise=0.02):
 @pytest.mark.parametrize(("penalty", "enough"), [(5.0, 5000), (0.3, 5000), (0.3, 60)])
 def test_nearly_determined_columns_of_several_states_are_solved_too(penalty, enough, monkeypatch):
     monkeypatch.setattr(
-        multinomial_module, "ENOUGH", enough
+        multinomial_module, "CURVATURE_ROWS", enough
     )  # rows of which second derivatives are
     table = nearly_determined(np.random.default_rng(1), (3, 5, 4, 6))
     path = LogisticPath(table, None, parent_rules(table.domain, None, None))

@@ -5,7 +5,8 @@ kernels release the interpreter's lock. Three things are added to it here:
 
 * A single job runs in a thread of its own. joblib would call it in the main thread, where Ctrl-C waits
   for the end of the kernel that is running.
-* Arguments that all calls share are one object, which every backend sends once, and not with each call.
+* Arguments that all calls share are one object, so that every backend sends it once, and not with each
+  call.
 * Arrays in other arguments and in results are writable wherever they arrive.
 """
 
@@ -134,6 +135,31 @@ def _through_joblib(
     yield from parallel(delayed(_call)(*call) for call in calls)
 
 
+def _through_ray_store(calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Put the shared arguments in Ray's object store.
+
+    Ray's backend does that itself, but only with versions of joblib that have a `SafeFunction`; with
+    later ones it sends the arguments with every call.
+    """
+    import ray
+
+    shared = _InRayStore(ray.put(calls[0][1]))
+    return [(number, shared, *rest) for number, _, *rest in calls]
+
+
+class _InRayStore:
+    """Shared arguments in the object store of a Ray cluster."""
+
+    def __init__(self, reference: Any) -> None:
+        self.reference = reference
+
+    def call(self, others: _Writable) -> Any:
+        """Call the function with its shared arguments and the others."""
+        import ray
+
+        return ray.get(self.reference).call(others)
+
+
 # ---- one job --------------------------------------------------------------------------------------
 
 
@@ -238,7 +264,7 @@ class _Shared:
         }
 
     def __sizeof__(self) -> int:
-        """Return a large number: Dask and Ray send only large arguments once for all calls."""
+        """Return a large number: Dask sends large arguments once for all calls, and others with each."""
         return 1 << 20
 
     def others(self, task: tuple[Any, ...]) -> _Writable:
@@ -254,7 +280,7 @@ class _Shared:
 
 
 def _call(
-    number: int, shared: _Shared, others: _Writable, caller: _Caller
+    number: int, shared: _Shared | _InRayStore, others: _Writable, caller: _Caller
 ) -> tuple[int, _Writable]:
     """Make one call, in any thread or process."""
     before = getattr(_local, "caller", None)

@@ -1,4 +1,4 @@
-"""Boosted trees: sums of small trees, stopped when the validation rows gain no more."""
+"""Boosted trees: sums of small trees, until the validation score stops improving."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def learn_boosted(
     Parameters
     ----------
     table : Table
-        The training rows; a missing parent has none of its states.
+        The training rows; a missing parent is in none of its states.
     valid : Table, optional
         The rows on which the number of trees is chosen, for each variable by itself.
     options : Options
-        The least weight of rows in a leaf, and the count added to each state at the start.
+        The minimum weight of rows in a leaf, and the count added to each state at the start.
     rules : array of int8, variables by targets
         Which variables may be split on. The first trees split on one required parent each, and on
-        nothing else; they are kept whatever the validation rows say.
+        nothing else; they are kept whatever their validation score.
     rounds : array of int, optional
         The number of trees of each variable, where there are no validation rows.
     runner : TaskRunner, optional
-        How many variables to learn at a time, and where their trees are kept.
+        Runs the tasks, one per group of variables.
 
     Returns
     -------

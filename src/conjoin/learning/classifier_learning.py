@@ -1,4 +1,4 @@
-"""CPDs learned with classifiers of scikit-learn's interface, read as conjunctions.
+"""CPDs learned by classifiers with scikit-learn's interface, converted to conjunctions.
 
 A classifier sees the other variables as 0/1 indicators, so that each of its splits and each of its
 weights is a test "variable = state".
@@ -27,7 +27,7 @@ from conjoin.models.cpd import CPD, TableCPD
 def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
     """Return the (variable, state) of each indicator column of some variables.
 
-    There is one column a state; of a binary variable only state 1, of a constant one none.
+    There is one column per state; for a binary variable only state 1, for a constant one none.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def learn_classifiers(
     rules: npt.NDArray[np.int8],
     runner: TaskRunner | None = None,
 ) -> list[CPD]:
-    """Learn one CPD a variable with copies of a classifier.
+    """Learn one CPD per variable with copies of a classifier.
 
     Each copy is fitted on the rows where its target is known, and on the indicators of the variables
     that may be parents. Its labels are the target's observed states, numbered in order from 0. A
@@ -76,14 +76,14 @@ def learn_classifiers(
     Parameters
     ----------
     table : Table
-        The training rows. Its weights are given to the classifier.
+        The training rows. Its weights are passed to the classifier.
     classifier : classifier of scikit-learn's interface, not fitted
         Of a kind that `read_classifier` can read. It is copied, not changed.
     rules : array of int, variables by targets
         Which variables may be parents, as `parent_rules` says. None may be required: a
         classifier cannot be made to use one.
     runner : TaskRunner, optional
-        How many CPDs to learn at a time, and where they are kept.
+        Runs the tasks, one per variable.
     """
     reader_of(classifier)
     size = len(table.domain)
@@ -133,7 +133,7 @@ def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) ->
     from threadpoolctl import threadpool_limits
 
     try:
-        with threadpool_limits(1):  # many libraries start threads of their own
+        with threadpool_limits(1):  # some libraries start threads of their own
             classifier.fit(indicators(table.codes[rows], columns), labels, **given)
     except ValueError as error:
         raise ModelError(

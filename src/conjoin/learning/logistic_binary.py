@@ -3,9 +3,9 @@
 Minimises, for each target, the summed log-loss of the training rows plus lambda * sum |w|; the bias is
 free. All targets of a batch share the products with the data. Each step minimises a quadratic model:
 its gradient, its diagonal and its terms with the bias are exact; the correlations between features
-are taken from the data without the weights that the logistic function gives to rows. Steps are halved
-until the objective falls, and the path runs from the largest penalty to the smallest. Columns that this
-model serves badly, those of targets that are nearly determined, go on with correlations of their own.
+are those of the data, without the weights that the logistic function gives to rows. Steps are halved
+until the objective falls, and the path runs from the largest penalty to the smallest. Columns for which
+this model is poor, those of targets that are nearly determined, continue with correlations of their own.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Batch:
     Attributes
     ----------
     design : Design
-        The training rows; not kept when the batch is sent elsewhere.
+        The training rows; not pickled with the batch.
     targets : list of int
         The targets' positions.
     factor : array of float, shape (features, variables)
-        How much of the penalty each feature bears for each target; below 0 if it may not be used.
+        The fraction of the penalty on each feature for each target; negative if it must not be used.
     paths : list of PathFeatures, optional
-        Features of each target's own.
+        The path features of each target.
     valid : Design, optional
-        The validation rows; not kept when the batch is sent elsewhere.
+        The validation rows; not pickled with the batch.
     """
 
     design: Design
@@ -65,7 +65,7 @@ class Batch:
             self.own_sizes = np.array([len(path.parent) for path in self.paths], np.int64)
         self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
         self.weights: FloatArray | None = None
-        self.reached: Solution | None = None  # where to go on
+        self.reached: Solution | None = None  # where to continue
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
@@ -73,7 +73,7 @@ class Batch:
     # ---- the path -----------------------------------------------------------------------------
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
-        """Go on along the path, from the largest penalty to the smallest."""
+        """Continue along the path, from the largest penalty to the smallest."""
         y, m = self._labels(self.design)
         if self.weights is None:
             self._start(y, m)
@@ -86,7 +86,7 @@ class Batch:
         return result
 
     def go_back(self, solution: Solution) -> None:
-        """Go on from a solution that was found before, here or in an earlier run."""
+        """Continue from a solution that was found before, here or in another process or run."""
         self.reached = solution
         if self.weights is not None:
             self._go_back()
@@ -98,7 +98,7 @@ class Batch:
             self.reached = None
 
     def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
-        """Return which rows have each column's state, and what each row weighs for it."""
+        """Return which rows have each column's state, and the weight of each row for it."""
         codes = design.codes.T[self.column_target]
         y = (codes == self.column_state[:, None]).astype(np.float32)
         known = codes != design.missing
@@ -106,13 +106,13 @@ class Batch:
         return y, np.ascontiguousarray(m if known.all() else m * known)
 
     def _start(self, y: Float32Array, m: Float32Array) -> None:
-        """Begin with no weights, and the bias that the marginals give."""
+        """Start with no weights, and the biases that give the marginals."""
         self._prepare_own()
         self.weights = np.zeros((len(self.column_target), self.design.x.width))
         self.own = np.zeros(int(self.own_first[-1]))
         total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
         yes = (y * m).sum(axis=1, dtype=np.float64)
-        # No finite bias is the best one of a target that is constant: half a row stands for the rest.
+        # The best bias of a constant target is infinite: half a row of the other state keeps it finite.
         self.movable = (yes > 0) & (yes < total)
         self.bias = np.log(np.clip(yes, 0.5, None) / np.clip(total - yes, 0.5, None))
         self._go_back()
@@ -146,7 +146,7 @@ class Batch:
         self.cross = np.concatenate(cross)
 
     def _score(self) -> FloatArray:
-        """Return the summed log-likelihood of the validation rows, a number a target."""
+        """Return the summed log-likelihood of the validation rows for each target."""
         if self.valid is None:
             return np.zeros(len(self.targets))
         leaf = self.leaf

@@ -1,4 +1,4 @@
-"""L1 logistic regression as CPDs: over all other variables, and over a tree's paths besides."""
+"""CPDs of L1 logistic regression over all other variables, and optionally over a tree's paths."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from conjoin.models.cpd import CPD, LogLinearCPD
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
-PROBE = 100
-"""So many targets are solved first for a penalty, to see whether the others are worth it."""
+PROBE_TARGETS = 100
+"""The number of targets that are solved first for a penalty; if they score lower, the others are not."""
 
 
 class LogisticPath:
@@ -38,13 +38,13 @@ class LogisticPath:
     rules : array of int8, shape (variables, variables)
         Which variables may be features of which target.
     runner : TaskRunner, optional
-        How many batches of targets to solve at a time, and where solutions are kept.
+        Runs the tasks, one per batch of targets.
     trees : TreePath, optional
-        Grown trees whose paths become features too ("hybrid").
+        Trees whose paths become features too ("hybrid").
     kappa : float
         The kappa of those trees.
     most_states : int
-        Targets of more states keep their trees.
+        The maximum number of states of a target; others keep their trees.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class LogisticPath:
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
     def advance(self, penalty: float) -> FloatArray | None:
-        """Solve for a penalty; if there are validation rows, well enough to compare it with others.
+        """Solve for a penalty; if there are validation rows, only precisely enough to compare scores.
 
-        Returns the summed log-likelihood of the validation rows by target; or None, if many targets
-        together score lower than with a penalty before, and the others were not solved.
+        Returns the summed log-likelihood of the validation rows by target; or None, if the first
+        targets together score lower than with an earlier penalty, and the others were not solved.
         """
         probe = self._probe() if self.solutions else 0
         tolerance = TOLERANCE if self.valid is None else ROUGH
@@ -126,11 +126,11 @@ class LogisticPath:
         return self._keep([penalty], found)[0]
 
     def _probe(self) -> int:
-        """Return how many batches are enough to tell a penalty; 0 if that is half of them or more."""
+        """Return how many batches are solved first; 0 if that would be half of them or more."""
         if self.valid is None:
             return 0
         many = np.cumsum([len(batch.targets) for batch in self.batches])
-        count = int(np.searchsorted(many, PROBE)) + 1
+        count = int(np.searchsorted(many, PROBE_TARGETS)) + 1
         return count if 2 * count <= len(many) else 0
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
@@ -140,7 +140,7 @@ class LogisticPath:
     def _solve(
         self, penalties: Sequence[float], tolerance: float, which: slice
     ) -> list[list[Solution]]:
-        """Go on along the path with some batches; return the solutions of each."""
+        """Continue along the path with some batches; return the solutions of each."""
         some = self.batches[which]
         tasks = [(self.design, self.valid, batch, list(penalties), tolerance) for batch in some]
         what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
@@ -162,7 +162,7 @@ class LogisticPath:
         return scores
 
     def finish(self, penalty: float) -> None:
-        """Solve for a penalty that was advanced to, as well as can be."""
+        """Solve to full precision for a penalty that the path has advanced to."""
         if all(solution.tolerance <= TOLERANCE for solution in self.solutions[penalty]):
             return
         for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
@@ -170,7 +170,7 @@ class LogisticPath:
         self._keep([penalty], self._solve([penalty], TOLERANCE, slice(None)))
 
     def cpds(self, penalty: float) -> list[CPD]:
-        """Return the CPDs of a penalty that was advanced to."""
+        """Return the CPDs of a penalty that the path has advanced to."""
         self.finish(penalty)
         owner, weights = [], []
         entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
@@ -201,7 +201,9 @@ class LogisticPath:
                 count += size
         features = self._assemble(entries, np.array(weights))
         owners = np.concatenate(owner)
-        first = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))  # those of a target in a row
+        first = np.flatnonzero(
+            np.diff(owners, prepend=-1, append=-1)
+        )  # features are grouped by target
         result: list[CPD] = [
             LogLinearCPD(int(owners[low]), features.select(np.arange(low, high)))
             for low, high in pairwise(first.tolist())

@@ -1,9 +1,9 @@
 """Probabilistic decision trees, grown greedily for conditional log-likelihood (Section 6.2).
 
-A split is taken when its gain in training log-likelihood exceeds -log(kappa), counted once a split as
-the paper's own toolkit does, whatever the number of the target's states. The best split of a leaf does
-not depend on kappa, so the trees of all kappa are nested: one tree is grown, as far as it is needed,
-and cut back where a gain on the path falls short.
+A split is taken when its gain in training log-likelihood exceeds -log(kappa), counted once per split as
+in the paper's own toolkit, whatever the number of the target's states. The best split of a leaf does not
+depend on kappa, so the trees of all kappa are nested: one tree is grown as far as needed, and pruned
+where a gain on the path is too small.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_DEPTH = 60
 
 @dataclass(eq=False)
 class NestedTree:
-    """The tree of one target, grown so far; it holds the trees of all larger thresholds.
+    """The tree of one target at some threshold; it contains the trees of all larger thresholds.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class NestedTree:
         self._allocate(64)
 
     def __getstate__(self) -> dict[str, Any]:
-        size = max(self.size, 1)  # room that can be multiplied
+        size = max(self.size, 1)  # so that it can be enlarged by a factor
         used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
         return {**self.__dict__, **used}
 
@@ -125,7 +125,7 @@ class NestedTree:
     def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
         """Return the leaf that each row reaches in the tree of a threshold.
 
-        `codes` has one row a variable.
+        `codes` has one row per variable.
         """
         from conjoin.kernels.trees import walk
 
@@ -181,7 +181,7 @@ class NestedTree:
 
 @dataclass(frozen=True, eq=False)
 class SetIndex:
-    """Where the sets of each variable are, and logarithms of whole counts.
+    """The sets of each variable, and logarithms of whole counts.
 
     Attributes
     ----------
@@ -266,11 +266,11 @@ class TreePath:
     valid : Table, optional
         The rows to score.
     options : Options
-        How to grow.
+        The settings of leaves.
     rules : array of int8, shape (variables, variables)
         Which variables may split the tree of which target.
     runner : TaskRunner, optional
-        How many trees to grow at a time, and where they are kept.
+        Runs the tasks, one per group of trees.
     """
 
     def __init__(
@@ -309,11 +309,11 @@ class TreePath:
         return np.concatenate([score for _, score in done])
 
     def score(self, target: int, rows: PackedTable, kappa: float) -> float:
-        """Return the log-likelihood of rows under one tree of a kappa that was advanced to."""
+        """Return the log-likelihood of rows under one tree of a kappa that the path has advanced to."""
         return self.trees[target].score(rows, self.index, gain_needed(kappa), self.options.pseudo)
 
     def cpds(self, kappa: float, targets: Sequence[int] | None = None) -> list[TreeCPD]:
-        """Return the trees of a kappa that was advanced to, of all targets or of some."""
+        """Return the trees of a kappa that the path has advanced to, of all targets or of some."""
         chosen = self.trees if targets is None else [self.trees[t] for t in targets]
         return [tree.to_cpd(self.data, gain_needed(kappa), self.options.pseudo) for tree in chosen]
 
