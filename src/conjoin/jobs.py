@@ -17,7 +17,7 @@ import pickle
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -212,9 +212,13 @@ def off_main_thread(function: Callable[[], Any], n_jobs: int | None) -> Any:
 
 
 class _Caller:
-    """Whether the caller still waits for results. A copy in another process never changes."""
+    """Whether the caller still waits for results; in another process, that is not known."""
 
-    waits = True
+    def __init__(self, is_here: bool = True) -> None:
+        self.is_here, self.waits = is_here, True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Caller, (False,)
 
 
 _local = threading.local()
@@ -287,7 +291,7 @@ def _call(
     _local.caller = caller
     try:
         stop_point()
-        with one_thread():
+        with nullcontext() if caller.is_here else one_thread():  # which the caller has set here
             return number, _Writable(shared.call(others))
     finally:
         _local.caller = before
