@@ -119,9 +119,9 @@ def _through_joblib(
 ) -> Generator[tuple[int, _Writable], None, None]:
     from joblib import Parallel, delayed
 
-    streams = getattr(
-        backend, "supports_return_generator", False
-    )  # all of joblib's own, and Dask's
+    if type(backend).__module__.startswith("ray."):
+        calls = _through_ray_store(calls)
+    streams = getattr(backend, "supports_return_generator", False)  # Ray's does not
     parallel = Parallel(
         n_jobs,
         prefer="threads",

@@ -26,6 +26,8 @@ from conjoin.models.tree import Tree
 
 MAX_DEPTH = 60
 """The depth to which one visit of a leaf grows the tree below it."""
+FIRST_NODES = 512
+"""The number of nodes that a tree has room for at first: growing on with more costs a visit."""
 
 
 @dataclass(eq=False)
@@ -52,7 +54,7 @@ class NestedTree:
     size: int = 0
 
     def __post_init__(self) -> None:
-        self._allocate(64)
+        self._allocate(FIRST_NODES)
 
     def __getstate__(self) -> dict[str, Any]:
         size = max(self.size, 1)  # so that it can be enlarged by a factor
