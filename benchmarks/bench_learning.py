@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conjoin import Domain, Table, learn, read_table
 from conjoin.data.packed_table import pack_table
-from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import LAMBDAS, parent_rules
 from goals import cpu, headline, machine
 

@@ -11,10 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from conjoin import DependencyNetwork, Domain, Table, convert
 from conjoin.errors import ModelError
-from conjoin.learning.classifiers import indicator_columns, indicators, learn_classifiers
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.classifier_import import read_classifier
+from conjoin.learning.classifier_learning import indicator_columns, indicators, learn_classifiers
 from conjoin.learning.options import parent_rules
-from conjoin.learning.readers import read_classifier
-from conjoin.learning.work import Work
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree_cpds import BoostedTreesCPD, TreeCPD
@@ -454,7 +454,7 @@ def test_an_unseen_state_has_a_small_probability(kind, absent):
 @pytest.mark.parametrize("kind", unseen_kinds())
 def test_a_network_is_converted(kind):
     table = random_table((2, 3, 2, 2), rows=200)
-    cpds = learn_classifiers(table, make(kind), rules=free(table), work=Work(2))
+    cpds = learn_classifiers(table, make(kind), rules=free(table), runner=TaskRunner(2))
     dn = DependencyNetwork(table.domain, cpds)
     mn = convert(dn, table)
     states = all_states(table.domain)
@@ -487,7 +487,7 @@ def test_any_number_of_jobs_gives_the_same():
     one, four = (
         [
             c.log_probabilities(states)
-            for c in learn_classifiers(table, forest, rules=free(table), work=Work(n))
+            for c in learn_classifiers(table, forest, rules=free(table), runner=TaskRunner(n))
         ]
         for n in (1, 4)
     )

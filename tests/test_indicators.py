@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin import Domain, Table, learn
-from conjoin.learning.design import Design, PathFeatures, joint_counts
-from conjoin.learning.indicators import Dense, Sparse, indicators
-from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.indicator_matrix import Dense, Sparse, indicators
+from conjoin.learning.logistic_features import Design, PathFeatures, joint_counts
+from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import parent_rules
 
 
@@ -71,7 +71,12 @@ def random_tree(rng, size):
 @given(seed=st.integers(0, 10**6))
 def test_steps_over_a_tree_need_no_matrix_of_it(seed):
     """The correlations among nodes, which follow from the tree, against those of the columns."""
-    from conjoin.kernels.logistic import coordinate_descent, tree_descent
+    from conjoin.kernels.logistic import (
+        QuadraticModel,
+        TreePart,
+        coordinate_descent,
+        tree_descent,
+    )
 
     rng = np.random.default_rng(seed)
     rows, width, size = 60, int(rng.integers(0, 5)), int(rng.integers(2, 12))
@@ -95,17 +100,24 @@ def test_steps_over_a_tree_need_no_matrix_of_it(seed):
     s = rng.random(len(kept)) + 0.1
     cost = 0.1
     expected = np.zeros(len(kept))
-    decrease = coordinate_descent(rho, s, g, w, np.full(len(kept), cost), 2.0, 200, 1e-12, expected)
+    whole = QuadraticModel(rho, s, g, w, np.full(len(kept), cost), 2.0)
+    decrease = coordinate_descent(whole, 200, 1e-12, expected)
     n = len(plain)
     got, own_got = np.zeros(n), np.zeros(len(own))
     by_node = [np.zeros(size) for _ in range(3)]
     for values, part in zip(by_node, (s, g, w), strict=True):
         values[own] = part[n:]
-    found = tree_descent(
-        rho[:n, :n].copy(), s[:n], g[:n], w[:n], np.full(n, cost), rho[n:, :n].copy(), own,
-        *by_node, cost, parent, columns[:, width:].mean(axis=0), deviation[width:], 2.0, 200, 1e-12,
-        got, own_got,
-    )  # fmt: skip
+    model = QuadraticModel(rho[:n, :n].copy(), s[:n], g[:n], w[:n], np.full(n, cost), 2.0)
+    tree = TreePart(
+        own,
+        rho[n:, :n].copy(),
+        *by_node,
+        cost,
+        parent,
+        columns[:, width:].mean(axis=0),
+        deviation[width:],
+    )
+    found = tree_descent(model, tree, 200, 1e-12, got, own_got)
     assert found == pytest.approx(decrease, rel=1e-4, abs=1e-5)
     # nodes with the same rows share their weight in any way: compare what the steps do
     reached = standard * s @ np.concatenate([got, own_got])
@@ -125,7 +137,7 @@ def test_sparse_and_dense_designs_learn_the_same(monkeypatch):
     rules = parent_rules(table.domain, None, None)
     found = {}
     for limit in (0.0, 1.0):
-        monkeypatch.setattr("conjoin.learning.indicators.SPARSE", limit)
+        monkeypatch.setattr("conjoin.learning.indicator_matrix.SPARSE_SHARE", limit)
         path = LogisticPath(table, None, rules)
         assert isinstance(path.design.x, Sparse if limit else Dense)
         path.advance_all([5.0, 2.0])

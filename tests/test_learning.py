@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import conjoin.learning.design as design_module
-import conjoin.learning.multinomial as multinomial_module
+import conjoin.learning.logistic_features as design_module
+import conjoin.learning.logistic_multinomial as multinomial_module
 from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
 from conjoin.data.packed_table import pack_table
@@ -17,14 +17,14 @@ from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
 from conjoin.kernels import counts
 from conjoin.kernels import trees as kernel
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.learn import KAPPAS
-from conjoin.learning.logistic import LogisticPath
-from conjoin.learning.multinomial import Rows
+from conjoin.learning.logistic_multinomial import Rows
+from conjoin.learning.logistic_path import LogisticPath
+from conjoin.learning.logistic_solver import Solution
 from conjoin.learning.options import LAMBDAS, Options, parent_rules
-from conjoin.learning.solver import Solution
-from conjoin.learning.trees import NestedTree, SetIndex, TreePath, gain_needed
+from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
-from conjoin.learning.work import Work
 from reference import all_states
 from strategies import generators
 
@@ -211,15 +211,19 @@ def test_trees_of_all_kappa_are_nested():
             np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
 
 
-def test_small_node_tables_and_shallow_visits_change_nothing(monkeypatch):
-    import conjoin.learning.trees as module
-
+def test_small_node_tables_and_shallow_visits_change_nothing():
     table = random_table(np.random.default_rng(5), n=6, rows=600)
     states = all_states(table.domain)
-    whole = learn(table, "tree", kappa=0.9)
-    monkeypatch.setattr(module, "MAX_DEPTH", 1)
-    shallow = learn(table, "tree", kappa=0.9)
-    for a, b in zip(whole.cpds, shallow.cpds, strict=True):
+    packed, options = pack_table(table), Options()
+    index = SetIndex.build(packed, options.pseudo)
+    allowed = parent_rules(table.domain, None, None)
+    for target, card in enumerate(table.domain.cards.tolist()):
+        whole, shallow = NestedTree(target, card), NestedTree(target, card)
+        rules = np.ascontiguousarray(allowed[:, target])
+        whole.grow(packed, index, gain_needed(0.9), options, rules)
+        shallow.grow(packed, index, gain_needed(0.9), options, rules, max_depth=1)
+        a, b = (tree.to_cpd(packed, gain_needed(0.9), 1.0) for tree in (whole, shallow))
+        assert a.tree.n_leaves == b.tree.n_leaves
         np.testing.assert_allclose(
             a.log_probabilities(states), b.log_probabilities(states), atol=1e-12
         )
@@ -404,7 +408,7 @@ def nearly_determined(rng, cards, rows=500, noise=0.02):
 @pytest.mark.parametrize(("penalty", "enough"), [(5.0, 5000), (0.3, 5000), (0.3, 60)])
 def test_nearly_determined_columns_of_several_states_are_solved_too(penalty, enough, monkeypatch):
     monkeypatch.setattr(
-        multinomial_module, "ENOUGH", enough
+        multinomial_module, "CURVATURE_ROWS", enough
     )  # rows of which second derivatives are
     table = nearly_determined(np.random.default_rng(1), (3, 5, 4, 6))
     path = LogisticPath(table, None, parent_rules(table.domain, None, None))
@@ -638,7 +642,7 @@ def slow_boosting(table, target, rounds, leaves, rate, ridge, min_leaf):
 @settings(max_examples=10)
 @given(rng=generators())
 def test_boosting_is_done_by_the_definition(rng, weighted):
-    from conjoin.learning import boosted
+    from conjoin.learning import boosted_trees as boosted
 
     table = random_table(rng, rows=150, missing=0.1, weighted=weighted)
     options = Options(min_leaf=5.0)
@@ -662,7 +666,7 @@ def test_boosting_is_done_by_the_definition(rng, weighted):
 
 
 def test_boosting_stops_where_the_validation_rows_are_best():
-    from conjoin.learning import boosted
+    from conjoin.learning import boosted_trees as boosted
 
     rng = np.random.default_rng(2)
     table = random_table(rng, n=4, rows=400)
@@ -747,7 +751,7 @@ def test_tuning_ends_after_falls_in_a_row(falls, scores, tried, best):
 
     record = {}
     chosen = choose(
-        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, Work(), record
+        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, TaskRunner(), record
     )
     assert chosen == record["penalty"] == values[best]
     path = list(zip(values, scores, strict=True))[:tried]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,11 +17,11 @@ import pytest
 
 import conjoin.jobs as jobs
 import conjoin.learning.checkpoint as checkpoint_module
-import conjoin.learning.design as design_module
+import conjoin.learning.logistic_features as design_module
 from conjoin import Domain, Table, learn, write_table
 from conjoin.cli.main import main
 from conjoin.errors import FormatError
-from conjoin.learning.checkpoint import Checkpoint, pack, unpack
+from conjoin.learning.checkpoint import Checkpoint, restricted_loads
 
 
 def some_table(seed=0, n=10, rows=300):
@@ -52,11 +53,11 @@ def cpd_of(kind):
 def test_results_are_in_order_and_errors_are_passed_on(n_jobs):
     def slow_first(i):
         time.sleep(0.05 if i == 0 else 0)
-        return threading.current_thread().name, i * i
+        return threading.current_thread(), i * i
 
     done = jobs.run(slow_first, [(i,) for i in range(6)], n_jobs)
     assert [square for _, square in done] == [0, 1, 4, 9, 16, 25]
-    assert {name for name, _ in done} == {jobs.THREAD}  # never the one that hears interrupts
+    assert threading.main_thread() not in [thread for thread, _ in done]  # it hears interrupts
 
     def fails(i):
         if i == 3:
@@ -65,32 +66,61 @@ def test_results_are_in_order_and_errors_are_passed_on(n_jobs):
 
     with pytest.raises(KeyError, match="three"):
         jobs.run(fails, [(i,) for i in range(6)], n_jobs)
-    assert not [t for t in threading.enumerate() if t.name == jobs.THREAD]
+    assert not [t for t in threading.enumerate() if t.name == jobs.THREAD_NAME]
     assert jobs.run(fails, [], n_jobs) == []
 
 
-def test_abandoned_threads_stop_at_the_next_stop_point():
-    passed = []
-    entered = threading.Event()
+def test_joblib_runs_a_single_job_in_the_main_thread():
+    """Hence the thread of our own, without which an interrupt waits for the end of a kernel."""
+    joblib = pytest.importorskip("joblib")
+    for backend in ("threading", "loky"):
+        with joblib.parallel_config(backend=backend, n_jobs=1):
+            (thread,) = joblib.Parallel()([joblib.delayed(threading.current_thread)()])
+        assert thread is threading.main_thread()
 
-    def endless(i):
-        while True:
-            jobs.stop_point()
-            passed.append(i)
-            entered.set()
-            time.sleep(0.01)
+
+def test_shared_arguments_are_one_object():
+    table, other = some_table(), [0]
+    shared = jobs._Shared(max, [(table, 1, other), (table, 2, other), (table, 3, other)])
+    assert shared.arguments == {0: table, 2: other}
+    copy = pickle.loads(pickle.dumps(shared.others((table, 2, other))))
+    assert copy.value == [2]
+    back = pickle.loads(pickle.dumps(jobs._Shared(zip, [(other, 1), (other, 2)])))
+    assert back.arguments == {0: other}
+
+
+@pytest.fixture
+def interruptible():
+    """Hear SIGINT even where the parent process ignores it, as nohup and shell scripts do."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_abandoned_threads_stop_at_the_next_stop_point(n_jobs):
+    entered = threading.Event()
+    ended = threading.Semaphore(0)
+
+    def endless(_):
+        try:
+            while True:
+                jobs.stop_point()
+                entered.set()
+                time.sleep(0.01)
+        finally:
+            ended.release()
 
     def interrupt():
-        entered.wait()
+        entered.wait(60)
         signal.raise_signal(signal.SIGINT)  # is heard by the main thread
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        jobs.run(endless, [(0,), (1,)], 2)
-    for thread in threading.enumerate():
-        if thread.name == jobs.THREAD:
-            thread.join(5)
-    assert not [t for t in threading.enumerate() if t.name == jobs.THREAD]
+        jobs.run(endless, [(0,), (1,)], n_jobs)
+    for _ in range(n_jobs):
+        assert ended.acquire(timeout=60)
 
 
 # ---- progress -------------------------------------------------------------------------------------
@@ -175,24 +205,41 @@ def test_a_stopped_run_goes_on_where_it_was(kind, options, tmp_path, monkeypatch
     assert not file.exists()
 
 
-def test_a_damaged_end_is_dropped(tmp_path, puts):
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped"])
+def test_damaged_results_are_computed_again(damage, tmp_path, puts):
     table = some_table()
     plain = saved(tmp_path / "a.conjoin", table)
-    file = tmp_path / "kept"
+    folder = tmp_path / "kept"
     puts(20)
     with pytest.raises(StopError):
-        learn(table, checkpoint=file)
-    whole = file.read_bytes()
-    rng = np.random.default_rng(0)
-    for size in [0, 5, 21, 30, *rng.integers(50, len(whole), 8)]:
-        file.write_bytes(whole[:size])
-        puts()
-        assert saved(tmp_path / "b.conjoin", table, checkpoint=file) == plain
-        assert not file.exists()
-    spoiled = bytearray(whole)
-    spoiled[-40] ^= 1  # in the last record
-    file.write_bytes(spoiled)
-    assert saved(tmp_path / "b.conjoin", table, checkpoint=file) == plain
+        learn(table, checkpoint=folder)
+    results = sorted(folder.glob("*.result"))
+    assert len(results) == 20
+    for path in results[::3]:
+        whole = path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 1
+        path.write_bytes({"empty": b"", "cut": whole[:-1], "flipped": flipped}.get(damage, whole))
+        if damage == "missing":
+            path.unlink()
+    (folder / "half.part").write_bytes(b"a file that was being written")
+    puts()
+    assert saved(tmp_path / "b.conjoin", table, checkpoint=folder) == plain
+    assert not folder.exists()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_removing_a_checkpoint_leaves_other_files(tmp_path):
+    folder = tmp_path / "kept"
+    kept = Checkpoint(folder)
+    kept.open({"a": 1})
+    kept.put("key", np.arange(3))
+    (folder / "notes.txt").write_text("mine")
+    kept.remove()
+    assert contents(folder) == {"notes.txt": b"mine"}
 
 
 def test_a_checkpoint_of_other_inputs_is_refused(tmp_path, puts, monkeypatch):
@@ -201,7 +248,7 @@ def test_a_checkpoint_of_other_inputs_is_refused(tmp_path, puts, monkeypatch):
     puts(3)
     with pytest.raises(StopError):
         learn(table, checkpoint=file)
-    whole = file.read_bytes()
+    whole = contents(file)
     renamed = Table(Domain({f"y{v.name}": v.states for v in table.domain}), table.codes)
     weighted = Table(table.domain, table.codes, np.full(len(table), 2.0))
     for other, options, message in [
@@ -214,33 +261,63 @@ def test_a_checkpoint_of_other_inputs_is_refused(tmp_path, puts, monkeypatch):
         (table, {"forbidden": {"x0": ["x1"]}}, "options"),
         (table, {"valid": table}, "validation table"),
     ]:
-        with pytest.raises(FormatError, match=f"the same {message}. Delete it to start anew"):
+        with pytest.raises(FormatError, match=f"the same {message}. Delete it to start again"):
             learn(other, checkpoint=file, **options)
-        assert file.read_bytes() == whole
+        assert contents(file) == whole
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "__version__", "9")
         with pytest.raises(FormatError, match="the same version of Conjoin"):
             learn(table, checkpoint=file)
-    file.write_text("something dear")
+    other = tmp_path / "other"
+    other.write_text("something dear")
     with pytest.raises(FormatError, match="is not a checkpoint"):
-        learn(table, checkpoint=file)
-    assert file.read_text() == "something dear"
+        learn(table, checkpoint=other)
+    assert other.read_text() == "something dear"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "mine").write_text("something dear")
+    with pytest.raises(FormatError, match="is not a checkpoint"):
+        learn(table, checkpoint=folder)
+    assert contents(folder) == {"mine": b"something dear"}
+    (folder / "inputs.json").write_text("[1]")
+    with pytest.raises(FormatError, match="is not a checkpoint"):
+        learn(table, checkpoint=folder)
     with pytest.raises(FormatError, match="no folder"):
         learn(table, checkpoint=tmp_path / "none" / "kept")
 
 
-def test_only_objects_of_the_package_are_kept():
+class Evil:
+    """Unpickling it the ordinary way would call a function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def test_a_checkpoint_runs_no_code(tmp_path):
     value = {"a": [1, (2.5, None, "x", True)], 3: np.arange(6, dtype=np.uint8).reshape(2, 3)}
-    back = unpack(pack(value))
+    back = restricted_loads(pickle.dumps(value))
     np.testing.assert_array_equal(back.pop(3), value.pop(3))
     assert back == value
-    with pytest.raises(TypeError, match="cannot hold a Event"):
-        pack([threading.Event()])
-    with pytest.raises(TypeError, match="cannot hold a ndarray"):
-        pack(np.array(["a"]))
-    evil = b'{"value": {"object": ["subprocess", "Popen"], "state": {"dict": []}}, "arrays": []}\n'
-    with pytest.raises(FormatError, match="Popen of subprocess"):
-        unpack(evil)
+    file = tmp_path / "made"
+    for evil in (Evil(os.mkdir, str(file)), Evil(eval, f"open({str(file)!r}, 'w')")):
+        for data in (pickle.dumps(evil, 4), pickle.dumps([1, np.array([evil])], 4)):
+            with pytest.raises(FormatError, match="cannot contain"):
+                restricted_loads(data)
+    # A trusted module's attributes that come from elsewhere are not trusted.
+    stolen = pickle.dumps(checkpoint_module._digest, 4).replace(b"_digest", b"hashlib")
+    assert b"conjoin.learning.checkpoint" in stolen
+    with pytest.raises(FormatError, match="cannot contain"):
+        restricted_loads(stolen)
+    with pytest.raises(FormatError, match="cannot contain"):
+        restricted_loads(pickle.dumps(checkpoint_module.fingerprint, 4))  # a function
+    assert not file.exists()
+    kept = Checkpoint(tmp_path / "kept")
+    kept.open({})
+    with pytest.raises(FormatError, match="cannot contain"):
+        kept.put("key", StopError())
 
 
 def run_slowly(tmp_path, patch, *arguments):
@@ -249,8 +326,10 @@ def run_slowly(tmp_path, patch, *arguments):
         from conjoin.cli.main import main
         sys.exit(main({list(map(str, arguments))!r}))
     """)
+    head = "import signal, sys, time\n"
+    head += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # the parent may ignore it
     return subprocess.Popen(
-        [sys.executable, "-c", "import sys, time\n" + code],
+        [sys.executable, "-c", head + code],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -289,7 +368,7 @@ def test_a_killed_command_goes_on(cpd, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "model.conjoin").read_bytes() == (tmp_path / "plain.conjoin").read_bytes()
     assert not (tmp_path / "kept").exists()
     assert main(["learn", "train.csv", "-o", "a.dn", "--checkpoint", "a.dn"]) == 1
-    assert "cannot be the same file" in capsys.readouterr().err
+    assert "cannot have the same name" in capsys.readouterr().err
 
 
 # ---- interrupts -----------------------------------------------------------------------------------
@@ -306,21 +385,26 @@ def test_an_interrupt_stops_at_once_inside_a_kernel(n_jobs, kept, tmp_path):
     bits = np.random.default_rng(0).integers(0, 2, (300_000, 40), dtype=np.int8)
     parquet.write_table(pa.table({f"x{i}": bits[:, i] for i in range(40)}), tmp_path / "a.parquet")
     patch = """
-        import conjoin.learning.trees as trees
+        import conjoin.learning.tree_path as trees
         grow = trees.NestedTree.grow
         def watched(*args):
-            print("in", flush=True)
+            sys.stdout.write("in\\n")  # at once, as two threads may write
+            sys.stdout.flush()
             grow(*args)
-            print("out", flush=True)
+            sys.stdout.write("out\\n")
         trees.NestedTree.grow = watched
     """
     command = ["learn", "a.parquet", "-o", "model.conjoin", "--kappa", "1", "--min-leaf", "1"]
     command += ["--jobs", n_jobs, *(["--checkpoint", "kept"] if kept else [])]
     process = run_slowly(tmp_path, patch, *command)
-    assert process.stdout.readline() == "in\n", process.stderr.read()
+    first = process.stdout.readline()
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=300)
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert first == "in\n", err
     assert "out" not in out
     assert process.returncode == 130
     hint = "; the same command goes on from kept" if kept else ""

@@ -7,7 +7,7 @@ import pytest
 
 from conjoin import Domain, Table, learn
 from conjoin.errors import ModelError
-from conjoin.learning.logistic import LogisticPath
+from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import parent_rules
 from test_learning import indicators, slow_objective
 

@@ -10,7 +10,7 @@ import pytest
 from conjoin import load, read_table
 from conjoin.cli.main import main
 from conjoin.data import Discretizer
-from conjoin.learning.trees import gain_needed
+from conjoin.learning.tree_path import gain_needed
 from test_learning import slow_tree
 
 TABLES = (

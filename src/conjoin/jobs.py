@@ -1,27 +1,32 @@
-"""Work shared among threads, processes or the machines of a cluster, through joblib."""
+"""Parallel calls through joblib: on threads, processes, or a Dask or Ray cluster.
+
+joblib does the work, on the backend that `joblib.parallel_config` names and on threads by default: the
+kernels release the interpreter's lock. Three things are added to it here:
+
+* A single job runs in a thread of its own. joblib would call it in the main thread, where Ctrl-C waits
+  for the end of the kernel that is running.
+* Arguments that all calls share are one object, so that every backend sends it once, and not with each
+  call.
+* Arrays in other arguments and in results are writable wherever they arrive.
+"""
 
 from __future__ import annotations
 
 import contextvars
-import hashlib
 import pickle
 import queue
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from conjoin.progress import progress
 
-PIECES = 64
-"""How many pieces work is dealt out in: short ones, and few enough to send."""
-THREAD = "conjoin"
-"""The name of the threads that work."""
+MAX_PARTS = 64
+"""The maximum number of parts that work is split into: enough to balance it, few enough to send."""
+THREAD_NAME = "conjoin"
+"""The name of the thread that does the work of a single job."""
 
 
 def run(
@@ -36,16 +41,17 @@ def run(
     Parameters
     ----------
     function : callable
-        What to call. The kernels it uses let go of the interpreter's lock.
+        The function. It runs in threads by default, so its kernels should release the interpreter's
+        lock.
     tasks : iterable of tuple
         The arguments of each call.
     n_jobs : int, optional
-        As joblib understands it: -1 is all cores; None is what `joblib.parallel_config` says, else 1.
-        The work is done by threads unless that configuration names a backend such as Dask's or Ray's.
+        The number of jobs, as in joblib: -1 is all cores, None is the number that
+        `joblib.parallel_config` sets, or 1.
     what : str
-        What is being done, said with the progress on a terminal; by default nothing is said.
+        The label of the progress bar; by default there is none.
     sizes : sequence of int, optional
-        How many steps of the progress each task is; by default one.
+        The number of steps of the progress bar per task; by default 1.
     """
     listed = list(tasks)
     results = [None] * len(listed)
@@ -59,7 +65,7 @@ def run(
 def count_steps(
     done: Generator[tuple[int, Any], None, None], what: str, sizes: Sequence[int]
 ) -> Generator[tuple[int, Any], None, None]:
-    """Pass on what is done, and show the progress if it has a name."""
+    """Pass on numbered results, and show the progress if it has a label."""
     with closing(done):  # also when nobody asks for more
         if not what:
             yield from done
@@ -72,242 +78,249 @@ def count_steps(
 
 
 def finished(
-    function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
-    n_jobs: int | None,
-    sent: Sent | None = None,
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None
 ) -> Generator[tuple[int, Any], None, None]:
-    """Call a function with each tuple of arguments; yield (number, result) as they come.
+    """Call a function with each tuple of arguments; yield (number, result) in order of completion.
 
-    Parameters
-    ----------
-    function, tasks, n_jobs
-        See `run`.
-    sent : Sent, optional
-        What is on the cluster already, from earlier calls.
+    See `run` for the parameters. When the generator is closed or interrupted, calls that have not begun
+    are dropped, and those that run in threads end at their next `stop_point`.
     """
-    threads, backend = _workers(n_jobs, len(tasks))
-    if backend is None:
-        yield from _on_threads(function, tasks, threads)
-    else:
-        yield from _elsewhere(function, tasks, n_jobs, backend, sent or Sent())
+    if not tasks:
+        return
+    caller = _Caller()
+    shared = _Shared(function, tasks)
+    calls = [(i, shared, shared.others(task), caller) for i, task in enumerate(tasks)]
+    backend = _parallel_backend(n_jobs)
+    done = _in_one_thread(calls) if backend is None else _through_joblib(calls, n_jobs, backend)
+    try:
+        with one_thread(), closing(done):
+            for i, result in done:
+                yield i, result.value
+                del result
+    finally:
+        caller.waits = False
 
 
-def beside(function: Callable[[], Any], n_jobs: int | None) -> Any:
-    """Call a function that does many small tasks one after the other; return what it returns.
-
-    If no other jobs are to help, all of it is done by one thread beside the main one, instead of a
-    thread for each task.
-    """
-    if _workers(n_jobs, 2) == (1, None):
-        return run(function, [()], 1)[0]
-    return function()
-
-
-def _workers(n_jobs: int | None, tasks: int) -> tuple[int, Any]:
-    """Return how many threads to use, or joblib's backend if that is elsewhere."""
-    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
-        return 1, None
+def _parallel_backend(n_jobs: int | None) -> Any:
+    """Return joblib's backend, or None if there is to be one job on this machine."""
+    if n_jobs == 1:
+        return None
     from joblib import effective_n_jobs
     from joblib.parallel import get_active_backend
 
     backend, _ = get_active_backend(prefer="threads")
-    if getattr(backend, "supports_sharedmem", False) or tasks < 2:
-        return effective_n_jobs(n_jobs), None
-    return 1, backend
+    if getattr(backend, "supports_sharedmem", False) and effective_n_jobs(n_jobs) == 1:
+        return None
+    return backend
 
 
-# ---- threads --------------------------------------------------------------------------------------
+def _through_joblib(
+    calls: Sequence[tuple[Any, ...]], n_jobs: int | None, backend: Any
+) -> Generator[tuple[int, _Writable], None, None]:
+    from joblib import Parallel, delayed
+
+    if type(backend).__module__.startswith("ray."):
+        calls = _through_ray_store(calls)
+    streams = getattr(backend, "supports_return_generator", False)  # Ray's does not
+    parallel = Parallel(
+        n_jobs,
+        prefer="threads",
+        batch_size=1,
+        return_as="generator_unordered" if streams else "list",
+        mmap_mode="c",  # arrays in files are writable, so that kernels are not compiled once more
+    )
+    # After an error, results that nobody uses are no reason for a warning. Filters of warnings are not
+    # an option: they are shared with threads that are still running.
+    parallel._warn_exit_early = lambda: None
+    yield from parallel(delayed(_call)(*call) for call in calls)
 
 
-class _StoppedError(Exception):
-    """Nobody waits for this thread's work any more."""
+def _through_ray_store(calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Put the shared arguments in Ray's object store.
+
+    Ray's backend does that itself, but only with versions of joblib that have a `SafeFunction`; with
+    later ones it sends the arguments with every call.
+    """
+    import ray
+
+    shared = _InRayStore(ray.put(calls[0][1]))
+    return [(number, shared, *rest) for number, _, *rest in calls]
+
+
+class _InRayStore:
+    """Shared arguments in the object store of a Ray cluster."""
+
+    def __init__(self, reference: Any) -> None:
+        self.reference = reference
+
+    def call(self, others: _Writable) -> Any:
+        """Call the function with its shared arguments and the others."""
+        import ray
+
+        return ray.get(self.reference).call(others)
+
+
+# ---- one job --------------------------------------------------------------------------------------
+
+
+def _in_one_thread(
+    calls: Sequence[tuple[Any, ...]],
+) -> Generator[tuple[int, _Writable], None, None]:
+    """Make calls one after another in a thread, so that the main thread hears an interrupt at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield from (_call(*call) for call in calls)
+        return
+    done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            for call in calls:
+                done.put((_call(*call), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    context = contextvars.copy_context()
+    worker = threading.Thread(target=context.run, args=(work,), name=THREAD_NAME, daemon=True)
+    worker.start()
+    for _ in calls:
+        result, error = _wait_for(done)
+        if error is not None:
+            worker.join()
+            raise error
+        yield result
+
+
+def _wait_for(results: queue.SimpleQueue[Any]) -> Any:
+    """Return the next result; wake up now and then, as a signal may have gone to another thread."""
+    while True:
+        try:
+            return results.get(timeout=0.1)
+        except queue.Empty:
+            continue
+
+
+def off_main_thread(function: Callable[[], Any], n_jobs: int | None) -> Any:
+    """Call a function that makes many short calls of `run`, one after another; return its result.
+
+    If there is one job, the function itself runs in a thread, which is cheaper than a thread for each
+    of its calls.
+    """
+    return run(function, [()], 1)[0] if _parallel_backend(n_jobs) is None else function()
+
+
+# ---- stopping -------------------------------------------------------------------------------------
+
+
+class _Caller:
+    """Whether the caller still waits for results; in another process, that is not known."""
+
+    def __init__(self, is_here: bool = True) -> None:
+        self.is_here, self.waits = is_here, True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Caller, (False,)
 
 
 _local = threading.local()
 
 
+class _StoppedError(Exception):
+    """The caller no longer waits for the results of this thread."""
+
+
 def stop_point() -> None:
-    """End this thread's work if nobody waits for it any more; call it now and then in long work."""
-    stop = getattr(_local, "stop", None)
-    if stop is not None and stop.is_set():
+    """End this thread's call if its caller was interrupted; to be called now and then in long work.
+
+    joblib drops the calls that have not begun, but cannot end one that runs in a thread.
+    """
+    caller = getattr(_local, "caller", None)
+    if caller is not None and not caller.waits:
         raise _StoppedError
 
 
-def _on_threads(
-    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], threads: int
-) -> Generator[tuple[int, Any], None, None]:
-    """Share tasks among threads that need not be waited for.
+# ---- arguments and results ------------------------------------------------------------------------
 
-    Even one thread is not the main one: that is left to wait, so that an interrupt is heard at once
-    and not at the end of a long kernel.
+
+class _Writable:
+    """A value whose arrays are writable in every process that receives it.
+
+    Clusters unpickle arrays as read-only views of their own memory. A string of bytes is copied.
     """
-    if threads == 1 and threading.current_thread() is not threading.main_thread():
-        for i, task in enumerate(tasks):
-            yield i, function(*task)
-        return
-    todo = deque(enumerate(tasks))
-    done: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
-    stop = threading.Event()
 
-    def work() -> None:
-        _local.stop = stop
-        while todo and not stop.is_set():
-            try:
-                i, task = todo.popleft()
-            except IndexError:
-                return
-            try:
-                done.put((i, function(*task), None))
-            except BaseException as error:
-                done.put((i, None, error))
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
-    workers = [
-        threading.Thread(
-            target=contextvars.copy_context().run, args=(work,), name=THREAD, daemon=True
-        )
-        for _ in range(min(threads, len(tasks)))
-    ]
-    try:
-        # A library's own threads would be too many, and change the last digits of products.
-        with one_thread():
-            for worker in workers:
-                worker.start()
-            for _ in tasks:
-                i, result, error = _next(done)
-                if error is not None:
-                    raise error
-                yield i, result
-                del result
-    except Exception:
-        stop.set()
-        for worker in workers:
-            worker.join()
-        raise
-    finally:
-        stop.set()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (pickle.dumps(self.value, 5),)
 
 
-def _next(done: queue.SimpleQueue[Any]) -> Any:
-    """Wait for the next result, awake now and then: a signal may have gone to another thread."""
-    while True:
-        try:
-            return done.get(timeout=0.1)
-        except queue.Empty:
-            continue
+def _unpacked(data: bytes) -> _Writable:
+    return _Writable(pickle.loads(data))
 
 
-# ---- processes and clusters -----------------------------------------------------------------------
+class _Shared:
+    """The function and the arguments that are the same objects in all calls."""
 
+    def __init__(self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> None:
+        self.function = function
+        self.arguments = {
+            i: value for i, value in enumerate(tasks[0]) if all(task[i] is value for task in tasks)
+        }
 
-class Sent:
-    """What is held by the workers of a cluster for several calls, as long as this lives."""
+    def __sizeof__(self) -> int:
+        """Return a large number: Dask sends large arguments once for all calls, and others with each."""
+        return 1 << 20
 
-    def __init__(self) -> None:
-        self._known: list[tuple[list[Any], str, Any]] = []
+    def others(self, task: tuple[Any, ...]) -> _Writable:
+        """Return the arguments of one call that are its own."""
+        return _Writable([value for i, value in enumerate(task) if i not in self.arguments])
 
-    def put(self, shared: list[Any], backend: Any) -> tuple[str, Any]:
-        """Send objects, unless they are there; return their key and what stands for them."""
-        for objects, key, there in self._known:
-            if len(objects) == len(shared) and all(map(lambda a, b: a is b, objects, shared)):
-                return key, there
-        # One array, because that is what every backend sends once a worker and not once a task.
-        packed = pickle.dumps(shared, 5)
-        key = hashlib.blake2b(packed, digest_size=16).hexdigest()
-        array = np.array(np.frombuffer(packed, np.uint8))
-        place = type(backend).__module__
-        if place.startswith("ray."):
-            import ray
-
-            there = ray.put(array)
-        elif place == "joblib._dask":
-            there = backend.client.scatter(array, broadcast=True, hash=False)
-        else:  # processes on this machine map a file, which joblib keeps for one call
-            return key, array
-        self._known.append((shared, key, there))
-        return key, there
-
-    def forget(self) -> None:
-        """Let the workers drop what they hold."""
-        self._known.clear()
-
-
-def _elsewhere(
-    function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
-    n_jobs: int | None,
-    backend: Any,
-    sent: Sent,
-) -> Generator[tuple[int, Any], None, None]:
-    """Send tasks to other processes; what they share goes once."""
-    from joblib import Parallel, delayed
-
-    small = int, float, str, type(None)
-    shared = [
-        i
-        for i, a in enumerate(tasks[0])
-        if not isinstance(a, small) and all(task[i] is a for task in tasks)
-    ]
-    key, there = sent.put([tasks[0][i] for i in shared], backend)
-    owned = (pickle.dumps([a for i, a in enumerate(task) if i not in shared], 5) for task in tasks)
-    streams = getattr(backend, "supports_return_generator", False)
-    parallel = Parallel(n_jobs, prefer="threads", return_as="generator" if streams else "list")
-    done = parallel(delayed(_call)(function, key, there, shared, own) for own in owned)
-    for i, result in enumerate(done):
-        yield i, pickle.loads(result)
-
-
-_held: dict[str, list[Any]] = {}
-_lock = threading.Lock()
+    def call(self, others: _Writable) -> Any:
+        """Call the function with its shared arguments and the others."""
+        arguments = list(others.value)
+        for i, value in self.arguments.items():
+            arguments.insert(i, value)
+        return self.function(*arguments)
 
 
 def _call(
-    function: Callable[..., Any],
-    key: str,
-    sent: Any,
-    shared: list[int],
-    own: bytes,
-) -> bytes:
-    """Call a function on a worker; what the tasks share is unpacked once and kept for the next.
+    number: int, shared: _Shared | _InRayStore, others: _Writable, caller: _Caller
+) -> tuple[int, _Writable]:
+    """Make one call, in any thread or process."""
+    before = getattr(_local, "caller", None)
+    _local.caller = caller
+    try:
+        stop_point()
+        with nullcontext() if caller.is_here else one_thread():  # which the caller has set here
+            return number, _Writable(shared.call(others))
+    finally:
+        _local.caller = before
 
-    Arguments and results travel as plain bytes, so that their arrays are writable where they arrive.
-    """
-    with _lock:
-        if key not in _held:
-            if not isinstance(sent, np.ndarray):
-                import ray
 
-                sent = ray.get(sent)
-            _held.clear()
-            _held[key] = pickle.loads(sent.data)
-        common = _held[key]
-    arguments = pickle.loads(own)
-    for i, argument in zip(shared, common, strict=True):
-        arguments.insert(i, argument)
-    return pickle.dumps(function(*arguments), 5)
+# ---- helpers --------------------------------------------------------------------------------------
 
 
 def one_thread() -> Any:
-    """Return a context in which matrix products take one thread.
+    """Return a context in which matrix products use one thread.
 
-    Then results do not depend on the number of threads, and jobs do not fight for cores.
+    Results then do not depend on the number of cores, and jobs do not compete for them.
     """
     if not _controllers:
         from threadpoolctl import ThreadpoolController
 
-        _controllers.append(ThreadpoolController())  # looking for the libraries takes a millisecond
+        _controllers.append(ThreadpoolController())  # finding the libraries takes a millisecond
     return _controllers[0].limit(limits=1)
 
 
 _controllers: list[Any] = []
 
 
-def spread(items: list[Any], parts: int = PIECES) -> list[list[Any]]:
-    """Deal items out into a number of lists of about the same length, in order.
+def split_evenly(items: list[Any], parts: int = MAX_PARTS) -> list[list[Any]]:
+    """Split items into a number of lists of about the same length, in order.
 
     Examples
     --------
-    >>> spread([1, 2, 3, 4, 5], 2)
+    >>> split_evenly([1, 2, 3, 4, 5], 2)
     [[1, 2, 3], [4, 5]]
     """
     parts = max(1, min(parts, len(items)))

@@ -1,4 +1,4 @@
-"""Progress of work that takes more than two seconds, on a terminal."""
+"""A progress bar for work that takes more than two seconds, on a terminal."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Item = TypeVar("Item")
 def progress(
     items: Iterable[Item], what: str, total: int | None = None
 ) -> Generator[Item, None, None]:
-    """Yield items, with a bar on standard error after two seconds if that is a terminal.
+    """Yield items; after two seconds show a bar on standard error, if that is a terminal.
 
     Parameters
     ----------
     items : iterable
-        The items; each counts as one step when it is asked for the next.
+        The items. Each counts as one step when the next is requested.
     what : str
-        What is being done, said before the bar.
+        The label of the bar.
     total : int, optional
-        How many items there are, if they have no length.
+        The number of items, if they have no length.
 
     Examples
     --------

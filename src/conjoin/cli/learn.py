@@ -72,8 +72,8 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--checkpoint",
-        metavar="FILE",
-        help="keep finished work in this file, and go on from it if it is there; it is removed when "
+        metavar="FOLDER",
+        help="keep finished work in this folder, and resume from it if it exists; it is removed when "
         "the model is written",
     )
     add_seed(parser, "draws the rows held out")
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
     check_seed_and_jobs(options)
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
-        raise ModelError("the checkpoint and the model cannot be the same file")
+        raise ModelError("the checkpoint and the model cannot have the same name")
     table = read_table(options.table)
     if options.discretize:
         table, _ = discretize_by(table, bins_wanted(options.discretize, table.domain.names))

@@ -15,7 +15,7 @@ from conjoin.data.holdout import hold_out
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
-from conjoin.jobs import beside, one_thread
+from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import Expectations, Likelihood
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood
@@ -126,7 +126,7 @@ def learn_weights(
         raise ModelError("the validation table has no rows")
     learner = _Learner(form, settings, n_jobs)
     with one_thread():
-        found = beside(lambda: learner.learn(train, held, holdout, rng), n_jobs)
+        found = off_main_thread(lambda: learner.learn(train, held, holdout, rng), n_jobs)
     record = {
         "start": start,
         "rows": len(train),

@@ -2,35 +2,105 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.kernels.jit import compiled, inner
 
 
+class IndexedRows(NamedTuple):
+    """Rows of codes, and the sets "variable = state" that trees may split on.
+
+    Attributes
+    ----------
+    codes : unsigned integers, (rows, variables)
+        The state of each cell.
+    set_of : int64, (variables, states)
+        The set of each state, -1 if it has none.
+    set_var, set_state : int64, (sets,)
+        The variable and the state of each set.
+    """
+
+    codes: npt.NDArray[np.unsignedinteger]
+    set_of: npt.NDArray[np.int64]
+    set_var: npt.NDArray[np.int64]
+    set_state: npt.NDArray[np.int64]
+
+
+class Derivatives(NamedTuple):
+    """The derivatives of the loss by each row's scores, (rows, scores), and the weight of each row."""
+
+    gradient: npt.NDArray[np.float64]
+    curvature: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
+
+
+class SplitRules(NamedTuple):
+    """Which variables may be split on, the minimum weight of a leaf, and a term added to curvatures."""
+
+    allowed: npt.NDArray[np.bool_]
+    min_leaf: float
+    ridge: float
+
+
+class SmallTree(NamedTuple):
+    """The set (-1 in a leaf), the children and the values of each node; node 0 is the root."""
+
+    split: npt.NDArray[np.int64]
+    yes: npt.NDArray[np.int64]
+    no: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+
+
+class Leaves(NamedTuple):
+    """What is known of each node while the tree grows.
+
+    Attributes
+    ----------
+    sums : float64, (nodes, sets, 2 * scores + 1)
+        Gradients, curvatures and weight of the node's rows in each set.
+    totals : float64, (nodes, 2 * scores + 1)
+        The same of all its rows.
+    start, end : int64, (nodes,)
+        Its range in the list of rows.
+    gain, best : (nodes,)
+        The gain and the set of its best split, -1 if it has none.
+    """
+
+    sums: npt.NDArray[np.float64]
+    totals: npt.NDArray[np.float64]
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    gain: npt.NDArray[np.float64]
+    best: npt.NDArray[np.int64]
+
+
 @inner
-def add_rows(rows, codes, set_of, gradient, curvature, weight, out):
+def add_rows(rows, data, slopes, out):
     """Add gradient, curvature and weight of some rows under every set they belong to."""
     out[:] = 0.0
-    columns = gradient.shape[1]
+    columns = slopes.gradient.shape[1]
     for at in range(len(rows)):
         r = rows[at]
-        line = codes[r]
+        line = data.codes[r]
         for j in range(len(line)):
             state = np.int64(line[j])
-            if state >= set_of.shape[1]:
+            if state >= data.set_of.shape[1]:
                 continue  # a missing value belongs to no set
-            i = set_of[j, state]
+            i = data.set_of[j, state]
             if i < 0:
                 continue
             for k in range(columns):
-                out[i, k] += gradient[r, k]
-                out[i, columns + k] += curvature[r, k]
-            out[i, 2 * columns] += weight[r]
+                out[i, k] += slopes.gradient[r, k]
+                out[i, columns + k] += slopes.curvature[r, k]
+            out[i, 2 * columns] += slopes.weight[r]
 
 
 @inner
 def score(total, ridge, columns):
-    """Return twice what the best values of a leaf with these sums gain."""
+    """Return twice the gain of the best values of a leaf with these sums."""
     result = 0.0
     for k in range(columns):
         result += total[k] * total[k] / (total[columns + k] + ridge)
@@ -38,114 +108,143 @@ def score(total, ridge, columns):
 
 
 @inner
-def best_split(sums, total, set_var, allowed, min_leaf, ridge, columns):
-    """Return the gain of the best split of a leaf, and its set; ties go to the lowest set."""
+def find_best_split(leaves, node, set_var, rules):
+    """Set the gain and the set of the best split of a node; ties go to the lowest set."""
+    total = leaves.totals[node]
+    columns = len(total) // 2
     best, best_set = 0.0, -1
-    here = score(total, ridge, columns)
+    here = score(total, rules.ridge, columns)
     rest = np.empty(len(total))
-    for i in range(sums.shape[0]):
-        if not allowed[set_var[i]]:
+    for i in range(leaves.sums.shape[1]):
+        if not rules.allowed[set_var[i]]:
             continue
-        inside = sums[i]
+        inside = leaves.sums[node, i]
         for k in range(len(total)):
             rest[k] = total[k] - inside[k]
-        if inside[2 * columns] < min_leaf or rest[2 * columns] < min_leaf:
+        if inside[2 * columns] < rules.min_leaf or rest[2 * columns] < rules.min_leaf:
             continue
-        gain = score(inside, ridge, columns) + score(rest, ridge, columns) - here
+        gain = score(inside, rules.ridge, columns) + score(rest, rules.ridge, columns) - here
         if gain > best:
             best, best_set = gain, i
-    return best, best_set
+    leaves.gain[node], leaves.best[node] = best, best_set
 
 
-@compiled
-def grow_small(
-    codes, set_of, set_var, set_state, allowed, gradient, curvature, weight,
-    rows, max_leaves, min_leaf, ridge, split, yes, no, value, leaf,
-):  # fmt: skip
-    """Grow a tree of a few leaves; return its number of nodes.
-
-    `rows` are the rows to use, which are put into another order; `leaf` gets the node that each ends
-    in, `split`, `yes` and `no` the set and the children of each node, `value` the values of all nodes.
-    """
-    columns = gradient.shape[1]
-    n_sets = len(set_var)
-    capacity = 2 * max_leaves
-    sums = np.empty((capacity, n_sets, 2 * columns + 1))
-    totals = np.zeros((capacity, 2 * columns + 1))
-    start, end = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
-    gains, sets = np.zeros(capacity), np.full(capacity, -1)
-    spare = np.empty(len(rows), np.int64)
-
-    end[0] = len(rows)
+@inner
+def add_root(rows, data, slopes, rules, tree, leaves):
+    """Make the root of all rows."""
+    columns = slopes.gradient.shape[1]
+    leaves.start[0], leaves.end[0] = 0, len(rows)
+    leaves.totals[0] = 0.0
     for at in range(len(rows)):
         r = rows[at]
         for k in range(columns):
-            totals[0, k] += gradient[r, k]
-            totals[0, columns + k] += curvature[r, k]
-        totals[0, 2 * columns] += weight[r]
-    add_rows(rows, codes, set_of, gradient, curvature, weight, sums[0])
-    gains[0], sets[0] = best_split(sums[0], totals[0], set_var, allowed, min_leaf, ridge, columns)
-    split[0] = -1
-    size, leaves = 1, 1
-    while leaves < max_leaves:
-        node = -1
-        for candidate in range(size):
-            if split[candidate] >= 0 or sets[candidate] < 0:
-                continue
-            if node < 0 or gains[candidate] > gains[node]:
-                node = candidate
+            leaves.totals[0, k] += slopes.gradient[r, k]
+            leaves.totals[0, columns + k] += slopes.curvature[r, k]
+        leaves.totals[0, 2 * columns] += slopes.weight[r]
+    add_rows(rows, data, slopes, leaves.sums[0])
+    find_best_split(leaves, 0, data.set_var, rules)
+    tree.split[0] = -1
+
+
+@inner
+def best_leaf(tree, leaves, size):
+    """Return the leaf whose split gains most, the first of equal ones; -1 if none can be split."""
+    node = -1
+    for candidate in range(size):
+        if tree.split[candidate] >= 0 or leaves.best[candidate] < 0:
+            continue
+        if node < 0 or leaves.gain[candidate] > leaves.gain[node]:
+            node = candidate
+    return node
+
+
+@inner
+def partition(rows, start, end, codes, state):
+    """Put the rows whose code is a state before the others, each in their old order.
+
+    Returns where the others begin.
+    """
+    spare = np.empty(end - start, np.int64)
+    high, kept = start, 0
+    for at in range(start, end):
+        if codes[rows[at]] == state:
+            rows[high] = rows[at]
+            high += 1
+        else:
+            spare[kept] = rows[at]
+            kept += 1
+    for at in range(kept):
+        rows[high + at] = spare[at]
+    return high
+
+
+@inner
+def split_leaf(node, size, rows, data, slopes, tree, leaves):
+    """Split a leaf; its children are nodes `size` and `size + 1`. The smaller one is counted."""
+    chosen = leaves.best[node]
+    codes = data.codes[:, data.set_var[chosen]]
+    low, high = leaves.start[node], leaves.end[node]
+    middle = partition(rows, low, high, codes, data.set_state[chosen])
+    first, second = size, size + 1
+    tree.split[node], tree.yes[node], tree.no[node] = chosen, first, second
+    leaves.start[first], leaves.end[first] = low, middle
+    leaves.start[second], leaves.end[second] = middle, high
+    for k in range(leaves.totals.shape[1]):
+        leaves.totals[first, k] = leaves.sums[node, chosen, k]
+        leaves.totals[second, k] = leaves.totals[node, k] - leaves.totals[first, k]
+    few = first if middle - low <= high - middle else second
+    other = first + second - few
+    add_rows(rows[leaves.start[few] : leaves.end[few]], data, slopes, leaves.sums[few])
+    for i in range(leaves.sums.shape[1]):
+        for k in range(leaves.sums.shape[2]):
+            leaves.sums[other, i, k] = leaves.sums[node, i, k] - leaves.sums[few, i, k]
+
+
+@compiled
+def grow_small(rows, data, slopes, rules, max_leaves, tree, leaf):
+    """Grow a tree of a few leaves; return its number of nodes.
+
+    `rows` are the rows to use, which are put into another order; `leaf` gets the node that each ends
+    in, `tree` the nodes and their values.
+    """
+    columns, n_sets = slopes.gradient.shape[1], len(data.set_var)
+    capacity = 2 * max_leaves
+    leaves = Leaves(
+        np.empty((capacity, n_sets, 2 * columns + 1)),
+        np.empty((capacity, 2 * columns + 1)),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity),
+        np.empty(capacity, np.int64),
+    )
+    add_root(rows, data, slopes, rules, tree, leaves)
+    size = 1
+    for _ in range(max_leaves - 1):
+        node = best_leaf(tree, leaves, size)
         if node < 0:
             break
-        chosen = sets[node]
-        var, state = set_var[chosen], set_state[chosen]
-        # Rows that have the state come first, the others after them, each in their old order.
-        low, high = start[node], start[node]
-        kept = 0
-        for at in range(start[node], end[node]):
-            if codes[rows[at], var] == state:
-                rows[high] = rows[at]
-                high += 1
-            else:
-                spare[kept] = rows[at]
-                kept += 1
-        for at in range(kept):
-            rows[high + at] = spare[at]
-        first, second = size, size + 1
+        split_leaf(node, size, rows, data, slopes, tree, leaves)
+        for child in (size, size + 1):
+            tree.split[child] = -1
+            find_best_split(leaves, child, data.set_var, rules)
         size += 2
-        split[node], yes[node], no[node] = chosen, first, second
-        start[first], end[first] = low, high
-        start[second], end[second] = high, end[node]
-        for k in range(2 * columns + 1):
-            totals[first, k] = sums[node, chosen, k]
-            totals[second, k] = totals[node, k] - totals[first, k]
-        few = first if high - low <= kept else second
-        add_rows(rows[start[few] : end[few]], codes, set_of, gradient, curvature, weight, sums[few])
-        other = first + second - few
-        for i in range(n_sets):
-            for k in range(2 * columns + 1):
-                sums[other, i, k] = sums[node, i, k] - sums[few, i, k]
-        for child in (first, second):
-            split[child] = -1
-            gains[child], sets[child] = best_split(
-                sums[child], totals[child], set_var, allowed, min_leaf, ridge, columns
-            )
-        leaves += 1
     for node in range(size):
+        total = leaves.totals[node]
         for k in range(columns):
-            value[node, k] = -totals[node, k] / (totals[node, columns + k] + ridge)
-        if split[node] < 0:
-            for at in range(start[node], end[node]):
+            tree.value[node, k] = -total[k] / (total[columns + k] + rules.ridge)
+        if tree.split[node] < 0:
+            for at in range(leaves.start[node], leaves.end[node]):
                 leaf[rows[at]] = node
     return size
 
 
 @compiled
-def walk_small(codes, split, yes, no, set_var, set_state, leaf):
+def walk_small(data, tree, leaf):
     """Find the node that each row ends in."""
-    for r in range(codes.shape[0]):
+    for r in range(data.codes.shape[0]):
         node = 0
-        while split[node] >= 0:
-            chosen = split[node]
-            inside = codes[r, set_var[chosen]] == set_state[chosen]
-            node = yes[node] if inside else no[node]
+        while tree.split[node] >= 0:
+            chosen = tree.split[node]
+            inside = data.codes[r, data.set_var[chosen]] == data.set_state[chosen]
+            node = tree.yes[node] if inside else tree.no[node]
         leaf[r] = node

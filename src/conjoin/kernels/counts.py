@@ -1,4 +1,4 @@
-"""Weighted counts of rows in sets, on bits: popcounts, or row by row where there are few."""
+"""Weighted counts of rows in sets, on bits: popcounts, or row by row if there are few."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def count_bits(sets, masks, segments, powers, out):
 
 @compiled
 def count_rows(masks, members, segments, powers, sums, out):
-    """Do the same by adding up the rows one by one, as bytes: cheaper where they are few.
+    """Do the same by adding up the rows one by one, as bytes: cheaper if they are few.
 
     The first mask holds all rows; the others, which do not overlap, those of the target's states but
     the first. `sums` has room for a row of `members`.
@@ -50,7 +50,7 @@ def count_rows(masks, members, segments, powers, sums, out):
                     for j in range(len(sums)):
                         sums[j] += line[j]
                     added += 1
-                    if added == 255:  # as many as a byte holds
+                    if added == 255:  # the maximum of a byte
                         for i in range(out.shape[0]):
                             out[i, t] += power * sums[i]
                         sums[:] = 0
@@ -65,7 +65,7 @@ def count_rows(masks, members, segments, powers, sums, out):
 
 @inner
 def count_node(rows, masks, sets, members, segments, powers, sums, out):
-    """Count the rows of a node, all in the first mask, in the cheaper of the two ways."""
+    """Count the rows of a node, all of which are in the first mask, in the cheaper of the two ways."""
     n_rows = np.int64(0)
     for k in range(len(rows)):
         n_rows += np.int64(popcount(rows[k]))
@@ -78,7 +78,7 @@ def count_node(rows, masks, sets, members, segments, powers, sums, out):
 
 @inner
 def weigh(rows, segments, powers):
-    """Weigh a set of rows."""
+    """Return the weight of a set of rows."""
     total = 0.0
     for s in range(len(powers)):
         part = rows[segments[s] : segments[s + 1]]

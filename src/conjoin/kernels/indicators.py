@@ -1,4 +1,4 @@
-"""Products with matrices of indicators of which the places of the ones are kept."""
+"""Products with sparse matrices of indicators: the rows that have each feature."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from conjoin.kernels.jit import SIDE_BY_SIDE, compiled, sum_rows
 
-TILE = 64
-"""Rows that are turned over at a time."""
+TRANSPOSED_ROWS = 64
+"""The number of rows that are transposed at a time."""
 
 
 @compiled
@@ -30,10 +30,10 @@ def sparse_slopes(first, row, values, columns, out):
     total = np.empty(SIDE_BY_SIDE, np.float32)
     for low in range(0, len(columns), SIDE_BY_SIDE):
         width = min(SIDE_BY_SIDE, len(columns) - low)
-        for start in range(0, n, TILE):
+        for start in range(0, n, TRANSPOSED_ROWS):
             for k in range(width):
                 line = values[columns[low + k]]
-                for r in range(start, min(n, start + TILE)):
+                for r in range(start, min(n, start + TRANSPOSED_ROWS)):
                     block[r * SIDE_BY_SIDE + k] = line[r]
         for j in range(len(first) - 1):
             sum_rows(block, row, first[j], first[j + 1], total)
@@ -79,7 +79,7 @@ def sparse_second(first, row, features, weights, out):
 
 @compiled
 def dense_by_leaf(leaf, weights, x, out):
-    """Do the same with all of the matrix."""
+    """Do the same as `sparse_by_leaf` with a dense matrix, leaves by features."""
     for r in range(len(leaf)):
         weight = np.float64(weights[r])
         line, total = x[r], out[leaf[r]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -11,42 +12,50 @@ from llvmlite import ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-"""Compile on first use, keep the result on disk, run without the interpreter's lock."""
+from conjoin.kernels.machine_code_cache import MachineCodeCache
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function on first use, keep the result on disk, run it without the interpreter's lock."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    if dispatcher is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        dispatcher._cache = MachineCodeCache(function)
+    return dispatcher
+
 
 _INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 inner = numba.njit(**_INNER)
-"""For functions that only kernels call: without a way in from Python they compile in less time."""
+"""For functions that only kernels call: not callable from Python, they compile in less time."""
 
 inner_sums = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_INNER)
-"""The same for loops of sums, whose order may be changed so that they become vector instructions."""
+"""The same for sums whose terms may be reordered, so that loops become vector instructions."""
 
 inner_fused = numba.njit(fastmath={"contract"}, **_INNER)
-"""The same where a product and a sum may be one instruction, but nothing may change its place."""
+"""The same where a product and a sum may be one instruction, but nothing may be reordered."""
 
 
 class Notice(event.Listener):
-    """Tells a person who waits for kernels to be compiled, on a terminal, once a process."""
+    """Tells a waiting user, on a terminal, that kernels are being compiled; once per process."""
 
     def __init__(self) -> None:
         self.depth, self.since, self.spent, self.said = 0, 0.0, 0.0, False
 
     def on_start(self, event: Any) -> None:  # noqa: ARG002
-        """Note when the outermost compilation began."""
+        """Record when the outermost compilation began."""
         if self.depth == 0:
             self.since = monotonic()
         self.depth += 1
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
-        """Say what takes so long if it has taken two seconds."""
+        """Print a message once compiling has taken two seconds."""
         self.depth -= 1
         spent = self.spent + monotonic() - self.since
         if self.depth == 0:
             self.spent = spent
         if spent > 2 and not self.said and sys.stderr.isatty():
             self.said = True
-            sys.stderr.write("conjoin: compiling its loops, once on this machine\n")
+            sys.stderr.write("conjoin: compiling its numerical loops, once on this machine\n")
 
 
 event.register("numba:compile", Notice())
@@ -54,14 +63,14 @@ event.register("numba:compile", Notice())
 
 @inner
 def copy_into(out, source):
-    """Copy an array, number by number: what `out[:] = source` does takes seconds to compile."""
+    """Copy an array element by element, as `out[:] = source` takes seconds to compile."""
     for i in range(len(source)):
         out[i] = source[i]
 
 
 @intrinsic
 def _popcount(typingctx: Any, x: Any) -> Any:  # noqa: ARG001
-    """Count the bits of a 64-bit word, in a way that loops of it become vector instructions."""
+    """Count the bits of a 64-bit word, so that loops become vector instructions."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(args[0])
@@ -98,12 +107,12 @@ def _lanes(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
 
 
 def _mask(builder: Any, word: Any) -> Any:
-    """Return the bits of a word side by side."""
+    """Return the bits of a word as a vector."""
     return builder.bitcast(word, ir.VectorType(ir.IntType(1), 64))
 
 
 def _everywhere(builder: Any, vector: Any, number: Any) -> Any:
-    """Return a number 64 times."""
+    """Return a vector of 64 copies of a number."""
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
     nothing = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
@@ -183,7 +192,7 @@ lanes_set: Any = _lanes_set
 
 
 SIDE_BY_SIDE = 16
-"""How many numbers `sum_rows` adds up side by side."""
+"""The number of columns that `sum_rows` adds up side by side."""
 
 
 @intrinsic

@@ -1,131 +1,238 @@
 """L1-regularised logistic regression: losses, steps by coordinate descent, and line searches.
 
-Arrays have one row a binary target, called a column of the regression. `columns` lists those that take
-part; arrays of what they do in this step, such as `step`, have a row for each of these alone.
+Arrays have one row per binary target, called a column of the regression. `columns` lists the ones that
+take part; arrays of what they do in this step, such as `step.ordinary`, have a row for each of these
+alone. Features are *ordinary* ones, indicators that all columns share, and a column's *own*: the nodes of
+its tree, those of all columns in one array.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
 from conjoin.kernels.jit import compiled, inner, inner_fused, inner_sums
 
+STEP_SWEEPS = 20
+"""The maximum number of sweeps of coordinate descent per step."""
+STEP_TOLERANCE = 1e-3
+"""A step is done when a sweep changes less than this part of what the first one did."""
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class Weights(NamedTuple):
+    """Weights, or changes of weights, of ordinary features, (columns, features), biases, and own ones."""
+
+    ordinary: FloatArray
+    bias: FloatArray
+    own: FloatArray
+
+
+class Point(NamedTuple):
+    """The logits of all columns, and the derivatives of their losses there.
+
+    Attributes
+    ----------
+    z, residual, bend : float32, (columns, rows)
+        The logits, and the first and second derivatives of the loss by them.
+    y : float32, (columns, rows)
+        1 in the rows that have the column's state, else 0.
+    m : float32, (columns, rows) or (1, rows)
+        The weight of each row.
+    loss, g_bias, h_bias : float64, (columns,)
+        The loss, and its first and second derivative by the bias.
+    """
+
+    z: Float32Array
+    y: Float32Array
+    m: Float32Array
+    residual: Float32Array
+    bend: Float32Array
+    loss: FloatArray
+    g_bias: FloatArray
+    h_bias: FloatArray
+
+
+class Spread(NamedTuple):
+    """The means and deviations of the features, weighted by the second derivatives of the loss."""
+
+    mean: FloatArray
+    scale: FloatArray
+    own_mean: FloatArray
+    own_scale: FloatArray
+
+
+class PathNodes(NamedTuple):
+    """The own features of all columns: the nodes of their trees, one tree after another.
+
+    Attributes
+    ----------
+    first : int64, (columns + 1,)
+        The first node of each column.
+    parent : int64, (nodes,)
+        The parent of each node, counted from the column's first.
+    share, deviation : float64, (nodes,)
+        The share of the rows in each node, and the deviation of its indicator.
+    cross : float32
+        The correlations of the nodes with ordinary features.
+    cross_first : int64, (columns + 1,)
+        Where those of each column begin.
+    """
+
+    first: IntArray
+    parent: IntArray
+    share: FloatArray
+    deviation: FloatArray
+    cross: Float32Array
+    cross_first: IntArray
+
+
+class QuadraticModel(NamedTuple):
+    """g.d + h/2 (s d)' matrix (s d) + cost.|w + d|, a function of the changes d of some weights w."""
+
+    matrix: Float32Array
+    s: FloatArray
+    g: FloatArray
+    w: FloatArray
+    cost: FloatArray
+    h: float
+
+
+class TreePart(NamedTuple):
+    """The part of a quadratic model in the nodes of a tree.
+
+    `active` lists the nodes that take part, and `across` has their correlations with the other weights;
+    all other arrays have one element per node of the tree.
+    """
+
+    active: IntArray
+    across: Float32Array
+    s: FloatArray
+    g: FloatArray
+    w: FloatArray
+    penalty: float
+    parent: IntArray
+    share: FloatArray
+    deviation: FloatArray
+
+
+@inner
+def active_features(scale, weights, gradient, cost):
+    """Return the features that a step may change: weights that are not 0 or would leave 0."""
+    active = np.empty(len(scale), np.int64)
+    size = 0
+    for j in range(len(scale)):
+        if scale[j] > 0 and (weights[j] != 0 or abs(gradient[j]) > cost[j]):
+            active[size] = j
+            size += 1
+    return active[:size]
+
+
+@inner
+def model_of_column(c, penalty, factor, gradient, active, shared, spread, weights, h):
+    """Return the quadratic model of a column in its active ordinary features."""
+    matrix = np.empty((len(active), len(active)), np.float32)
+    for a in range(len(active)):
+        row = shared[active[a]]
+        for b in range(len(active)):
+            matrix[a, b] = row[active[b]]
+    cost = penalty * factor[c][active]
+    g, w = gradient[active], weights.ordinary[c][active]
+    return QuadraticModel(matrix, spread.scale[c][active], g, w, cost, h)
+
+
+@inner
+def tree_of_column(c, penalty, own_gradient, active, own, n_shared, nodes, spread, weights):
+    """Return the part of the model in a column's own features; `own` lists the active ones."""
+    low, high = nodes.first[c], nodes.first[c + 1]
+    across = np.empty((len(own), len(active)), np.float32)
+    for k in range(len(own)):
+        row = nodes.cross[nodes.cross_first[c] + own[k] * n_shared :]
+        for b in range(len(active)):
+            across[k, b] = row[active[b]]
+    return TreePart(
+        own,
+        across,
+        spread.own_scale[low:high],
+        own_gradient[low:high],
+        weights.own[low:high],
+        penalty,
+        nodes.parent[low:high],
+        nodes.share[low:high],
+        nodes.deviation[low:high],
+    )
+
 
 @compiled
 def steps(
-    penalty,
-    columns,
-    factor,
-    gradient,
-    mean,
-    scale,
-    own_mean,
-    own_scale,
-    g_bias,
-    h_bias,
-    weights,
-    shared,
-    own_gradient,
-    own_weights,
-    own_first,
-    parent,
-    share,
-    deviation,
-    cross,
-    cross_first,
-    step,
-    own_step,
-    bias_step,
-    decrease,
-    max_sweeps,
-    tolerance,
-):
+    penalty, columns, factor, gradient, own_gradient, at, spread, weights, shared, nodes, step, decrease
+):  # fmt: skip
     """Minimise, for each column, the quadratic model of its loss plus the penalty.
 
     The model's Hessian is h_bias[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
-    ordinary features, `cross` between these and the features of the column's own (its tree's paths);
-    those among the latter follow from the tree, from the share of the rows in each node and its
-    `deviation`. Features of scale 0 take no part. `factor` multiplies the penalty of ordinary features.
-    The bias moves along: its best value for each step is put into the gradients. `step` and `bias_step`
-    get the changes, `decrease` the decrease that the model predicts.
+    ordinary features, `nodes.cross` between these and the column's own; those among the latter follow
+    from the tree, from the share of the rows in each node and its deviation. Features of scale 0 take no
+    part. `factor` multiplies the penalty of ordinary features. The bias moves along: its best value for
+    each step is put into the gradients. `step` gets the changes, `decrease` the decrease that the model
+    predicts.
     """
     n_shared = shared.shape[0]
     for place in range(len(columns)):
         c = columns[place]
-        low, high = own_first[c], own_first[c + 1]
-        line, means, pull, h = gradient[place], mean[c], g_bias[c], h_bias[c]
+        low, high = nodes.first[c], nodes.first[c + 1]
+        line, means, pull, h = gradient[place], spread.mean[c], at.g_bias[c], at.h_bias[c]
         for j in range(n_shared):
             line[j] -= means[j] * pull
+            step.ordinary[place, j] = 0.0
         for o in range(low, high):
-            own_gradient[o] -= own_mean[o] * pull
-        # The active set: weights that are not 0, and those whose gradient exceeds the penalty.
-        active = np.empty(n_shared, np.int64)
-        own = np.empty(high - low, np.int64)
-        size, n_own = 0, 0
-        for j in range(n_shared):
-            step[place, j] = 0.0
-            if scale[c, j] > 0 and (
-                weights[c, j] != 0 or abs(gradient[place, j]) > penalty * factor[c, j]
-            ):
-                active[size] = j
-                size += 1
-        for o in range(low, high):
-            own_step[o] = 0.0
-            if own_scale[o] > 0 and (own_weights[o] != 0 or abs(own_gradient[o]) > penalty):
-                own[n_own] = o - low
-                n_own += 1
-        bias_step[place] = -pull / h
+            own_gradient[o] -= spread.own_mean[o] * pull
+            step.own[o] = 0.0
+        step.bias[place] = -pull / h
         decrease[place] = 0.5 * pull * pull / h
-        if size + n_own == 0:
+        active = active_features(spread.scale[c], weights.ordinary[c], line, penalty * factor[c])
+        own = active_features(
+            spread.own_scale[low:high],
+            weights.own[low:high],
+            own_gradient[low:high],
+            np.full(high - low, penalty),
+        )
+        if len(active) + len(own) == 0:
             continue
-        active, own = active[:size], own[:n_own]
-        matrix = np.empty((size, size), np.float32)
-        across = np.empty((n_own, size), np.float32)
-        s = scale[c][active]
-        g = gradient[place][active]
-        w = weights[c][active]
-        cost = penalty * factor[c][active]
-        for a in range(size):
-            row = shared[active[a]]
-            for b in range(size):
-                matrix[a, b] = row[active[b]]
-        for k in range(n_own):
-            row = cross[cross_first[c] + own[k] * n_shared :]
-            for b in range(size):
-                across[k, b] = row[active[b]]
-        delta = np.zeros(size)
-        own_delta = np.zeros(n_own)
-        decrease[place] += tree_descent(
-            matrix, s, g, w, cost, across, own, own_scale[low:high], own_gradient[low:high],
-            own_weights[low:high], penalty, parent[low:high], share[low:high],
-            deviation[low:high], h, max_sweeps, tolerance, delta, own_delta,
-        )  # fmt: skip
-        for k in range(n_own):
-            own_step[low + own[k]] = own_delta[k]
-            bias_step[place] -= own_mean[low + own[k]] * own_delta[k]
-        for a in range(size):
-            step[place, active[a]] = delta[a]
-            bias_step[place] -= means[active[a]] * delta[a]
+        model = model_of_column(c, penalty, factor, line, active, shared, spread, weights, h)
+        tree = tree_of_column(
+            c, penalty, own_gradient, active, own, n_shared, nodes, spread, weights
+        )
+        delta, own_delta = np.zeros(len(active)), np.zeros(len(own))
+        decrease[place] += tree_descent(model, tree, STEP_SWEEPS, STEP_TOLERANCE, delta, own_delta)
+        for k in range(len(own)):
+            step.own[low + own[k]] = own_delta[k]
+            step.bias[place] -= spread.own_mean[low + own[k]] * own_delta[k]
+        for a in range(len(active)):
+            step.ordinary[place, active[a]] = delta[a]
+            step.bias[place] -= means[active[a]] * delta[a]
 
 
 @compiled
-def deviations(
-    columns, sums, own_sums, h_bias, factor, usable, own_first, mean, scale, own_mean, own_scale
-):
+def deviations(columns, sums, own_sums, h_bias, factor, usable, own_first, spread):
     """Set the means and deviations of features from their sums; 0 for those that take no part."""
     for place in range(len(columns)):
         c = columns[place]
         for j in range(sums.shape[1]):
             m = min(max(sums[place, j] / h_bias[c], 0.0), 1.0)
             deviation = np.sqrt(m * (1.0 - m))
-            mean[c, j] = m
-            scale[c, j] = deviation if deviation >= 1e-6 and factor[c, j] >= 0.0 else 0.0
+            spread.mean[c, j] = m
+            spread.scale[c, j] = deviation if deviation >= 1e-6 and factor[c, j] >= 0.0 else 0.0
         for o in range(own_first[c], own_first[c + 1]):
             m = min(max(own_sums[o] / h_bias[c], 0.0), 1.0)
             deviation = np.sqrt(m * (1.0 - m))
-            own_mean[o] = m
-            own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
+            spread.own_mean[o] = m
+            spread.own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
 
 
 @inner
@@ -141,59 +248,70 @@ def best_change(weight, slope, bend, cost):
 
 
 @compiled
-def coordinate_descent(matrix, s, g, w, cost, h, max_sweeps, tolerance, delta):
-    """Minimise g.d + h/2 (s d)' matrix (s d) + cost.|w + d| over d; return the decrease."""
-    across = np.empty((0, len(delta)), np.float32)
+def coordinate_descent(model, max_sweeps, tolerance, delta):
+    """Minimise a quadratic model by coordinate descent from no change; return the decrease."""
     nodes, none = np.empty(0, np.int64), np.empty(0)
-    return tree_descent(
-        matrix, s, g, w, cost, across, nodes, none, none, none, 0.0, nodes, none, none, h,
-        max_sweeps, tolerance, delta, none,
-    )  # fmt: skip
+    across = np.empty((0, len(delta)), np.float32)
+    tree = TreePart(nodes, across, none, none, none, 0.0, nodes, none, none)
+    return tree_descent(model, tree, max_sweeps, tolerance, delta, none)
 
 
 @inner
-def correlated(node, parent, share, deviation, q, below, everywhere):
+def correlated(node, tree, q, below, everywhere):
     """Return the sum over all nodes b of r_ab s_b d_b for a node a (see `tree_descent`)."""
     above, up = 0.0, node
     while up > 0:
         above += q[up]
-        up = parent[up]
-    return (share[node] * (above - everywhere) + below[node]) / deviation[node]
+        up = tree.parent[up]
+    return (tree.share[node] * (above - everywhere) + below[node]) / tree.deviation[node]
+
+
+@inner
+def predicted_decrease(model, tree, delta, own_delta, v, own_v):
+    """Return how far changes decrease a model, given the sums v of r_ab s_b d_b for each weight a."""
+    total = 0.0
+    for a in range(len(delta)):
+        w, d = model.w[a], delta[a]
+        total -= model.g[a] * d + 0.5 * model.h * model.s[a] * d * v[a]
+        total += model.cost[a] * (abs(w) - abs(w + d))
+    for k in range(len(own_delta)):
+        node, d = tree.active[k], own_delta[k]
+        w = tree.w[node]
+        total -= tree.g[node] * d + 0.5 * model.h * tree.s[node] * d * own_v[k]
+        total += tree.penalty * (abs(w) - abs(w + d))
+    return total
 
 
 @compiled
-def tree_descent(
-    matrix, s, g, w, cost, across, own, own_s, own_g, own_w, penalty, parent, share, deviation, h,
-    max_sweeps, tolerance, delta, own_delta,
-):  # fmt: skip
-    """Do the same with indicators of a tree's nodes besides.
+def tree_descent(model, tree, max_sweeps, tolerance, delta, own_delta):
+    """Minimise a quadratic model that also has the nodes of a tree; return the decrease.
 
     Two nodes occur together in the rows of the lower one if it is below the other, and never
     otherwise. So with q_b = s_b d_b / deviation_b the sum over all nodes b of r_ab s_b d_b is
     (share_a * sum of q above a + sum of share q below a - share_a * sum of share q) / deviation_a,
     where a is above itself: steps up the tree instead of a row of a matrix.
     """
+    h, s, own = model.h, model.s, tree.active
     size = len(delta)
-    v = np.zeros(size)
-    own_v = np.zeros(len(own))
-    q = np.zeros(len(parent))
-    below = np.zeros(len(parent))
+    v, own_v = np.zeros(size), np.zeros(len(own))
+    q, below = np.zeros(len(tree.parent)), np.zeros(len(tree.parent))
     everywhere = 0.0
     turned = np.empty((size, len(own)), np.float32)
     for k in range(len(own)):
         for b in range(size):
-            turned[b, k] = across[k, b]
+            turned[b, k] = tree.across[k, b]
     first_move = 0.0
     for sweep in range(max_sweeps):
         move = 0.0
         for a in range(size):
             bend = h * s[a] * s[a]
-            change = best_change(w[a] + delta[a], g[a] + h * s[a] * v[a], bend, cost[a])
+            slope = model.g[a] + h * s[a] * v[a]
+            change = best_change(model.w[a] + delta[a], slope, bend, model.cost[a])
             if change != 0.0:
                 delta[a] += change
                 move += bend * change * change
                 shift = s[a] * change
-                line = matrix[a]
+                line = model.matrix[a]
                 for b in range(size):
                     v[b] += line[b] * shift
                 line = turned[a]
@@ -201,39 +319,32 @@ def tree_descent(
                     own_v[k] += line[k] * shift
         for k in range(len(own)):
             node = own[k]
-            value = own_v[k] + correlated(node, parent, share, deviation, q, below, everywhere)
-            bend = h * own_s[node] * own_s[node]
-            slope = own_g[node] + h * own_s[node] * value
-            change = best_change(own_w[node] + own_delta[k], slope, bend, penalty)
+            value = own_v[k] + correlated(node, tree, q, below, everywhere)
+            bend = h * tree.s[node] * tree.s[node]
+            slope = tree.g[node] + h * tree.s[node] * value
+            change = best_change(tree.w[node] + own_delta[k], slope, bend, tree.penalty)
             if change != 0.0:
                 own_delta[k] += change
                 move += bend * change * change
-                shift = own_s[node] * change
-                line = across[k]
+                shift = tree.s[node] * change
+                line = tree.across[k]
                 for b in range(size):
                     v[b] += line[b] * shift
-                shift /= deviation[node]
+                shift /= tree.deviation[node]
                 q[node] += shift
-                shift *= share[node]
+                shift *= tree.share[node]
                 everywhere += shift
-                up = parent[node]
+                up = tree.parent[node]
                 while up > 0:
                     below[up] += shift
-                    up = parent[up]
+                    up = tree.parent[up]
         if sweep == 0:
             first_move = move
         if move <= tolerance * first_move:
             break
-    total = 0.0
-    for a in range(size):
-        total -= g[a] * delta[a] + 0.5 * h * s[a] * delta[a] * v[a]
-        total += cost[a] * (abs(w[a]) - abs(w[a] + delta[a]))
     for k in range(len(own)):
-        node, d = own[k], own_delta[k]
-        value = own_v[k] + correlated(node, parent, share, deviation, q, below, everywhere)
-        total -= own_g[node] * d + 0.5 * h * own_s[node] * d * value
-        total += penalty * (abs(own_w[node]) - abs(own_w[node] + d))
-    return total
+        own_v[k] += correlated(own[k], tree, q, below, everywhere)
+    return predicted_decrease(model, tree, delta, own_delta, v, own_v)
 
 
 @inner_sums
@@ -270,87 +381,75 @@ def evaluate(z, change, size, y, m, cell, residual, bend):
     return total_of(cell)
 
 
-@compiled
-def derive(z, y, m, loss, residual, bend, g_bias, h_bias):
-    """Set the losses of all columns, and the derivatives of their rows."""
-    cell = np.empty(z.shape[1], np.float32)
-    for c in range(len(z)):
-        loss[c] = evaluate(z[c], z[c], 0.0, y[c], m[c % len(m)], cell, residual[c], bend[c])
-        g_bias[c] = total_of(residual[c])
-        h_bias[c] = total_of(bend[c])
+@inner
+def place_column(c, change, size, at, cell):
+    """Set the loss of a column that is moved, and its derivatives."""
+    weights = at.m[c % len(at.m)]
+    at.loss[c] = evaluate(at.z[c], change, size, at.y[c], weights, cell, at.residual[c], at.bend[c])
+    at.g_bias[c] = total_of(at.residual[c])
+    at.h_bias[c] = total_of(at.bend[c])
 
 
 @compiled
-def move(
-    penalty,
-    columns,
-    factor,
-    z,
-    change,
-    y,
-    m,
-    weights,
-    step,
-    own,
-    own_step,
-    own_first,
-    bias,
-    bias_step,
-    objective,
-    loss,
-    residual,
-    bend,
-    g_bias,
-    h_bias,
-):
+def derive(at):
+    """Set the losses of all columns, and their derivatives."""
+    cell = np.empty(at.z.shape[1], np.float32)
+    for c in range(len(at.z)):
+        place_column(c, at.z[c], 0.0, at, cell)
+
+
+@inner
+def growth_of_norm(c, place, size, factor, weights, step, own_first):
+    """Return by how much a step of some size increases a column's penalised sum of absolute weights."""
+    growth = 0.0
+    for j in range(weights.ordinary.shape[1]):
+        w, d = weights.ordinary[c, j], step.ordinary[place, j]
+        if d != 0.0:
+            growth += factor[c, j] * (abs(w + size * d) - abs(w))
+    for o in range(own_first[c], own_first[c + 1]):
+        growth += abs(weights.own[o] + size * step.own[o]) - abs(weights.own[o])
+    return growth
+
+
+@compiled
+def move(penalty, columns, factor, change, at, weights, step, own_first, objective):
     """Go along each column's step, halved until the objective falls, and take the derivatives there.
 
-    `m` has one row for all columns, or one a column.
+    `change` has the logits that the steps add.
     """
-    cell = np.empty(z.shape[1], np.float32)
+    cell = np.empty(at.z.shape[1], np.float32)
     for place in range(len(columns)):
         c = columns[place]
-        size = 1.0
+        size, before = 1.0, at.loss[c]
         while True:
-            value = evaluate(
-                z[c], change[place], size, y[c], m[c % len(m)], cell, residual[c], bend[c]
-            )
-            growth = 0.0
-            for j in range(weights.shape[1]):
-                w, d = weights[c, j], step[place, j]
-                if d != 0.0:
-                    growth += factor[c, j] * (abs(w + size * d) - abs(w))
-            for o in range(own_first[c], own_first[c + 1]):
-                growth += abs(own[o] + size * own_step[o]) - abs(own[o])
-            if size == 0.0 or value + penalty * growth <= loss[c] + 1e-8 * objective[place]:
+            place_column(c, change[place], size, at, cell)
+            growth = growth_of_norm(c, place, size, factor, weights, step, own_first)
+            if size == 0.0 or at.loss[c] + penalty * growth <= before + 1e-8 * objective[place]:
                 break
             size = size * 0.5 if size > 1e-7 else 0.0
-        loss[c] = value
-        g_bias[c] = total_of(residual[c])
-        h_bias[c] = total_of(bend[c])
         if size == 0.0:
             continue
-        bias[c] += size * bias_step[place]
-        for j in range(weights.shape[1]):
-            weights[c, j] += size * step[place, j]
+        weights.bias[c] += size * step.bias[place]
+        for j in range(weights.ordinary.shape[1]):
+            weights.ordinary[c, j] += size * step.ordinary[place, j]
         for o in range(own_first[c], own_first[c + 1]):
-            own[o] += size * own_step[o]
-        for r in range(z.shape[1]):
-            z[c, r] += f32(size) * change[place, r]
+            weights.own[o] += size * step.own[o]
+        for r in range(at.z.shape[1]):
+            at.z[c, r] += f32(size) * change[place, r]
 
 
 @compiled
-def penalised(columns, weights, factor, own, own_first, norm):
+def penalised(columns, weights, factor, own_first, norm):
     """Set the sum of the absolute weights of each column, as far as they bear a penalty."""
     for i in range(len(columns)):
         c = columns[i]
         total = 0.0
-        for j in range(weights.shape[1]):
-            w = weights[c, j]
+        for j in range(weights.ordinary.shape[1]):
+            w = weights.ordinary[c, j]
             if w != 0.0:
                 total += factor[c, j] * abs(w)
         for o in range(own_first[c], own_first[c + 1]):
-            total += abs(own[o])
+            total += abs(weights.own[o])
         norm[i] = total
 
 

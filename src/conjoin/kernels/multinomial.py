@@ -4,8 +4,6 @@ Row r has the features `feature[first[r] : first[r + 1]]`; weights and slopes ar
 logits and probabilities rows by states.
 """
 
-# Loops over indices, plain branches and long argument lists are what the compiler wants.
-
 from __future__ import annotations
 
 import numpy as np
@@ -13,9 +11,9 @@ import numpy as np
 from conjoin.kernels.jit import compiled, inner
 
 FLOOR = 0.05
-"""The least probability that a row's own state is taken to have in second derivatives."""
+"""The minimum probability of a row's own state in second derivatives."""
 NEGLIGIBLE = 1e-4
-"""States of less probability are left out there."""
+"""The probability below which states are left out of second derivatives."""
 
 
 @compiled

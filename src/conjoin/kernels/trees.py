@@ -1,21 +1,124 @@
 """Growing decision trees on bit-packed columns.
 
-A *set* is the set of rows on which a variable has a state, as bits. All counts that a node needs come
-from intersecting its rows with every set; one child of a split is counted, the other is the difference.
+A *set* is the rows on which a variable has a state, as bits. All counts that a node needs come from
+intersecting its rows with every set; one child of a split is counted, the other is the difference.
 """
 
-# Loops over indices, plain branches and long argument lists are what the compiler wants.
+# Loops over indices and plain branches are what the compiler wants.
 # ruff: noqa: SIM108, SIM114
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
 from conjoin.kernels.jit import compiled, copy_into, inner
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
+
+
+class TrainingRows(NamedTuple):
+    """The rows that trees are grown on, as bits (see `conjoin.data.packing.PackedTable`).
+
+    Attributes
+    ----------
+    sets : uint64, (sets, words)
+        The rows of each set.
+    known : uint64, (variables, words) or (variables, 0)
+        The rows on which each variable is known; without words if no value is missing.
+    members : uint8, (rows, sets and padding)
+        Whether each row is in each set.
+    set_var : int64, (sets,)
+        The variable of each set.
+    candidate : bool, (sets,)
+        Whether trees may split on each set.
+    known_of : int64, (variables, 2)
+        The range of sets that add up to a variable's known rows; empty if it is always known.
+    segments : int64
+        The first word of each segment of rows of equal weight.
+    powers : float64
+        The weight of a row in each segment.
+    """
+
+    sets: npt.NDArray[np.uint64]
+    known: npt.NDArray[np.uint64]
+    members: npt.NDArray[np.uint8]
+    set_var: npt.NDArray[np.int64]
+    candidate: npt.NDArray[np.bool_]
+    known_of: npt.NDArray[np.int64]
+    segments: npt.NDArray[np.int64]
+    powers: npt.NDArray[np.float64]
+
+
+class Target(NamedTuple):
+    """The variable that a tree predicts.
+
+    Attributes
+    ----------
+    position : int
+        Its position.
+    rows : uint64, (words,)
+        The rows on which it is known.
+    state_sets : uint64, (states - 1, words)
+        The rows of each of its states but the first.
+    allowed : int8, (variables,)
+        0 for variables that must not be split on, 2 for those that must, 1 for all others.
+    """
+
+    position: int
+    rows: npt.NDArray[np.uint64]
+    state_sets: npt.NDArray[np.uint64]
+    allowed: npt.NDArray[np.int8]
+
+
+class SplitScore(NamedTuple):
+    """What decides between splits.
+
+    Attributes
+    ----------
+    min_leaf : float
+        The minimum weight of the rows in each branch.
+    pseudo : float
+        The count added to each state.
+    logs : float64, (2, counts) or (2, 0)
+        c log(c + pseudo) and c log(c + pseudo * states) for whole numbers c, if all counts are whole.
+    """
+
+    min_leaf: float
+    pseudo: float
+    logs: npt.NDArray[np.float64]
+
+
+class NodeTable(NamedTuple):
+    """The nodes of a tree, in the order in which they were made.
+
+    Attributes
+    ----------
+    links : int32, (nodes, 5)
+        The parent, the two children, the set of the best split, and where rows without a value go.
+    gains : float64, (nodes,)
+        The gain of the best split.
+    counts : float64, (nodes, states)
+        The weight of the node's rows: in all, then of each state but the first.
+    """
+
+    links: npt.NDArray[np.int32]
+    gains: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.float64]
+
+
+class Workspace(NamedTuple):
+    """The rows and the counts of the nodes on the current path, two per level, and scratch arrays."""
+
+    rows: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.float64]
+    masks: npt.NDArray[np.uint64]
+    total: npt.NDArray[np.float64]
+    sums: npt.NDArray[np.uint8]
 
 
 @inner
@@ -60,45 +163,45 @@ def gains_of_two(counts, node, logs, gains):
 
 
 @inner
-def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_leaf, pseudo, logs):
+def best_split(counts, node, data, target, score):
     """Return the gain of the best split of a node and its set; ties go to the lowest set.
 
-    A variable that is required comes before all others: while it can be split on, the best such split
-    has an infinite gain.
+    A required variable comes before all others: while it can be split on, its best split has an
+    infinite gain.
     """
     best, best_set = -np.inf, -1
     must, must_set = -np.inf, -1
-    quick = len(node) == 2 and logs.shape[1] > 0
+    quick = len(node) == 2 and score.logs.shape[1] > 0
     ready = np.empty(len(counts))
     if quick:
-        gains_of_two(counts, node, logs, ready)
+        gains_of_two(counts, node, score.logs, ready)
     inside = np.empty(len(node))
     outside = np.empty(len(node))
     base = np.empty(len(node))
     last_var = -1
     copy_into(base, node)
     base_is_node = True
-    node_value = log_likelihood(node, pseudo, logs)
+    node_value = log_likelihood(node, score.pseudo, score.logs)
     base_value = node_value
     for i in range(counts.shape[0]):
-        var = set_var[i]
-        if not candidate[i] or var == target or not allowed[var]:
+        var = data.set_var[i]
+        if not data.candidate[i] or var == target.position or not target.allowed[var]:
             continue
         if var != last_var:  # rows on which the variable is missing take no part in its splits
             last_var = var
-            low, high = known_of[var, 0], known_of[var, 1]
+            low, high = data.known_of[var, 0], data.known_of[var, 1]
             if high > low:
                 base[:] = 0.0
                 for k in range(low, high):
                     for t in range(len(node)):
                         base[t] += counts[k, t]
-                base_value = log_likelihood(base, pseudo, logs)
+                base_value = log_likelihood(base, score.pseudo, score.logs)
                 base_is_node = False
             elif not base_is_node:
                 copy_into(base, node)
                 base_value = node_value
                 base_is_node = True
-        if counts[i, 0] < min_leaf or base[0] - counts[i, 0] < min_leaf:
+        if counts[i, 0] < score.min_leaf or base[0] - counts[i, 0] < score.min_leaf:
             continue
         if quick and base_is_node:
             gain = ready[i]
@@ -107,13 +210,13 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
                 inside[t] = counts[i, t]
                 outside[t] = base[t] - inside[t]
             gain = (
-                log_likelihood(inside, pseudo, logs)
-                + log_likelihood(outside, pseudo, logs)
+                log_likelihood(inside, score.pseudo, score.logs)
+                + log_likelihood(outside, score.pseudo, score.logs)
                 - base_value
             )
         if gain > best:
             best, best_set = gain, i
-        if allowed[var] == 2 and gain > must:
+        if target.allowed[var] == 2 and gain > must:
             must, must_set = gain, i
     if must_set >= 0:
         return np.inf, must_set
@@ -121,13 +224,14 @@ def best_split(counts, node, target, set_var, candidate, known_of, allowed, min_
 
 
 @inner
-def split_rows(rows, sets, known, split, var, missing_to, yes, no):
+def split_rows(rows, data, split, missing_to, yes, no):
     """Send the rows of a node to its children; those without a value follow `missing_to`."""
+    var = data.set_var[split]
     for k in range(len(rows)):
         r = rows[k]
-        y = r & sets[split, k]
-        if known.shape[1]:
-            unknown = r & ~known[var, k]
+        y = r & data.sets[split, k]
+        if data.known.shape[1]:
+            unknown = r & ~data.known[var, k]
         else:
             unknown = np.uint64(0)
         n = r & ~y & ~unknown
@@ -139,211 +243,200 @@ def split_rows(rows, sets, known, split, var, missing_to, yes, no):
         no[k] = n
 
 
+@inner
+def add_root(tree, data, target, score, work):
+    """Make the root and find its best split."""
+    copy_into(work.rows[0, 0], target.rows)
+    masks_of(target.rows, target.state_sets, work.masks)
+    count_bits(data.sets, work.masks, data.segments, data.powers, work.counts[0, 0])
+    for t in range(tree.counts.shape[1]):
+        tree.counts[0, t] = weigh(work.masks[t], data.segments, data.powers)
+    tree.links[0] = -1
+    tree.gains[0], tree.links[0, SPLIT] = best_split(
+        work.counts[0, 0], tree.counts[0], data, target, score
+    )
+
+
+@inner
+def visit_leaf(tree, leaf, data, target, path, work):
+    """Find the rows of a leaf, by following its path from the root, and count them."""
+    length, node = 0, leaf
+    while node >= 0:
+        path[length] = node
+        length += 1
+        node = tree.links[node, PARENT]
+    rows = work.rows[0, 0]
+    copy_into(rows, target.rows)
+    for step in range(length - 2, -1, -1):
+        above, below = path[step + 1], path[step]
+        missing_to = tree.links[above, MISSING_TO]
+        split_rows(rows, data, tree.links[above, SPLIT], missing_to, work.masks[0], work.masks[1])
+        copy_into(rows, work.masks[0 if tree.links[above, YES] == below else 1])
+    masks_of(rows, target.state_sets, work.masks)
+    count_node(
+        rows, work.masks, data.sets, data.members, data.segments, data.powers, work.sums,
+        work.counts[0, 0],
+    )  # fmt: skip
+
+
+@inner
+def larger_branch(weight, here, split, data):
+    """Return 1 if more of a node's rows are in a set than outside: where missing values go."""
+    var = data.set_var[split]
+    low, high = data.known_of[var, 0], data.known_of[var, 1]
+    full = weight
+    if high > low:
+        full = 0.0
+        for k in range(low, high):
+            full += here[k, 0]
+    return 1 if 2 * here[split, 0] > full else 0
+
+
+@inner
+def count_children(tree, node, depth, side, data, target, work):
+    """Split the rows of a node and count its children; return which one is the smaller.
+
+    The smaller child is counted, with its weights by state in `work.total`; the other is the
+    difference.
+    """
+    states = tree.counts.shape[1]
+    split, here = tree.links[node, SPLIT], work.counts[depth, side]
+    missing_to = larger_branch(tree.counts[node, 0], here, split, data)
+    tree.links[node, MISSING_TO] = missing_to
+    below = work.rows[depth + 1]
+    split_rows(work.rows[depth, side], data, split, missing_to, below[0], below[1])
+    yes_weight = weigh(below[0], data.segments, data.powers)
+    smaller = 0 if 2 * yes_weight <= tree.counts[node, 0] else 1
+    counted, other = work.counts[depth + 1, smaller], work.counts[depth + 1, 1 - smaller]
+    masks_of(below[smaller], target.state_sets, work.masks)
+    count_node(
+        below[smaller], work.masks, data.sets, data.members, data.segments, data.powers, work.sums,
+        counted,
+    )  # fmt: skip
+    for i in range(len(here)):
+        for t in range(states):
+            other[i, t] = here[i, t] - counted[i, t]
+    for t in range(states):
+        work.total[t] = weigh(work.masks[t], data.segments, data.powers)
+    return smaller
+
+
+@inner
+def add_child(tree, child, node, way, smaller, work):
+    """Make a child of a node: the first if `way` is 0, else the second."""
+    tree.links[child] = -1
+    tree.links[child, PARENT] = node
+    tree.links[node, YES if way == 0 else NO] = child
+    for t in range(tree.counts.shape[1]):
+        if way == smaller:
+            tree.counts[child, t] = work.total[t]
+        else:
+            tree.counts[child, t] = tree.counts[node, t] - work.total[t]
+
+
+@inner
+def make_workspace(tree, data, max_depth):
+    """Allocate the arrays for paths of a maximum depth."""
+    n_sets, width = data.sets.shape
+    states = tree.counts.shape[1]
+    return Workspace(
+        np.empty((max_depth + 1, 2, width), np.uint64),
+        np.empty((max_depth + 1, 2, n_sets, states)),
+        np.empty((states, width), np.uint64),
+        np.empty(states),
+        np.empty(data.members.shape[1], np.uint8),
+    )
+
+
 @compiled
-def grow(
-    threshold,
-    min_leaf,
-    pseudo,
-    logs,
-    target,
-    root_rows,
-    target_sets,
-    sets,
-    known,
-    members,
-    set_var,
-    candidate,
-    known_of,
-    allowed,
-    segments,
-    powers,
-    nodes,
-    gains,
-    counts,
-    n_nodes,
-    max_depth,
-):
+def grow(threshold, data, target, score, tree, size, max_depth):
     """Split every leaf whose best gain exceeds the threshold; return the number of nodes.
 
-    Stops early when the node table is full; call it again with a larger one.
+    `tree` has `size` nodes so far. Stops early when the node table is full; call it again with a
+    larger one.
     """
-    width, n_sets, states = sets.shape[1], sets.shape[0], counts.shape[1]
-    rows_at = np.empty((max_depth + 1, 2, width), np.uint64)
-    counts_at = np.empty((max_depth + 1, 2, n_sets, states))
-    masks = np.empty((states, width), np.uint64)
+    work = make_workspace(tree, data, max_depth)
     stack = np.empty((2 * max_depth + 4, 3), np.int64)
-    path = np.empty(len(nodes) + 1, np.int64)
-    total = np.empty(states)
-    sums = np.empty(members.shape[1], np.uint8)
-
-    if n_nodes == 0:
-        copy_into(rows_at[0, 0], root_rows)
-        masks_of(root_rows, target_sets, masks)
-        count_bits(sets, masks, segments, powers, counts_at[0, 0])
-        for t in range(states):
-            counts[0, t] = weigh(masks[t], segments, powers)
-        nodes[0] = -1
-        gains[0], nodes[0, SPLIT] = best_split(
-            counts_at[0, 0],
-            counts[0],
-            target,
-            set_var,
-            candidate,
-            known_of,
-            allowed,
-            min_leaf,
-            pseudo,
-            logs,
-        )
-        n_nodes = 1
-
-    for start in range(len(nodes)):
-        if start >= n_nodes:
+    path = np.empty(len(tree.links) + 1, np.int64)
+    if size == 0:
+        add_root(tree, data, target, score, work)
+        size = 1
+    for start in range(len(tree.links)):
+        if start >= size:
             break
-        if nodes[start, YES] >= 0 or not gains[start] > threshold:
+        if tree.links[start, YES] >= 0 or not tree.gains[start] > threshold:
             continue
-        # Find the rows of this leaf by following its path from the root.
-        length, node = 0, start
-        while node >= 0:
-            path[length] = node
-            length += 1
-            node = nodes[node, PARENT]
-        copy_into(rows_at[0, 0], root_rows)
-        for step in range(length - 2, -1, -1):
-            above, below = path[step + 1], path[step]
-            split = nodes[above, SPLIT]
-            split_rows(
-                rows_at[0, 0],
-                sets,
-                known,
-                split,
-                set_var[split],
-                nodes[above, MISSING_TO],
-                masks[0],
-                masks[1],
-            )
-            copy_into(rows_at[0, 0], masks[0 if nodes[above, YES] == below else 1])
-        masks_of(rows_at[0, 0], target_sets, masks)
-        count_node(rows_at[0, 0], masks, sets, members, segments, powers, sums, counts_at[0, 0])
+        visit_leaf(tree, start, data, target, path, work)
         stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
         top = 1
         while top > 0:
             top -= 1
             node, depth, side = stack[top, 0], stack[top, 1], stack[top, 2]
-            if n_nodes + 2 > len(nodes):
-                return n_nodes
+            if size + 2 > len(tree.links):
+                return size
             if depth >= max_depth:
                 continue  # found again as a leaf, further on in the loop over starts
-            split = nodes[node, SPLIT]
-            var = set_var[split]
-            rows, here = rows_at[depth, side], counts_at[depth, side]
-            # Rows without a value go with the larger branch.
-            inside = here[split, 0]
-            low, high = known_of[var, 0], known_of[var, 1]
-            full = counts[node, 0]
-            if high > low:
-                full = 0.0
-                for k in range(low, high):
-                    full += here[k, 0]
-            nodes[node, MISSING_TO] = 1 if 2 * inside > full else 0
-            yes_rows, no_rows = rows_at[depth + 1, 0], rows_at[depth + 1, 1]
-            split_rows(rows, sets, known, split, var, nodes[node, MISSING_TO], yes_rows, no_rows)
-            # Count the smaller child; the other is the difference.
-            yes_weight = weigh(yes_rows, segments, powers)
-            smaller = 0 if 2 * yes_weight <= counts[node, 0] else 1
-            few = rows_at[depth + 1, smaller]
-            counted = counts_at[depth + 1, smaller]
-            masks_of(few, target_sets, masks)
-            count_node(few, masks, sets, members, segments, powers, sums, counted)
-            other = counts_at[depth + 1, 1 - smaller]
-            for i in range(n_sets):
-                for t in range(states):
-                    other[i, t] = here[i, t] - counted[i, t]
-            for t in range(states):
-                total[t] = weigh(masks[t], segments, powers)
+            smaller = count_children(tree, node, depth, side, data, target, work)
             for way in range(2):
-                child = n_nodes
-                n_nodes += 1
-                nodes[child] = -1
-                nodes[child, PARENT] = node
-                if way == 0:
-                    nodes[node, YES] = child
-                else:
-                    nodes[node, NO] = child
-                for t in range(states):
-                    if way == smaller:
-                        counts[child, t] = total[t]
-                    else:
-                        counts[child, t] = counts[node, t] - total[t]
-                gains[child], nodes[child, SPLIT] = best_split(
-                    counts_at[depth + 1, way],
-                    counts[child],
-                    target,
-                    set_var,
-                    candidate,
-                    known_of,
-                    allowed,
-                    min_leaf,
-                    pseudo,
-                    logs,
+                child = size + way
+                add_child(tree, child, node, way, smaller, work)
+                tree.gains[child], tree.links[child, SPLIT] = best_split(
+                    work.counts[depth + 1, way], tree.counts[child], data, target, score
                 )
             for way in range(1, -1, -1):
-                child = nodes[node, YES] if way == 0 else nodes[node, NO]
-                if gains[child] > threshold:
-                    stack[top, 0], stack[top, 1], stack[top, 2] = child, depth + 1, way
+                if tree.gains[size + way] > threshold:
+                    stack[top, 0], stack[top, 1], stack[top, 2] = size + way, depth + 1, way
                     top += 1
-    return n_nodes
+            size += 2
+    return size
 
 
 @compiled
-def masks_of(rows, target_sets, masks):
+def masks_of(rows, state_sets, masks):
     """Set the first mask to the rows, and each other one to those where the target has a state."""
     copy_into(masks[0], rows)
-    for t in range(target_sets.shape[0]):
+    for t in range(state_sets.shape[0]):
         for k in range(len(rows)):
-            masks[t + 1, k] = rows[k] & target_sets[t, k]
+            masks[t + 1, k] = rows[k] & state_sets[t, k]
 
 
 @compiled
-def count_leaves(
-    threshold, root_rows, target_sets, sets, known, set_var, segments, powers, nodes, gains, counts
-):
+def count_leaves(threshold, data, target, tree, counts):
     """Weigh the rows that end in each leaf of the tree of a threshold, in all and by state.
 
-    `counts` gets a row for each node, like the node table's; those of inner nodes stay as they are.
+    `counts` gets a row per node, like the node table's; those of inner nodes stay as they are.
     """
-    depth_of = np.zeros(len(nodes), np.int64)
+    links = tree.links
+    depth_of = np.zeros(len(links), np.int64)
     deepest = 0
-    for node in range(1, len(nodes)):
-        depth_of[node] = depth_of[nodes[node, PARENT]] + 1
+    for node in range(1, len(links)):
+        depth_of[node] = depth_of[links[node, PARENT]] + 1
         deepest = max(deepest, depth_of[node])
-    width = len(root_rows)
+    width = len(target.rows)
     rows_at = np.empty((deepest + 1, 2, width), np.uint64)
     masks = np.empty((counts.shape[1], width), np.uint64)
     stack = np.empty((deepest + 2, 2), np.int64)
-    copy_into(rows_at[0, 0], root_rows)
+    copy_into(rows_at[0, 0], target.rows)
     stack[0] = 0
     top = 1
     while top > 0:
         top -= 1
         node, side = stack[top, 0], stack[top, 1]
         rows = rows_at[depth_of[node], side]
-        if nodes[node, YES] < 0 or not gains[node] > threshold:
-            masks_of(rows, target_sets, masks)
+        if links[node, YES] < 0 or not tree.gains[node] > threshold:
+            masks_of(rows, target.state_sets, masks)
             for t in range(counts.shape[1]):
-                counts[node, t] = weigh(masks[t], segments, powers)
+                counts[node, t] = weigh(masks[t], data.segments, data.powers)
             continue
-        split = nodes[node, SPLIT]
         below = rows_at[depth_of[node] + 1]
-        var = set_var[split]
-        split_rows(rows, sets, known, split, var, nodes[node, MISSING_TO], below[0], below[1])
-        stack[top, 0], stack[top, 1] = nodes[node, NO], 1
-        stack[top + 1, 0], stack[top + 1, 1] = nodes[node, YES], 0
+        split_rows(rows, data, links[node, SPLIT], links[node, MISSING_TO], below[0], below[1])
+        stack[top, 0], stack[top, 1] = links[node, NO], 1
+        stack[top + 1, 0], stack[top + 1, 1] = links[node, YES], 0
         top += 2
 
 
 @compiled
-def visible_nodes(nodes, gains, threshold, order, number):
+def visible_nodes(tree, threshold, order, number):
     """List the nodes of the tree of a threshold, level by level; return how many there are.
 
     `number` gets the place of each node in that list.
@@ -354,8 +447,8 @@ def visible_nodes(nodes, gains, threshold, order, number):
     while at < size:
         node = order[at]
         at += 1
-        if nodes[node, YES] >= 0 and gains[node] > threshold:
-            for child in (nodes[node, YES], nodes[node, NO]):
+        if tree.links[node, YES] >= 0 and tree.gains[node] > threshold:
+            for child in (tree.links[node, YES], tree.links[node, NO]):
                 order[size] = child
                 number[child] = size
                 size += 1
@@ -363,18 +456,19 @@ def visible_nodes(nodes, gains, threshold, order, number):
 
 
 @compiled
-def walk(codes, nodes, gains, threshold, split_var, split_state, out):
+def walk(codes, tree, threshold, set_var, set_state, out):
     """Find the leaf that each row reaches in the tree that stops at a threshold.
 
-    `codes` has one row a variable, so that neighbouring rows of the table are read together. A row
+    `codes` has one row per variable, so that neighbouring rows of the table are read together. A row
     without a value goes where the training rows without one went.
     """
+    nodes = tree.links
     for r in range(codes.shape[1]):
         node = 0
-        while nodes[node, YES] >= 0 and gains[node] > threshold:
+        while nodes[node, YES] >= 0 and tree.gains[node] > threshold:
             split = nodes[node, SPLIT]
-            state = np.int64(codes[split_var[split], r])
-            if state == split_state[split]:
+            state = np.int64(codes[set_var[split], r])
+            if state == set_state[split]:
                 node = nodes[node, YES]
             elif state == np.iinfo(codes.dtype).max and nodes[node, MISSING_TO] == 1:
                 node = nodes[node, YES]

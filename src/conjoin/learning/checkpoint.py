@@ -1,21 +1,22 @@
-"""Finished work on disk, so that a run that was stopped can go on.
+"""Results of tasks on disk, so that a run that was stopped can be resumed.
 
-A checkpoint is a log: a line that says what it is, a record of the inputs, and a record for each
-finished piece of work. A record carries its length and a digest; what a kill cut short at the end is
-dropped when the file is opened again, so it need not be written anew for each piece.
+A checkpoint is a folder: a description of the run's inputs, and one file per finished task. A file is
+written under another name and then renamed, so that it is there whole or not at all, and starts with a
+checksum; a damaged one counts as missing.
 
-Values are JSON with arrays beside. Objects are of this package's own classes, and only their attributes
-are kept: nothing in a file is executed, as unpickling would.
+The files are pickles of a restricted kind: only arrays and objects of this package's models and learners
+are read, and no function is called. A stranger's file can be wrong, but it cannot run code.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
+import io
 import json
+import pickle
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,135 +25,137 @@ from conjoin import __version__
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 
-MAGIC = b"CONJOIN CHECKPOINT 1\n"
-DIGEST = 16
-HOMES = ("conjoin.models.", "conjoin.learning.")
-"""Where the classes are whose objects a checkpoint may hold."""
+INPUTS_FILE = "inputs.json"
+RESULT_SUFFIX = ".result"
+DIGEST_SIZE = 16
+TRUSTED_MODULES = ("conjoin.models.", "conjoin.learning.")
+"""The modules whose classes a checkpoint may contain."""
 
 
 class Checkpoint:
-    """A file of finished work.
+    """A folder of finished tasks.
 
     Parameters
     ----------
     path : str or Path
-        The file. It is made when the first run opens it.
+        The folder. The first run makes it.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.absolute().parent.is_dir():
             raise FormatError(f"there is no folder {str(self.path.parent)!r}", str(path))
-        self._file: BinaryIO | None = None
-        self._places: dict[str, tuple[int, int]] = {}
         self._stages = 0
 
     def open(self, inputs: dict[str, Any]) -> None:
-        """Start a file for a run with these inputs, or go on with one.
+        """Start a checkpoint for a run with these inputs, or resume one.
 
         Parameters
         ----------
         inputs : dict
-            All that the run's result depends on, in plain JSON values under readable names.
+            Everything that the run's result depends on, as JSON values under readable names.
         """
-        self.close()
-        self._places, self._stages = {}, 0
-        wanted = json.dumps(inputs, sort_keys=True).encode()
+        self._stages = 0
+        description = self.path / INPUTS_FILE
         try:
-            self._file = self.path.open("a+b")
-            self._file.seek(0)
-            start = self._file.read(len(MAGIC))
-            if start != MAGIC and not MAGIC.startswith(start):
+            is_mine = description.is_file() or not self.path.exists()
+            if not is_mine and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise FormatError(
-                    "is there already and is not a checkpoint; give another name", str(self.path)
+                    "exists and is not a checkpoint; choose another name", str(self.path)
                 )
-            end = self._scan(wanted) if start == MAGIC else 0
-            if not end:  # new, or cut short before anything was done
-                self._file.truncate(0)
-                self._file.write(MAGIC)
-                self._append(wanted)
-            else:
-                self._file.truncate(end)
+            self.path.mkdir(exist_ok=True)
+            if description.is_file():
+                self._check_inputs(description.read_bytes(), inputs)
+            self._write(description, json.dumps(inputs, sort_keys=True).encode())
         except OSError as error:
             raise FormatError(
                 f"cannot be used: {error.strerror or error}", str(self.path)
             ) from None
-        except FormatError:
-            self.close()
-            raise
 
-    def _scan(self, wanted: bytes) -> int:
-        """Find the records; return where the last whole one ends."""
-        assert self._file is not None
-        end = 0
-        while (payload := self._next()) is not None:
-            if not end:
-                self._check_inputs(payload, wanted)
-            else:
-                key = payload[: payload.index(b"\n")]
-                self._places[key.decode()] = self._file.tell(), len(payload) - len(key) - 1
-            end = self._file.tell()
-        return end
+    def _check_inputs(self, found: bytes, inputs: dict[str, Any]) -> None:
+        try:
+            old = dict(json.loads(found))
+        except (ValueError, TypeError):
+            raise FormatError(
+                f"is not a checkpoint: its {INPUTS_FILE} cannot be read; choose another name",
+                str(self.path),
+            ) from None
+        other = [name for name in sorted({*old, *inputs}) if old.get(name) != inputs.get(name)]
+        if other:
+            raise FormatError(
+                f"belongs to another run: not the same {', '.join(other)}. Delete it to start again, "
+                "or choose another name",
+                str(self.path),
+            )
 
-    def _next(self) -> bytes | None:
-        """Read a record, if it is whole."""
-        assert self._file is not None
-        head = self._file.read(8 + DIGEST)
-        size = int.from_bytes(head[:8], "little")
-        payload = self._file.read(size) if len(head) == 8 + DIGEST and size < 1 << 40 else b""
-        if len(payload) < max(size, 1) or _digest(payload) != head[8:]:
-            return None
-        return payload
-
-    def _check_inputs(self, payload: bytes, wanted: bytes) -> None:
-        if payload == wanted:
-            return
-        old, new = json.loads(payload), json.loads(wanted)
-        odd = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-        raise FormatError(
-            f"holds what was finished in another run: not the same {', '.join(odd)}. Delete it to "
-            "start anew, or give another file",
-            str(self.path),
-        )
-
-    def _append(self, payload: bytes) -> None:
-        assert self._file is not None
-        self._file.write(len(payload).to_bytes(8, "little") + _digest(payload) + payload)
-        self._file.flush()
-
-    def stage(self) -> int:
-        """Return the number of the next stage: a run has the same ones each time."""
+    def stage_keys(self, what: str, tasks: int) -> list[str]:
+        """Return the keys of the tasks of the next stage: every run has the same stages."""
         self._stages += 1
-        return self._stages
+        return [f"{self._stages} {what} {i + 1}/{tasks}" for i in range(tasks)]
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._places
+    def _file(self, key: str) -> Path:
+        return self.path / (_digest(key.encode()).hex() + RESULT_SUFFIX)
 
-    def get(self, key: str) -> Any:
-        """Return what was kept under a key."""
-        assert self._file is not None
-        end, size = self._places[key]
-        self._file.seek(end - size)
-        return unpack(self._file.read(size))
+    def get(self, key: str) -> tuple[Any] | None:
+        """Return the result kept under a key, in a tuple; None if there is none in good order."""
+        try:
+            content = self._file(key).read_bytes()
+        except OSError:
+            return None
+        digest, data = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
+        return (restricted_loads(data),) if _digest(data) == digest else None
 
-    def put(self, key: str, value: Any) -> None:
-        """Keep a value under a key, a line of text."""
-        self._append(key.encode() + b"\n" + pack(value))
+    def put(self, key: str, result: Any) -> None:
+        """Keep a result under a key."""
+        data = pickle.dumps(result, 4)
+        restricted_loads(data)  # refuse now what could not be read later
+        self._write(self._file(key), _digest(data) + data)
 
-    def close(self) -> None:
-        """Leave the file to a later run."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    @staticmethod
+    def _write(path: Path, content: bytes) -> None:
+        part = path.with_suffix(".part")
+        part.write_bytes(content)
+        part.replace(path)
 
     def remove(self) -> None:
-        """Delete the file: nothing is left to do."""
-        self.close()
-        self.path.unlink(missing_ok=True)
+        """Delete the checkpoint; files that are not part of it stay."""
+        if self.path.is_dir():
+            for pattern in ("*.part", "*" + RESULT_SUFFIX, INPUTS_FILE):
+                for path in self.path.glob(pattern):
+                    path.unlink()
+            if not any(self.path.iterdir()):
+                self.path.rmdir()
 
 
-def _digest(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=DIGEST).digest()
+class _RestrictedUnpickler(pickle.Unpickler):
+    """Reads arrays and objects of trusted classes, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class by name, if it is trusted."""
+        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
+            return getattr(np, name)
+        if (module.partition(".")[0], name) in (("numpy", "_reconstruct"), ("numpy", "scalar")):
+            return super().find_class(module, name)  # they build arrays and numbers
+        if module.startswith(TRUSTED_MODULES):
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        raise FormatError(f"a checkpoint cannot contain {module}.{name}")
+
+
+def restricted_loads(data: bytes) -> Any:
+    """Unpickle arrays, plain values and objects of this package's models and learners.
+
+    Examples
+    --------
+    >>> restricted_loads(pickle.dumps({"a": (1, [0.5, None])}))
+    {'a': (1, [0.5, None])}
+    """
+    return _RestrictedUnpickler(io.BytesIO(data)).load()
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
 
 
 def fingerprint(
@@ -162,7 +165,7 @@ def fingerprint(
     settings: list[Any],
     rules: npt.NDArray[np.int8],
 ) -> dict[str, Any]:
-    """Return what tells the inputs of two runs apart, under names that a person knows."""
+    """Return a description that differs between the inputs of different runs, under readable names."""
     kind = cpd
     if not isinstance(cpd, str):
         from joblib import hash as hash_of
@@ -179,81 +182,10 @@ def fingerprint(
 
 
 def _digest_of(table: Table) -> str:
-    found = hashlib.blake2b(digest_size=DIGEST)
+    found = hashlib.blake2b(digest_size=DIGEST_SIZE)
     found.update(repr([(v.name, v.states) for v in table.domain]).encode())
     for array in (table.codes, table.weights):
         if array is not None:
             found.update(f"{array.dtype} {array.shape}".encode())
             found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-# ---- values as bytes ------------------------------------------------------------------------------
-
-
-def pack(value: Any) -> bytes:
-    """Return a value as bytes: plain values, lists, tuples, dicts, arrays and the package's objects.
-
-    Examples
-    --------
-    >>> unpack(pack({"a": (1, [0.5, None])}))
-    {'a': (1, [0.5, None])}
-    """
-    arrays: list[npt.NDArray[Any]] = []
-    tree = _plain(value, arrays)
-    listed = [[a.dtype.str, list(a.shape)] for a in arrays]
-    header = json.dumps({"value": tree, "arrays": listed}).encode()
-    return b"".join([header, b"\n", *(np.ascontiguousarray(a).tobytes() for a in arrays)])
-
-
-def _plain(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, list):
-        return [_plain(v, arrays) for v in value]
-    if type(value) is tuple:
-        return {"tuple": [_plain(v, arrays) for v in value]}
-    if type(value) is dict:
-        return {"dict": [[_plain(k, arrays), _plain(v, arrays)] for k, v in value.items()]}
-    if type(value) is np.ndarray and value.dtype.kind in "biuf":
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    kind = type(value)
-    if not kind.__module__.startswith(HOMES):
-        raise TypeError(f"a checkpoint cannot hold a {kind.__name__}")
-    state = _plain(value.__getstate__(), arrays)
-    return {"object": [kind.__module__, kind.__qualname__], "state": state}
-
-
-def unpack(data: bytes) -> Any:
-    """Undo `pack`."""
-    end = data.index(b"\n")
-    header = json.loads(data[:end])
-    arrays = []
-    at = end + 1
-    for dtype, shape in header["arrays"]:
-        array = np.frombuffer(data, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), at)
-        at += array.nbytes
-        arrays.append(array.reshape(shape).copy())  # writable
-    return _rebuilt(header["value"], arrays)
-
-
-def _rebuilt(tree: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    if isinstance(tree, list):
-        return [_rebuilt(t, arrays) for t in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "tuple" in tree:
-        return tuple(_rebuilt(t, arrays) for t in tree["tuple"])
-    if "dict" in tree:
-        return {_rebuilt(k, arrays): _rebuilt(v, arrays) for k, v in tree["dict"]}
-    if "array" in tree:
-        return arrays[tree["array"]]
-    module, name = tree["object"]
-    if not module.startswith(HOMES):
-        raise FormatError(f"a checkpoint cannot hold a {name} of {module}")
-    made = object.__new__(getattr(importlib.import_module(module), name))
-    made.__dict__.update(_rebuilt(tree["state"], arrays))
-    return made

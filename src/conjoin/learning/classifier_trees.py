@@ -1,4 +1,4 @@
-"""What the 0/1 columns of a fitted classifier stand for, and trees over them."""
+"""The meaning of a fitted classifier's 0/1 columns, and trees over them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conjoin.models.tree import Tree
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What the columns and the classes of a classifier mean."""
+    """The meaning of the columns and the classes of a classifier."""
 
     cards: IntArray
     target: int
@@ -31,7 +31,7 @@ class Frame:
     def scores(self, outputs: int, scale: float) -> tuple[FloatArray, FloatArray]:
         """Return the map, matrix and constant, from a classifier's raw scores to the states'.
 
-        One raw score is the log-odds of the second class, but for the scale.
+        A single raw score is the log-odds of the second class, up to the scale.
         """
         classes = len(self.states)
         if classes < 2 or outputs not in ({1, 2} if classes == 2 else {classes}):
@@ -61,7 +61,7 @@ class Splits:
     low, high : list of int
         The next node where the indicator is 0, and where it is 1.
     value : array of float, nodes first
-        What the leaves hold; the rows of other nodes do not matter.
+        The values of the leaves; those of other nodes are not used.
     """
 
     column: list[int]
@@ -97,14 +97,16 @@ class Splits:
     def grow(self, frame: Frame, leaves: FloatArray) -> Tree:
         """Return the tree over the variables, given the leaf of each node: nodes by states.
 
-        A test that the path has settled already is left out.
+        A test whose result follows from the path is omitted.
         """
         pairs = [(int(v), int(s)) for v, s in frame.columns]
         ways = {v: int(frame.cards[v]) for v, _ in pairs}
 
         def visit(token: Any) -> object:
             node, known = token
-            allowed = dict(known)  # of each variable tested, its states that can still be: bits
+            allowed = dict(
+                known
+            )  # the states of each tested variable that are still possible, as bits
             while (column := self.column[node]) >= 0:
                 var, state = pairs[column]
                 left, bit = allowed.get(var, (1 << ways[var]) - 1), 1 << state

@@ -16,6 +16,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import (
     KAPPAS,
     LAMBDAS,
@@ -28,7 +29,6 @@ from conjoin.learning.options import (
     parent_rules,
 )
 from conjoin.learning.tuning import Path, choose, held_weight, split_rows
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 
@@ -53,31 +53,37 @@ def learn(
     discretize: Any = None,
     checkpoint: str | PathLike[str] | Checkpoint | None = None,
 ) -> DependencyNetwork:
-    """Learn one conditional distribution a variable from a table.
+    """Learn one conditional distribution per variable from a table.
 
     Parameters
     ----------
     table : Table, 2-dimensional array, or frame of pandas, polars or pyarrow
-        The training rows (see `as_table`). A row without a value of X does not train X's CPD. Where
-        a parent is missing, a tree sends the row with the larger branch, and logistic regression
-        leaves the parent's terms out.
+        The training rows (see `as_table`). A row in which X is missing does not train X's CPD. Where
+        a parent is missing, a tree sends the row to the larger branch, and logistic regression omits
+        the parent's terms.
     cpd : {'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
-        L1-regularised logistic regression over all other variables, multinomial for more than two
-        states, with the conjunctions on the paths of the target's own tree as further features
-        ("hybrid"; a variable of more than 32 states keeps its tree); probabilistic decision trees;
-        logistic regression alone; hybrids for variables of two states and trees for all others, much
-        faster where many variables have several states ("mixed"); or sums of small trees, as many for
-        each variable as the validation rows ask for. Or a classifier of scikit-learn, LightGBM or XGBoost
-        that can be read as conjunctions (see `read_classifier`): a copy is fitted for each variable,
-        with its own settings and without tuning.
+        The kind of CPD:
+
+        * "hybrid": L1-regularised logistic regression over all other variables, multinomial for more
+          than two states, with the conjunctions on the paths of the target's own tree as further
+          features. A variable with more than 32 states keeps its tree.
+        * "tree": probabilistic decision trees.
+        * "logistic": logistic regression alone.
+        * "mixed": hybrids for binary variables and trees for all others, which is much faster if many
+          variables have several states.
+        * "boosted": sums of small trees, whose number is chosen for each variable on the validation
+          rows.
+        * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
+          `read_classifier`): a copy is fitted for each variable, with its own settings and without
+          tuning.
     valid : Table, array or frame, optional
         Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
-        conditionals. Without it a share of the rows is held out for that, and all rows are used in
-        the end.
+        conditionals. Without it a share of the rows is held out for this, and the final network is
+        learned from all rows.
     holdout : float
-        That share.
+        The share of rows held out.
     folds : int, optional
-        Choose by cross-validation with so many folds instead.
+        The number of folds, to choose by cross-validation instead.
     kappa : float, optional
         The strength of the structure prior of trees, instead of choosing one: a split must gain
         -log(kappa) nats.
@@ -85,33 +91,32 @@ def learn(
         The L1 penalty, instead of choosing one: it is multiplied with the sum of the absolute weights
         and added to the summed log-loss of the rows.
     min_leaf : float, optional
-        The least number of rows in each branch of a split. With None, 10 and 5 are tried, the latter with
-        0.3 times the pseudo-count, and trees are scored on the rows on which kappa is chosen.
+        The minimum number of rows in each branch of a split. With None, 10 and 5 are tried, the latter
+        with 0.3 times the pseudo-count, and trees are scored on the rows on which kappa is chosen.
     pseudo : float
         The count added to each state in a leaf (add-one smoothing).
     forbidden, required : mapping, optional
         {variable: [parents]} that its CPD must not depend on, or must: a tree splits on them before
         all others, as long as both branches have enough rows; in logistic regression their terms
-        bear a thousandth of the penalty; the first trees of boosting split on one of them each.
-        A classifier cannot be made to use a parent: it is an error to require one.
+        have a thousandth of the penalty; the first trees of boosting split on one of them each.
+        A classifier cannot be made to use a parent, so requiring one is an error.
     random_state : int or numpy Generator
-        Draws the rows that are held out, or the folds.
+        Selects the rows that are held out, or the folds.
     n_jobs : int, optional
-        How many CPDs to learn at a time, as joblib understands it; -1 is all cores. The result is
-        the same for any number.
+        The number of parallel jobs, as in joblib; -1 is all cores. The result does not depend on it.
     discretize : str, mapping or Discretizer, optional
         How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", or {column: one
         of these, or a list of cut points}, where the key None stands for all other numeric columns.
-        The network's domain keeps the cut points, so that numbers are understood wherever its
-        states are: in later tables, for example.
+        The network's domain keeps the cut points, so that numbers are accepted wherever its states
+        are, for example in later tables.
     checkpoint : path, optional
-        A file in which finished work is kept, for runs of hours. Learning the same once more goes on
-        from there, with the same result; in the end the file is removed.
+        A folder in which the results of finished tasks are kept, for runs of hours. The same call
+        resumes from there, with the same result; the folder is removed at the end.
 
     Returns
     -------
     DependencyNetwork
-        Its provenance tells what was chosen, and the scores along the path.
+        Its provenance has the settings that were chosen, and the scores along the path.
 
     Examples
     --------
@@ -149,26 +154,20 @@ def learn(
     if kept is not None:
         settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
         kept.open(fingerprint(table, valid, cpd, settings, rules))
-    learner = _Learner(table, valid, leaves, rules, Work(n_jobs, kept))
-    try:
-        if not isinstance(cpd, str):
-            dn = learner.classifiers(cpd)
-        else:
-            splits = split_rows(table, valid, holdout, folds, rng)
-            if cpd == "boosted":
-                dn = learner.boosted(splits)
-            else:
-                dn = learner.path(cpd, splits, kappa, penalty)
-    finally:
-        if kept is not None:
-            kept.close()
+    learner = _Learner(table, valid, leaves, rules, TaskRunner(n_jobs, kept))
+    if not isinstance(cpd, str):
+        dn = learner.classifiers(cpd)
+    elif cpd == "boosted":
+        dn = learner.boosted(split_rows(table, valid, holdout, folds, rng))
+    else:
+        dn = learner.path(cpd, split_rows(table, valid, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
     return dn
 
 
 def _check_required(table: Table, rules: npt.NDArray[np.int8]) -> None:
-    """Refuse required parents that no CPD can depend on."""
+    """Reject required parents that no CPD can depend on."""
     for parent, target in np.argwhere(rules == REQUIRED):
         if np.count_nonzero(table.counts(int(parent))) < 2:
             names = table.domain.names
@@ -187,10 +186,10 @@ class _Learner:
         valid: Table | None,
         leaves: Sequence[Options],
         rules: npt.NDArray[np.int8],
-        work: Work,
+        runner: TaskRunner,
     ) -> None:
         self.table, self.valid, self.leaves, self.rules = table, valid, leaves, rules
-        self.options, self.work = leaves[0], work
+        self.options, self.runner = leaves[0], runner
         self.kappa: float | None = None
         self.most_states = WIDE
         self.last: Path | None = None
@@ -201,25 +200,24 @@ class _Learner:
 
     def classifiers(self, classifier: Any) -> DependencyNetwork:
         """Fit copies of a classifier."""
-        from conjoin.learning.classifiers import learn_classifiers
+        from conjoin.learning.classifier_learning import learn_classifiers
 
-        cpds = learn_classifiers(self.table, classifier, rules=self.rules, work=self.work)
+        cpds = learn_classifiers(self.table, classifier, rules=self.rules, runner=self.runner)
         return self._network(cpds, {"cpd": type(classifier).__name__, "rows": len(self.table)})
 
     def boosted(self, splits: list[tuple[Table, Table]]) -> DependencyNetwork:
-        """Boost with the number of trees that the validation rows ask for, on average over the splits."""
-        from conjoin.learning.boosted import learn_boosted
+        """Boost with the best number of trees on the validation rows, averaged over the splits."""
+        from conjoin.learning.boosted_trees import learn_boosted
 
         found = []
         for i, (train, held) in enumerate(splits):
-            work = self.work.fold(i, len(splits))
-            found.append(learn_boosted(train, held, self.options, self.rules, None, work))
+            runner = self.runner.fold(i, len(splits))
+            found.append(learn_boosted(train, held, self.options, self.rules, None, runner))
         cpds, rounds, _ = found[0]
         if self.valid is None:
-            self.work.sent.forget()
-            work = self.work.named("all rows")
+            runner = self.runner.labelled("all rows")
             rounds = np.round(np.stack([r for _, r, _ in found]).mean(axis=0)).astype(np.int64)
-            cpds, _, _ = learn_boosted(self.table, None, self.options, self.rules, rounds, work)
+            cpds, _, _ = learn_boosted(self.table, None, self.options, self.rules, rounds, runner)
         score = float(sum(s.sum() for _, _, s in found)) / held_weight(splits)
         record = {"cpd": "boosted", "rows": len(self.table), "trees": rounds.tolist()}
         return self._network(cpds, {**record, "score": score})
@@ -231,7 +229,7 @@ class _Learner:
         kappa: float | None,
         penalty: float | None,
     ) -> DependencyNetwork:
-        """Learn trees, logistic regression or both, with the kappa and penalty given or the best."""
+        """Learn trees, logistic regression or both, with the given kappa and penalty or the best ones."""
         record: dict[str, Any] = {"cpd": cpd, "rows": len(self.table)}
         if cpd == "mixed":
             self.most_states = 2
@@ -243,21 +241,21 @@ class _Learner:
             self.kappa = value if cpd == "hybrid" else None
             self.trees = self.last if self.valid is not None else None  # on the same rows
             self.last = None
-            self.work.sent.forget()
             build = self._logistic
-            value = choose(build, splits, LAMBDAS, penalty, "penalty", 2, self.work, record, MIDDLE)
+            value = choose(
+                build, splits, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
+            )
         path = self.last
         if path is None or self.valid is None:  # nothing was chosen, or not on all rows
             self.last = None
-            self.work.sent.forget()
-            path = build(self.table, None, self.work.named("all rows"))
+            path = build(self.table, None, self.runner.labelled("all rows"))
             path.advance(value)
         return self._network(path.cpds(value), record)
 
     def _leaves_and_kappa(
         self, splits: list[tuple[Table, Table]], kappa: float | None, record: dict[str, Any]
     ) -> float:
-        """Choose the leaves' settings, where there are several, with kappa; return the latter."""
+        """Choose kappa, and the settings of leaves if there are several; return kappa."""
         values, given = KAPPAS, kappa
         if kappa is not None and len(self.leaves) > 1:
             check_setting(kappa, "kappa")
@@ -266,31 +264,30 @@ class _Learner:
         for options in self.leaves:
             self.options, self.last = options, None
             tried: dict[str, Any] = {}
-            value = choose(self._trees, splits, values, given, "kappa", 1, self.work, tried)
+            value = choose(self._trees, splits, values, given, "kappa", 1, self.runner, tried)
             score = max((score for _, score in tried.get("kappa_path", ())), default=0.0)
             found.append((score, options, value, tried, self.last))
-            self.work.sent.forget()
         _, self.options, value, tried, self.last = max(found, key=lambda each: each[0])
         record.update(tried)
         if len(self.leaves) > 1:
             record.update(min_leaf=self.options.min_leaf, pseudo=self.options.pseudo)
         return value
 
-    def _trees(self, table: Table, valid: Table | None, work: Work) -> Path:
-        from conjoin.learning.trees import TreePath
+    def _trees(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
+        from conjoin.learning.tree_path import TreePath
 
-        self.last = TreePath(table, valid, self.options, self.rules, work)
+        self.last = TreePath(table, valid, self.options, self.rules, runner)
         return self.last
 
-    def _logistic(self, table: Table, valid: Table | None, work: Work) -> Path:
-        from conjoin.learning.logistic import LogisticPath
-        from conjoin.learning.trees import TreePath
+    def _logistic(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
+        from conjoin.learning.logistic_path import LogisticPath
+        from conjoin.learning.tree_path import TreePath
 
         trees = self.trees
         if self.kappa is not None and trees is None:
-            trees = TreePath(table, None, self.options, self.rules, work)
+            trees = TreePath(table, None, self.options, self.rules, runner)
             trees.advance(self.kappa)
         self.last = LogisticPath(
-            table, valid, self.rules, work, trees, self.kappa or 1.0, self.most_states
+            table, valid, self.rules, runner, trees, self.kappa or 1.0, self.most_states
         )
         return self.last

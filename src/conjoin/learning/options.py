@@ -1,4 +1,4 @@
-"""What a caller of `learn` may choose, checked."""
+"""The settings of `learn`, and their checks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
 
 KAPPAS = tuple(10.0**e for e in range(-4, 1))
-"""The strengths of the structure prior that are tried, in this order, while the score rises."""
+"""The strengths of the structure prior to try, in this order, while the score rises."""
 
 LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1.0)))
 """The L1 penalties of the paper, from the largest to the smallest."""
 MIDDLE = 50.0
-"""The one that is tried first: larger ones only if smaller ones score lower."""
+"""The penalty to try first; larger ones are tried only if smaller ones score lower."""
 
 WIDE = 32
-"""A hybrid leaves variables of more states than this to their trees: one column a state costs much. They
-are no features either."""
+"""The maximum number of states of a variable in a hybrid. One with more keeps its tree, as a column per
+state is expensive, and is not used as a feature."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Options:
     Attributes
     ----------
     min_leaf : float
-        The least weight of rows in each branch of a split.
+        The minimum weight of the rows in each branch of a split.
     pseudo : float
         The count added to each state in a leaf.
     """
@@ -49,7 +49,7 @@ class Options:
 
 
 def leaf_options(min_leaf: float | None, pseudo: float) -> tuple[Options, ...]:
-    """Return the settings of leaves to choose from: those given, or leaves of 10 and of 5 rows.
+    """Return the candidate settings of leaves: the given ones, or leaves of 10 and of 5 rows.
 
     Smaller leaves go with smaller counts: both suit variables that others nearly determine.
     """
@@ -59,7 +59,7 @@ def leaf_options(min_leaf: float | None, pseudo: float) -> tuple[Options, ...]:
 
 
 def check_setting(value: float, name: str) -> None:
-    """Refuse a kappa or a penalty that is none."""
+    """Reject a kappa or a penalty that is not a positive number."""
     if not value > 0 or not np.isfinite(value):
         raise ModelError(f"{name} must be a positive number, not {value}")
 

@@ -1,4 +1,4 @@
-"""Choosing kappa or the penalty by the score of rows that were not learned from."""
+"""Choosing kappa or the penalty by the score of validation rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.holdout import deal_out, hold_out
 from conjoin.data.table import Table
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import check_setting
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 
 
@@ -19,18 +19,19 @@ class Path(Protocol):
     """Models of all targets along a path of one setting."""
 
     def advance(self, value: float) -> FloatArray | None:
-        """Go on to a value; return the validation score of each target, None if it is soon seen to be
-        clearly worse than the value before.
+        """Advance to a value; return the validation score of each target.
+
+        Returns None if some of the targets show that the value is worse than an earlier one.
         """
 
     def cpds(self, value: float) -> Sequence[CPD]:
-        """Return the CPDs at a value that was reached."""
+        """Return the CPDs at a value that the path has advanced to."""
 
 
 def split_rows(
     table: Table, valid: Table | None, holdout: float, folds: int | None, rng: np.random.Generator
 ) -> list[tuple[Table, Table]]:
-    """Return the pairs of training and validation rows that a setting is chosen on."""
+    """Return the pairs of training and validation rows on which a setting is chosen."""
     if valid is not None:
         return [(table, valid)]
     if folds is None:
@@ -45,7 +46,7 @@ def held_weight(splits: list[tuple[Table, Table]]) -> float:
 
 
 def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
-    """Tell whether scores by target fell by more than chance makes of their sum.
+    """Return whether scores by target fell by more than the standard error of their sum.
 
     Examples
     --------
@@ -58,13 +59,13 @@ def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
 
 
 def choose(
-    make: Callable[[Table, Table | None, Work], Path],
+    make: Callable[[Table, Table | None, TaskRunner], Path],
     splits: list[tuple[Table, Table]],
     values: Sequence[float],
     given: float | None,
     name: str,
     falls: int,
-    work: Work,
+    runner: TaskRunner,
     record: dict[str, Any],
     start: float | None = None,
 ) -> float:
@@ -75,30 +76,30 @@ def choose(
     make : callable
         Builds a path from training and validation rows.
     splits : list of pairs of Table
-        Those rows; the scores are added.
+        The training and validation rows; the scores of all pairs are added.
     values : sequence of float
-        The values to try, one after the other; of equal scores the first is the best.
+        The values to try, one after another; of equal scores the first wins.
     given : float, optional
         The value to use instead.
     name : str
-        What the value is called.
+        The name of the setting.
     falls : int
-        Stop after so many values in a row with scores below the best so far, or after one that is
-        clearly below it.
-    work : Work
-        How the work is done.
+        The number of values in a row with scores below the best after which the search stops; it
+        also stops after one that is clearly below it.
+    runner : TaskRunner
+        Runs the tasks.
     record : dict
-        Gets the value and the scores.
+        Receives the value and the scores.
     start : float, optional
-        The value to begin with, by default the first. Those before it are tried, from there back, only
-        if those after it score lower.
+        The value to start with, by default the first. Earlier ones are tried, backwards from it, only
+        if later ones score lower.
     """
     if given is not None:
         check_setting(given, name)
         record[name] = given
         return given
     paths = [
-        make(train, valid, work.fold(i, len(splits)))
+        make(train, valid, runner.fold(i, len(splits)))
         for i, (train, valid) in enumerate(splits)
         if len(train)
     ]

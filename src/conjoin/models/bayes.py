@@ -11,13 +11,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import (
-    CPD,
-    MAX_AXES,
-    MAX_TABLE,
-    log_normalized,
-    one_cpd_per_variable,
-)
+from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized, one_cpd_per_variable
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network

@@ -1,8 +1,7 @@
 """L1-regularised logistic regression of one target of several states, over a path of penalties.
 
 Each step minimises a quadratic model of the loss in the weights of all states together, and is halved
-until the objective falls. (One state after the other, they would wait for each other for hundreds of
-rounds.)
+until the objective falls. Solving for one state after another would take hundreds of rounds.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
-from conjoin.learning.design import Design, PathFeatures
-from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import Design, PathFeatures
+from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
 
 RIDGE = 1e-3
-"""The share by which second derivatives are taken to be larger than they are."""
-ENOUGH = 4096
-"""Mixed second derivatives are taken from about so many rows."""
-CHUNK = 1024
-"""And from so many at a time."""
+"""The fraction by which second derivatives are increased."""
+CURVATURE_ROWS = 4096
+"""The approximate number of rows from which mixed second derivatives are computed."""
+ROWS_AT_A_TIME = 1024
+"""The number of those rows in one product."""
 SWEEPS = 50
-"""How often coordinate descent goes over the weights, at most."""
+"""The maximum number of sweeps of coordinate descent per step."""
 
 
 class Multinomial:
@@ -33,15 +32,15 @@ class Multinomial:
     Parameters
     ----------
     design : Design
-        The training rows; not kept when this is sent elsewhere.
+        The training rows; not pickled with the solver.
     target : int
         The target's position.
     factor : array of float, shape (features, variables)
-        How much of the penalty each feature bears for each target; below 0 if it may not be used.
+        The fraction of the penalty on each feature for each target; negative if it must not be used.
     path : PathFeatures, optional
-        Features of the target's own.
+        The path features of the target.
     valid : Design, optional
-        The validation rows; not kept when this is sent elsewhere.
+        The validation rows; not pickled with the solver.
     """
 
     def __init__(
@@ -61,13 +60,13 @@ class Multinomial:
         self.own_first = np.arange(self.states + 1) * own
         self.weights: FloatArray | None = None  # features by states
         self.bias = np.zeros(self.states)
-        self.reached: Solution | None = None  # where to go on
+        self.reached: Solution | None = None  # where to continue
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
-        """Go on along the path, from the largest penalty to the smallest."""
+        """Continue along the path, from the largest penalty to the smallest."""
         rows = Rows(self, self.design, None if self.path is None else self.path.leaf)
         if self.weights is None:
             self._start(rows)
@@ -78,7 +77,7 @@ class Multinomial:
             held = Rows(self, self.valid, None if self.path is None else self.path.valid_leaf)
         result = []
         for penalty in sorted(penalties, reverse=True):
-            if not self.weights.any():  # features come in a few at a time
+            if not self.weights.any():  # so that features enter a few at a time
                 for more in (64, 16, 4):
                     self._descend(more * penalty, rows, 0.01)
             self._descend(penalty, rows, tolerance)
@@ -93,7 +92,7 @@ class Multinomial:
         return result
 
     def go_back(self, solution: Solution) -> None:
-        """Go on from a solution that was found before, here or in an earlier run."""
+        """Continue from a solution that was found before, here or in another process or run."""
         self.reached = solution
 
     def _go_back(self) -> None:
@@ -104,14 +103,14 @@ class Multinomial:
             self.reached = None
 
     def _start(self, rows: Rows) -> None:
-        """Begin with no weights, and the bias that the marginals give."""
+        """Start with no weights, and the biases that give the marginals."""
         counts = np.bincount(rows.label, rows.m, self.states)
-        self.bias = np.log(np.maximum(counts, 0.5))  # as if a state never seen were once, nearly
+        self.bias = np.log(np.maximum(counts, 0.5))  # half a row of a state that was never seen
         self.bias -= self.bias.mean()
         self.weights = np.zeros((len(self.factor), self.states))
 
     def usable(self) -> BoolArray:
-        """Return which features take part: of a tree's nodes those that two or more tests lead to."""
+        """Return which features take part; of a tree's nodes those at depth 2 or more."""
         result = self.factor >= 0
         if self.path is not None:
             result[self.design.x.width :] = self.path.depth >= 2
@@ -138,11 +137,11 @@ class Multinomial:
                 if value + growth <= loss - 1e-3 * size * decrease or size < 1e-6:
                     break
                 size *= 0.5
-            # Where the model promises too much, its second derivatives are taken to be larger.
+            # Where the model promises too much, its second derivatives are increased.
             caution = 10 * caution + 0.01 if size < 0.2 else caution / 4
             if size < 1e-6:
                 if caution > 1e6:
-                    break  # no step helps: the numbers' own precision is reached
+                    break  # no step helps: floating-point precision is reached
                 rows.softmax(z, p)
                 continue
             z += size * change
@@ -151,7 +150,7 @@ class Multinomial:
             loss = value
 
     def _centre(self) -> None:
-        """Shift the weights of all states alike to where they cost least; probabilities stay."""
+        """Shift the weights of all states by the amount that costs least; probabilities stay the same."""
         assert self.weights is not None
         some = np.flatnonzero(self.weights.any(axis=1))
         self.weights[some] -= nearest_median(self.weights[some].T)[:, None]
@@ -161,10 +160,10 @@ class Multinomial:
     ) -> tuple[FloatArray, FloatArray, float]:
         """Minimise a quadratic model of the loss, plus the penalty.
 
-        Returns the step, that of the biases, and the decrease that the model predicts. What the biases
-        do about a step is put into the model beforehand.
+        Returns the step, that of the biases, and the decrease that the model predicts. The response
+        of the biases to a step is part of the model.
         """
-        from conjoin.kernels.logistic import coordinate_descent
+        from conjoin.kernels.logistic import QuadraticModel, coordinate_descent
 
         assert self.weights is not None
         slope, bend = rows.derivatives(p)
@@ -189,10 +188,15 @@ class Multinomial:
         rho = (second * np.outer(ratio, ratio) / (1 + RIDGE + caution)).astype(np.float32)
         np.fill_diagonal(rho, 1.0)
         delta = np.zeros(len(scale))
-        decrease = coordinate_descent(
-            rho, scale * np.sqrt(1 + RIDGE + caution), slope[feature, state] - taken @ bias_slope,
-            self.weights[feature, state], cost[feature], 1.0, SWEEPS, 1e-3, delta,
-        )  # fmt: skip
+        model = QuadraticModel(
+            rho,
+            scale * np.sqrt(1 + RIDGE + caution),
+            slope[feature, state] - taken @ bias_slope,
+            self.weights[feature, state],
+            cost[feature],
+            1.0,
+        )
+        decrease = coordinate_descent(model, SWEEPS, 1e-3, delta)
         step = np.zeros_like(self.weights)
         step[feature, state] = delta
         bias_step = -inverse @ bias_slope - taken.T @ delta
@@ -222,7 +226,7 @@ class Rows:
             list_features(rows, design.ids, usable, nodes, parent, self.first, self.feature)
 
     def logits(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
-        """Return what weights and biases add up to, rows by states."""
+        """Return the logits, rows by states."""
         from conjoin.kernels.multinomial import add_logits
 
         z = np.zeros((len(self.m), self.states))
@@ -230,13 +234,13 @@ class Rows:
         return z
 
     def softmax(self, z: FloatArray, p: FloatArray) -> float:
-        """Set the probabilities that logits mean; return the loss."""
+        """Set the probabilities that belong to logits; return the loss."""
         from conjoin.kernels.multinomial import softmax
 
         return float(softmax(z, self.label, self.m, p))
 
     def loss_of(self, weights: FloatArray, bias: FloatArray) -> float:
-        """Return the loss that weights have."""
+        """Return the loss of weights."""
         z = self.logits(weights, bias)
         return self.softmax(z, np.empty_like(z))
 
@@ -254,8 +258,8 @@ class Rows:
     def curvatures(self, p: FloatArray, active: BoolArray) -> FloatArray:
         """Return the second derivatives by active weights: those of a state, its bias last, in a row.
 
-        In long tables they are taken from some of the rows. `active` is features, the last of which is
-        the bias, by states.
+        In long tables they are computed from a part of the rows. `active` is features, the last of
+        which is the bias, by states.
         """
         from conjoin.kernels.multinomial import spread
 
@@ -265,8 +269,8 @@ class Rows:
         place[active.T] = np.arange(ends[-1])
         place = np.ascontiguousarray(place.T)
         least = 1e-2 * float(self.m @ (1 - (p * p).sum(axis=1))) / max(1, len(p))
-        every = max(1, len(p) // ENOUGH)
-        own, all_states = np.empty((2, min(len(p), CHUNK), ends[-1]), np.float32)
+        every = max(1, len(p) // CURVATURE_ROWS)
+        own, all_states = np.empty((2, min(len(p), ROWS_AT_A_TIME), ends[-1]), np.float32)
         result = np.zeros((ends[-1], ends[-1]))
         at = 0
         while at < len(p):

@@ -1,4 +1,4 @@
-"""CPDs learned with classifiers of scikit-learn's interface, read as conjunctions.
+"""CPDs learned by classifiers with scikit-learn's interface, converted to conjunctions.
 
 A classifier sees the other variables as 0/1 indicators, so that each of its splits and each of its
 weights is a test "variable = state".
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
-from conjoin.learning.design import indicator_states
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.classifier_import import log_smoothed, read_classifier, reader_of
+from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED
-from conjoin.learning.readers import log_smoothed, read_classifier, reader_of
-from conjoin.learning.work import Work
 from conjoin.models.cpd import CPD
 from conjoin.models.table_cpd import TableCPD
 
@@ -28,7 +28,7 @@ from conjoin.models.table_cpd import TableCPD
 def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
     """Return the (variable, state) of each indicator column of some variables.
 
-    There is one column a state; of a binary variable only state 1, of a constant one none.
+    There is one column per state; for a binary variable only state 1, for a constant one none.
 
     Examples
     --------
@@ -62,9 +62,9 @@ def learn_classifiers(
     classifier: Any,
     *,
     rules: npt.NDArray[np.int8],
-    work: Work | None = None,
+    runner: TaskRunner | None = None,
 ) -> list[CPD]:
-    """Learn one CPD a variable with copies of a classifier.
+    """Learn one CPD per variable with copies of a classifier.
 
     Each copy is fitted on the rows where its target is known, and on the indicators of the variables
     that may be parents. Its labels are the target's observed states, numbered in order from 0. A
@@ -77,14 +77,14 @@ def learn_classifiers(
     Parameters
     ----------
     table : Table
-        The training rows. Its weights are given to the classifier.
+        The training rows. Its weights are passed to the classifier.
     classifier : classifier of scikit-learn's interface, not fitted
         Of a kind that `read_classifier` can read. It is copied, not changed.
     rules : array of int, variables by targets
         Which variables may be parents, as `parent_rules` says. None may be required: a
         classifier cannot be made to use one.
-    work : Work, optional
-        How many CPDs to learn at a time, and where they are kept.
+    runner : TaskRunner, optional
+        Runs the tasks, one per variable.
     """
     reader_of(classifier)
     size = len(table.domain)
@@ -117,7 +117,7 @@ def learn_classifiers(
         (clone(classifier), table, i, np.flatnonzero(rules[:, i] != FORBIDDEN)) for i in range(size)
     ]
     what = f"copies of {type(classifier).__name__}"
-    return (work or Work()).run(_learn_one, tasks, what, [1] * size)
+    return (runner or TaskRunner()).run(_learn_one, tasks, what, [1] * size)
 
 
 def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) -> CPD:
@@ -134,7 +134,7 @@ def _learn_one(classifier: Any, table: Table, target: int, allowed: IntArray) ->
     from threadpoolctl import threadpool_limits
 
     try:
-        with threadpool_limits(1):  # many libraries start threads of their own
+        with threadpool_limits(1):  # some libraries start threads of their own
             classifier.fit(indicators(table.codes[rows], columns), labels, **given)
     except ValueError as error:
         raise ModelError(

@@ -12,18 +12,18 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.table import Codes
-from conjoin.learning.indicators import Indicators, indicators
+from conjoin.learning.indicator_matrix import Indicators, indicators
 
 BATCH_CELLS = 1 << 24
-"""Rows times columns that a batch may hold."""
-LEAST_BATCHES = 4
-"""So that several cores are kept busy by tables, too, whose targets all fit into one batch."""
-SMALL = 1 << 21
-"""But not if all features of all rows are so few for all targets: then parts cost more than they save."""
+"""The maximum number of cells, rows times columns, in a batch."""
+MIN_BATCHES = 4
+"""The minimum number of batches, so that several cores have work even if all targets fit into one."""
+ONE_BATCH_PRODUCTS = 1 << 21
+"""The number of products, targets times features times rows, below which one batch is faster."""
 
 
 def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the variable and the state of each indicator: one a state, of two states the second.
+    """Return the variable and the state of each indicator: one per state, of two states the second.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Indicator features of a table: one a state, of a binary variable state 1 only.
+    """Indicator features of a table: one per state, of a binary variable state 1 only.
 
     A missing value has no indicator: it contributes nothing.
     """
@@ -77,7 +77,7 @@ class Design:
 
     @cached_property
     def correlations(self) -> tuple[Float32Array, FloatArray, FloatArray]:
-        """The correlations, means and deviations of the features; worked out once."""
+        """The correlations, means and deviations of the features; computed once."""
         total = float(self.weights.sum(dtype=np.float64))
         second = self.x.second_moments(self.weights) / total
         mean = np.diag(second).copy()
@@ -98,7 +98,7 @@ def correlation(
 
 @dataclass(frozen=True, eq=False)
 class PathFeatures:
-    """Conjunctions on the paths of a target's tree, as features of its own.
+    """Conjunctions on the paths of a target's tree, which are features of this target only.
 
     Attributes
     ----------
@@ -141,8 +141,8 @@ def joint_counts(
 
 
 def batches(design: Design, targets: Sequence[int]) -> list[list[int]]:
-    """Cut the targets into batches of bounded size, the same ones for any number of jobs."""
-    small = len(targets) * design.x.width * len(design.codes) < SMALL
-    share = len(targets) if small else -(-len(targets) // LEAST_BATCHES)
+    """Split the targets into batches of bounded size, the same ones for any number of jobs."""
+    small = len(targets) * design.x.width * len(design.codes) < ONE_BATCH_PRODUCTS
+    share = len(targets) if small else -(-len(targets) // MIN_BATCHES)
     room = max(4, min(64, share, BATCH_CELLS // max(1, len(design.codes))))
     return [list(targets[low : low + room]) for low in range(0, len(targets), room)]

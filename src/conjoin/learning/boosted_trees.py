@@ -1,4 +1,4 @@
-"""Boosted trees: sums of small trees, stopped when the validation rows gain no more."""
+"""Boosted trees: sums of small trees, until the validation score stops improving."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import spread, stop_point
-from conjoin.learning.design import indicator_states
+from conjoin.jobs import split_evenly, stop_point
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
-from conjoin.learning.work import Work
 from conjoin.models.cpd import log_normalized
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import BoostedTreesCPD
 
 ROUNDS = 300
-"""The most trees a target."""
+"""The maximum number of trees per target."""
 LEAVES = 8
+"""The maximum number of leaves per tree."""
 RATE = 0.15
-"""What each tree's values are multiplied with."""
+"""The learning rate: the factor of each tree's values."""
 RIDGE = 1.0
-"""What is added to the curvature in each leaf."""
+"""The term added to the curvature in each leaf."""
 PATIENCE = 10
-"""Boosting stops after so many trees that did not improve the validation score."""
+"""The number of trees without an improvement of the validation score after which boosting stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,12 @@ class Rows:
         set_of[var, state] = np.arange(len(var))
         return cls(codes, weights, set_of, var, state)
 
+    def indexed(self) -> Any:
+        """Return the rows as kernels take them."""
+        from conjoin.kernels.boosting import IndexedRows
+
+        return IndexedRows(self.codes, self.set_of, self.var, self.state)
+
 
 def learn_boosted(
     table: Table,
@@ -57,25 +64,25 @@ def learn_boosted(
     options: Options,
     rules: npt.NDArray[np.int8],
     rounds: IntArray | None = None,
-    work: Work | None = None,
+    runner: TaskRunner | None = None,
 ) -> tuple[list[BoostedTreesCPD], IntArray, FloatArray]:
     """Boost a sum of small trees for every variable.
 
     Parameters
     ----------
     table : Table
-        The training rows; a missing parent has none of its states.
+        The training rows; a missing parent is in none of its states.
     valid : Table, optional
         The rows on which the number of trees is chosen, for each variable by itself.
     options : Options
-        The least weight of rows in a leaf, and the count added to each state at the start.
+        The minimum weight of rows in a leaf, and the count added to each state at the start.
     rules : array of int8, variables by targets
         Which variables may be split on. The first trees split on one required parent each, and on
-        nothing else; they are kept whatever the validation rows say.
+        nothing else; they are kept whatever their validation score.
     rounds : array of int, optional
         The number of trees of each variable, where there are no validation rows.
-    work : Work, optional
-        How many variables to learn at a time, and where their trees are kept.
+    runner : TaskRunner, optional
+        Runs the tasks, one per group of variables.
 
     Returns
     -------
@@ -89,9 +96,9 @@ def learn_boosted(
     held = None if valid is None else Rows.of(valid)
     cards = table.domain.cards
     limits = np.full(len(cards), ROUNDS) if rounds is None else rounds
-    parts = spread(list(range(len(cards))))
+    parts = split_evenly(list(range(len(cards))))
     tasks = [(rows, held, cards, part, options, rules, limits[part]) for part in parts]
-    found = (work or Work()).run(_boost_some, tasks, "boosted trees", list(map(len, parts)))
+    found = (runner or TaskRunner()).run(_boost_some, tasks, "boosted trees", list(map(len, parts)))
     done = [one for part in found for one in part]
     return [d[0] for d in done], np.array([d[1] for d in done]), np.array([d[2] for d in done])
 
@@ -121,7 +128,7 @@ def _boost(
     limit: int,
 ) -> tuple[BoostedTreesCPD, int, float]:
     """Boost one target; return its CPD, the number of trees and the validation score."""
-    from conjoin.kernels.boosting import grow_small, walk_small
+    from conjoin.kernels.boosting import Derivatives, SmallTree, SplitRules, grow_small, walk_small
 
     card = int(cards[target])
     columns = 1 if card == 2 else card
@@ -147,13 +154,13 @@ def _boost(
         allowed = first[number] if required else everyone
         p = _probabilities(z)
         weight = rows.weights[:, None]
-        gradient, curvature = (p - y) * weight, np.maximum(p * (1 - p), 1e-9) * weight
+        curvature = np.maximum(p * (1 - p), 1e-9) * weight
+        slopes = Derivatives((p - y) * weight, curvature, rows.weights)
         split, yes, no = (np.full(size, -1, np.int64) for _ in range(3))
         value, leaf = np.zeros((size, columns)), np.zeros(len(rows.codes), np.int64)
-        nodes = grow_small(
-            rows.codes, rows.set_of, rows.var, rows.state, allowed, gradient, curvature,
-            rows.weights, known.copy(), LEAVES, options.min_leaf, RIDGE, split, yes, no, value, leaf,
-        )  # fmt: skip
+        tree = SmallTree(split, yes, no, value)
+        splits = SplitRules(allowed, float(options.min_leaf), RIDGE)
+        nodes = grow_small(known.copy(), rows.indexed(), slopes, splits, LEAVES, tree, leaf)
         if nodes == 1 and required:
             continue
         if nodes == 1:
@@ -165,7 +172,7 @@ def _boost(
             kept = len(trees)
             continue
         ends = np.zeros(len(held.codes), np.int64)
-        walk_small(held.codes, split, yes, no, rows.var, rows.state, ends)
+        walk_small(held.indexed(), tree, ends)
         held_z += value[ends]
         score = _score(held_z, held, target, held_known)
         if score > best or required:

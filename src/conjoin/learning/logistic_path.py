@@ -1,10 +1,9 @@
-"""L1 logistic regression as CPDs: over all other variables, and over a tree's paths besides."""
+"""CPDs of L1 logistic regression over all other variables, and optionally over a tree's paths."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,21 +12,20 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packed_table import pack_table
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import one_thread
-from conjoin.learning.binary import Batch
-from conjoin.learning.design import Design, PathFeatures, batches
-from conjoin.learning.multinomial import Multinomial
+from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.learning.logistic_binary import Batch
+from conjoin.learning.logistic_features import Design, PathFeatures, batches
+from conjoin.learning.logistic_multinomial import Multinomial
+from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
 from conjoin.learning.options import REQUIRED, WIDE
-from conjoin.learning.solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
-from conjoin.learning.trees import TreePath, gain_needed
-from conjoin.learning.work import Work
+from conjoin.learning.tree_path import TreePath, gain_needed
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 
-PROBE = 100
-"""So many targets are solved first for a penalty, to see whether the others are worth it."""
+PROBE_TARGETS = 100
+"""The number of targets that are solved first for a penalty; if they score lower, the others are not."""
 
 
 class LogisticPath:
@@ -41,14 +39,14 @@ class LogisticPath:
         The rows to score.
     rules : array of int8, shape (variables, variables)
         Which variables may be features of which target.
-    work : Work, optional
-        How many batches of targets to solve at a time, and where solutions are kept.
+    runner : TaskRunner, optional
+        Runs the tasks, one per batch of targets.
     trees : TreePath, optional
-        Grown trees whose paths become features too ("hybrid").
+        Trees whose paths become features too ("hybrid").
     kappa : float
         The kappa of those trees.
     most_states : int
-        Targets of more states keep their trees.
+        The maximum number of states of a target; others keep their trees.
     """
 
     def __init__(
@@ -56,12 +54,12 @@ class LogisticPath:
         table: Table,
         valid: Table | None,
         rules: npt.NDArray[np.int8],
-        work: Work | None = None,
+        runner: TaskRunner | None = None,
         trees: TreePath | None = None,
         kappa: float = 1.0,
         most_states: int = WIDE,
     ) -> None:
-        self.work = work or Work()
+        self.runner = runner or TaskRunner()
         cards = table.domain.cards
         wide: list[int] = []
         self.by_tree: list[int] = []
@@ -114,10 +112,10 @@ class LogisticPath:
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
     def advance(self, penalty: float) -> FloatArray | None:
-        """Solve for a penalty; if there are validation rows, well enough to compare it with others.
+        """Solve for a penalty; if there are validation rows, only precisely enough to compare scores.
 
-        Returns the summed log-likelihood of the validation rows by target; or None, if many targets
-        together score lower than with a penalty before, and the others were not solved.
+        Returns the summed log-likelihood of the validation rows by target; or None, if the first
+        targets together score lower than with an earlier penalty, and the others were not solved.
         """
         probe = self._probe() if self.solutions else 0
         tolerance = TOLERANCE if self.valid is None else ROUGH
@@ -130,11 +128,11 @@ class LogisticPath:
         return self._keep([penalty], found)[0]
 
     def _probe(self) -> int:
-        """Return how many batches are enough to tell a penalty; 0 if that is half of them or more."""
+        """Return how many batches are solved first; 0 if that would be half of them or more."""
         if self.valid is None:
             return 0
         many = np.cumsum([len(batch.targets) for batch in self.batches])
-        count = int(np.searchsorted(many, PROBE)) + 1
+        count = int(np.searchsorted(many, PROBE_TARGETS)) + 1
         return count if 2 * count <= len(many) else 0
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
@@ -144,16 +142,15 @@ class LogisticPath:
     def _solve(
         self, penalties: Sequence[float], tolerance: float, which: slice
     ) -> list[list[Solution]]:
-        """Go on along the path with some batches; return the solutions of each."""
+        """Continue along the path with some batches; return the solutions of each."""
         some = self.batches[which]
         tasks = [(self.design, self.valid, batch, list(penalties), tolerance) for batch in some]
         what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
         sizes = [len(batch.targets) for batch in some]
-        done = self.work.run(
-            _solve, tasks, what, sizes, dump=lambda result: result[1], restore=_resume
-        )
-        self.batches[which] = [batch for batch, _ in done]
-        return [solutions for _, solutions in done]
+        found = self.runner.run(_solve, tasks, what, sizes)
+        for batch, solutions in zip(some, found, strict=True):
+            batch.go_back(solutions[-1])  # it may have been solved elsewhere, or in an earlier run
+        return found
 
     def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
         """Keep the solutions of all batches; return the scores by target for each penalty."""
@@ -167,7 +164,7 @@ class LogisticPath:
         return scores
 
     def finish(self, penalty: float) -> None:
-        """Solve for a penalty that was advanced to, as well as can be."""
+        """Solve to full precision for a penalty that the path has advanced to."""
         if all(solution.tolerance <= TOLERANCE for solution in self.solutions[penalty]):
             return
         for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
@@ -175,7 +172,7 @@ class LogisticPath:
         self._keep([penalty], self._solve([penalty], TOLERANCE, slice(None)))
 
     def cpds(self, penalty: float) -> list[CPD]:
-        """Return the CPDs of a penalty that was advanced to."""
+        """Return the CPDs of a penalty that the path has advanced to."""
         self.finish(penalty)
         owner, weights = [], []
         entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
@@ -206,7 +203,9 @@ class LogisticPath:
                 count += size
         features = self._assemble(entries, np.array(weights))
         owners = np.concatenate(owner)
-        first = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))  # those of a target in a row
+        first = np.flatnonzero(
+            np.diff(owners, prepend=-1, append=-1)
+        )  # features are grouped by target
         result: list[CPD] = [
             LogLinearCPD(int(owners[low]), features.select(np.arange(low, high)))
             for low, high in pairwise(first.tolist())
@@ -248,17 +247,9 @@ def _score(solutions: Sequence[Solution]) -> float:
     return sum(float(solution.score.sum()) for solution in solutions)
 
 
-def _resume(task: tuple[Any, ...], solutions: list[Solution]) -> tuple[Solver, list[Solution]]:
-    """Put a batch where an earlier run left it."""
-    batch: Solver = task[2]
-    batch.go_back(solutions[-1])
-    return batch, solutions
-
-
 def _solve(
     design: Design, valid: Design | None, batch: Solver, penalties: list[float], tolerance: float
-) -> tuple[Solver, list[Solution]]:
-    """Solve one batch, with one thread for its products: the same numbers for any number of jobs."""
+) -> list[Solution]:
+    """Solve one batch."""
     batch.design, batch.valid = design, valid
-    with one_thread():
-        return batch, batch.solve(penalties, tolerance)
+    return batch.solve(penalties, tolerance)

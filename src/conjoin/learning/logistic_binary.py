@@ -3,42 +3,31 @@
 Minimises, for each target, the summed log-loss of the training rows plus lambda * sum |w|; the bias is
 free. All targets of a batch share the products with the data. Each step minimises a quadratic model:
 its gradient, its diagonal and its terms with the bias are exact; the correlations between features
-are taken from the data without the weights that the logistic function gives to rows. Steps are halved
-until the objective falls, and the path runs from the largest penalty to the smallest. Columns that this
-model serves badly, those of targets that are nearly determined, go on with correlations of their own.
+are those of the data, without the weights that the logistic function gives to rows. Steps are halved
+until the objective falls, and the path runs from the largest penalty to the smallest. Columns for which
+this model is poor, those of targets that are nearly determined, continue with correlations of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conjoin.data.arrays import Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
-from conjoin.learning.design import Design, PathFeatures, correlation, joint_counts
-from conjoin.learning.solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import Design, PathFeatures, correlation, joint_counts
+from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+
+if TYPE_CHECKING:
+    from conjoin.kernels.logistic import PathNodes, Point, Spread, Weights
 
 PATIENCE = 30
-"""After so many steps a column goes on with correlations of its own."""
-MOST_ALONE = 200
-"""But not one with more features of its own than this: their correlations cost more than they help."""
-
-
-Spread = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""The means and deviations of the features by column, and those of the columns' own features."""
-
-
-class Point:
-    """Where a batch stands: the logits of its columns, and the derivatives of their losses there."""
-
-    def __init__(self, rows: int, columns: int, y: Float32Array, m: Float32Array) -> None:
-        self.y, self.m = y, m
-        self.z = np.zeros((columns, rows), np.float32)
-        self.residual, self.bend = np.empty_like(self.z), np.empty_like(self.z)
-        self.loss, self.g_bias, self.h_bias = np.zeros((3, columns))
+"""The number of steps after which a column goes on with correlations of its own."""
+MAX_OWN_ALONE = 200
+"""The maximum number of own features of such a column: the correlations of more cost too much."""
 
 
 @dataclass(eq=False)
@@ -48,15 +37,15 @@ class Batch:
     Attributes
     ----------
     design : Design
-        The training rows; not kept when the batch is sent elsewhere.
+        The training rows; not pickled with the batch.
     targets : list of int
         The targets' positions.
     factor : array of float, shape (features, variables)
-        How much of the penalty each feature bears for each target; below 0 if it may not be used.
+        The fraction of the penalty on each feature for each target; negative if it must not be used.
     paths : list of PathFeatures, optional
-        Features of each target's own.
+        The path features of each target.
     valid : Design, optional
-        The validation rows; not kept when the batch is sent elsewhere.
+        The validation rows; not pickled with the batch.
     """
 
     design: Design
@@ -76,7 +65,7 @@ class Batch:
             self.own_sizes = np.array([len(path.parent) for path in self.paths], np.int64)
         self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
         self.weights: FloatArray | None = None
-        self.reached: Solution | None = None  # where to go on
+        self.reached: Solution | None = None  # where to continue
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
@@ -84,21 +73,20 @@ class Batch:
     # ---- the path -----------------------------------------------------------------------------
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
-        """Go on along the path, from the largest penalty to the smallest."""
+        """Continue along the path, from the largest penalty to the smallest."""
         y, m = self._labels(self.design)
         if self.weights is None:
             self._start(y, m)
         assert self.weights is not None
-        at = Point(len(self.design.codes), len(self.column_target), y, m)
         result = []
         for penalty in sorted(penalties, reverse=True):
-            self._descend(penalty, at, tolerance)
+            self._descend(penalty, self._place(self.design, self.leaf, y, m), tolerance)
             reached = self.weights.copy(), self.bias.copy(), self.own.copy()
             result.append(Solution(penalty, tolerance, *reached, self._score()))
         return result
 
     def go_back(self, solution: Solution) -> None:
-        """Go on from a solution that was found before, here or in an earlier run."""
+        """Continue from a solution that was found before, here or in another process or run."""
         self.reached = solution
         if self.weights is not None:
             self._go_back()
@@ -110,7 +98,7 @@ class Batch:
             self.reached = None
 
     def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
-        """Return which rows have each column's state, and what each row weighs for it."""
+        """Return which rows have each column's state, and the weight of each row for it."""
         codes = design.codes.T[self.column_target]
         y = (codes == self.column_state[:, None]).astype(np.float32)
         known = codes != design.missing
@@ -118,13 +106,13 @@ class Batch:
         return y, np.ascontiguousarray(m if known.all() else m * known)
 
     def _start(self, y: Float32Array, m: Float32Array) -> None:
-        """Begin with no weights, and the bias that the marginals give."""
+        """Start with no weights, and the biases that give the marginals."""
         self._prepare_own()
         self.weights = np.zeros((len(self.column_target), self.design.x.width))
         self.own = np.zeros(int(self.own_first[-1]))
         total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
         yes = (y * m).sum(axis=1, dtype=np.float64)
-        # No finite bias is the best one of a target that is constant: half a row stands for the rest.
+        # The best bias of a constant target is infinite: half a row of the other state keeps it finite.
         self.movable = (yes > 0) & (yes < total)
         self.bias = np.log(np.clip(yes, 0.5, None) / np.clip(total - yes, 0.5, None))
         self._go_back()
@@ -158,73 +146,71 @@ class Batch:
         self.cross = np.concatenate(cross)
 
     def _score(self) -> FloatArray:
-        """Return the summed log-likelihood of the validation rows, a number a target."""
+        """Return the summed log-likelihood of the validation rows for each target."""
         if self.valid is None:
             return np.zeros(len(self.targets))
         leaf = self.leaf
         if self.paths is not None:
             leaf = np.stack([path.valid_leaf for path in self.paths]).astype(np.int32)
-        at = Point(len(self.valid.codes), len(self.column_target), *self._labels(self.valid))
-        self._place(at, self.valid, leaf)
-        return -at.loss
+        return -self._place(self.valid, leaf, *self._labels(self.valid)).loss
 
     # ---- one penalty ----------------------------------------------------------------------------
 
     def _product(
-        self,
-        design: Design,
-        columns: IntArray,
-        weights: FloatArray,
-        bias: FloatArray,
-        own: FloatArray,
-        leaf: Int32Array,
+        self, design: Design, columns: IntArray, weights: Weights, leaf: Int32Array
     ) -> Float32Array:
         """Return the logits that weights give; `leaf` is where the rows end in each tree."""
         from conjoin.kernels.logistic import spread_to_leaves
 
-        z = design.x.logits(weights)
-        z += bias.astype(np.float32)[:, None]
+        z = design.x.logits(weights.ordinary)
+        z += weights.bias.astype(np.float32)[:, None]
         if self.paths is not None:
-            spread_to_leaves(columns, own, leaf, self.parent, self.own_first, z)
+            spread_to_leaves(columns, weights.own, leaf, self.parent, self.own_first, z)
         return z
 
-    def _place(self, at: Point, design: Design, leaf: Int32Array) -> None:
-        """Set a point to the weights reached so far."""
-        from conjoin.kernels.logistic import derive
+    def _weights(self) -> Weights:
+        """Return the weights reached so far, as kernels take and change them."""
+        from conjoin.kernels.logistic import Weights
 
         assert self.weights is not None
-        every = np.arange(len(self.column_target))
-        at.z = self._product(design, every, self.weights, self.bias, self.own, leaf)
-        derive(at.z, at.y, at.m, at.loss, at.residual, at.bend, at.g_bias, at.h_bias)
-        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
+        return Weights(self.weights, self.bias, self.own)
 
-    def _move(
-        self,
-        at: Point,
-        penalty: float,
-        columns: IntArray,
-        step: FloatArray,
-        own_step: FloatArray,
-        bias_step: FloatArray,
-    ) -> None:
+    def _nodes(self) -> PathNodes:
+        """Return the path features, as kernels take them."""
+        from conjoin.kernels.logistic import PathNodes
+
+        return PathNodes(
+            self.own_first, self.parent, self.share, self.deviation, self.cross, self.cross_first
+        )
+
+    def _place(self, design: Design, leaf: Int32Array, y: Float32Array, m: Float32Array) -> Point:
+        """Return the logits of rows under the weights reached so far, and the derivatives there."""
+        from conjoin.kernels.logistic import Point, derive
+
+        every = np.arange(len(self.column_target))
+        z = self._product(design, every, self._weights(), leaf)
+        at = Point(z, y, m, np.empty_like(z), np.empty_like(z), *np.zeros((3, len(z))))
+        derive(at)
+        np.maximum(at.h_bias, 1e-12, out=at.h_bias)
+        return at
+
+    def _move(self, at: Point, penalty: float, columns: IntArray, step: Weights) -> None:
         """Take a step, halved for each column until its objective falls."""
         from conjoin.kernels.logistic import move
 
-        change = self._product(self.design, columns, step, bias_step, own_step, self.leaf)
+        change = self._product(self.design, columns, step, self.leaf)
+        objective = self._objective(at, penalty, columns)
         move(
-            penalty, columns, self.factor, at.z, change, at.y, at.m,
-            self.weights, step, self.own, own_step, self.own_first, self.bias, bias_step,
-            self._objective(at, penalty, columns), at.loss, at.residual, at.bend, at.g_bias, at.h_bias,
+            penalty, columns, self.factor, change, at, self._weights(), step, self.own_first, objective
         )  # fmt: skip
         np.maximum(at.h_bias, 1e-12, out=at.h_bias)
 
     def _objective(self, at: Point, penalty: float, columns: IntArray) -> FloatArray:
         """Return the loss and the penalty of each column."""
-        assert self.weights is not None
         from conjoin.kernels.logistic import penalised
 
         norm = np.zeros(len(columns))
-        penalised(columns, self.weights, self.factor, self.own, self.own_first, norm)
+        penalised(columns, self._weights(), self.factor, self.own_first, norm)
         return at.loss[columns] + penalty * norm
 
     def _slopes(self, values: Float32Array, columns: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -236,22 +222,22 @@ class Batch:
             add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
         return self.design.x.slopes(values, columns), own
 
-    def _spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
+    def _set_spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
         """Set the means and deviations of the features, weighted by the second derivatives."""
         from conjoin.kernels.logistic import deviations
 
         sums, own_sums = self._slopes(at.bend, columns)
         deviations(
-            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, *spread
+            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, spread
         )  # fmt: skip
 
     def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
         """Minimise for one penalty, all targets together."""
-        from conjoin.kernels.logistic import steps
+        from conjoin.kernels.logistic import Spread, Weights, steps
 
         shared, _, _ = self.design.correlations
-        self._place(at, self.design, self.leaf)
-        spread: Spread = (*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
+        nodes = self._nodes()
+        spread = Spread(*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
         gain = np.where(self.movable, np.inf, 0.0)
         for iteration in range(MAX_STEPS):
             stop_point()
@@ -260,28 +246,27 @@ class Batch:
                 break
             gradient, own_gradient = self._slopes(at.residual, columns)
             if iteration % 3 == 0:
-                self._spread(at, columns, spread)
-            step, own_step = np.empty_like(gradient), np.zeros_like(self.own)
+                self._set_spread(at, columns, spread)
             decrease, bias_step = np.empty((2, len(columns)))
+            step = Weights(np.empty_like(gradient), bias_step, np.zeros_like(self.own))
             steps(
-                penalty, columns, self.factor, gradient, *spread, at.g_bias, at.h_bias, self.weights,
-                shared, own_gradient, self.own, self.own_first, self.parent, self.share,
-                self.deviation, self.cross, self.cross_first, step, own_step, bias_step, decrease, 20,
-                1e-3,
+                penalty, columns, self.factor, gradient, own_gradient, at, spread, self._weights(),
+                shared, nodes, step, decrease,
             )  # fmt: skip
             objective = self._objective(at, penalty, columns)
             gain[columns] = decrease / np.maximum(objective, 1e-12)
             moving = gain[columns] > tolerance
             late = moving & (iteration >= PATIENCE)
-            late &= np.diff(self.own_first)[columns] <= MOST_ALONE
+            late &= np.diff(self.own_first)[columns] <= MAX_OWN_ALONE
             for c in columns[late].tolist():
                 self._go_alone(c, penalty, at, tolerance, spread)
             gain[columns[late]] = 0
             moving &= ~late
             if not moving.all():
-                columns, step, bias_step = columns[moving], step[moving], bias_step[moving]
+                columns = columns[moving]
+                step = Weights(step.ordinary[moving], step.bias[moving], step.own)
             if len(columns):
-                self._move(at, penalty, columns, step, own_step, bias_step)
+                self._move(at, penalty, columns, step)
                 fell = objective[moving] - self._objective(at, penalty, columns)
                 # Where no step helps, the numbers' own precision is reached.
                 gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
@@ -290,7 +275,7 @@ class Batch:
         self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
     ) -> None:
         """Finish one column with correlations weighted by its own second derivatives."""
-        from conjoin.kernels.logistic import coordinate_descent
+        from conjoin.kernels.logistic import QuadraticModel, Weights, coordinate_descent
 
         assert self.weights is not None
         one = np.array([column])
@@ -301,9 +286,9 @@ class Batch:
         for iteration in range(MAX_STEPS):
             slopes, own_slopes = self._slopes(at.residual, one)
             if iteration % 2 == 0:
-                self._spread(at, one, spread)
-                mean = np.concatenate([spread[0][column], spread[2][slot]])
-                scale = np.concatenate([spread[1][column], spread[3][slot]])
+                self._set_spread(at, one, spread)
+                mean = np.concatenate([spread.mean[column], spread.own_mean[slot]])
+                scale = np.concatenate([spread.scale[column], spread.own_scale[slot]])
             g_bias, h_bias = at.g_bias[column], at.h_bias[column]
             gradient = np.concatenate([slopes[0], own_slopes[slot]]) - mean * g_bias
             cost = penalty * np.concatenate([factor, np.ones(slot.stop - slot.start)])
@@ -313,20 +298,26 @@ class Batch:
                 rho, had = self._own_correlations(at.bend[column], active, path), active
             places = np.searchsorted(had, active)
             delta = np.zeros(len(active))
-            decrease = coordinate_descent(
-                np.ascontiguousarray(rho[np.ix_(places, places)]), scale[active], gradient[active],
-                now[active], cost[active], h_bias, 100, 1e-4, delta,
-            )  # fmt: skip
+            model = QuadraticModel(
+                np.ascontiguousarray(rho[np.ix_(places, places)]),
+                scale[active],
+                gradient[active],
+                now[active],
+                cost[active],
+                float(h_bias),
+            )
+            decrease = coordinate_descent(model, 100, 1e-4, delta)
             objective = self._objective(at, penalty, one)[0]
             if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective:
                 break
             full = np.zeros(len(now))
             full[active] = delta
-            step, own_step = full[None, : len(factor)], np.zeros_like(self.own)
-            own_step[slot] = full[len(factor) :]
             bias_step = np.array([-g_bias / h_bias - mean[active] @ delta])
+            ordinary = np.ascontiguousarray(full[None, : len(factor)])
+            step = Weights(ordinary, bias_step, np.zeros_like(self.own))
+            step.own[slot] = full[len(factor) :]
             before = at.loss[column]
-            self._move(at, penalty, one, step, own_step, bias_step)
+            self._move(at, penalty, one, step)
             if at.loss[column] == before:
                 break  # no shorter step helps: the numbers' own precision is reached
 

@@ -1,4 +1,4 @@
-"""What solvers of logistic regression share: how exact they are, and what they find."""
+"""The interface of the solvers of logistic regression, their precision and their solutions."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.learning.design import Design
+from conjoin.learning.logistic_features import Design
 
 TOLERANCE = 1e-7
-"""A target is done when a step would gain less than this part of its objective."""
+"""A target has converged when a step would gain less than this fraction of its objective."""
 ROUGH = 1e-4
-"""The same on the way, where penalties are only compared by their scores."""
+"""The same while penalties are only compared by their scores."""
 MAX_STEPS = 100
 REQUIRED_SHARE = 1e-3
-"""The share of the penalty that the terms of required parents bear: enough to keep them finite."""
+"""The fraction of the penalty on the terms of required parents: enough to keep them finite."""
 
 
 @dataclass(eq=False)
 class Solution:
     """Weights of some targets at one penalty: columns by features, and those of path features.
 
-    The way to the next penalty depends on nothing else that was learned, so a run can go on from here.
+    The solution for the next penalty depends on nothing else that was learned, so that a run can be
+    resumed from here.
     """
 
     penalty: float
@@ -34,12 +35,12 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Some targets that are solved together: one column a binary target, one a state of any other.
+    """Some targets that are solved together: a column per binary target, or per state of any other.
 
     Attributes
     ----------
     design, valid : Design
-        The training and the validation rows; not kept when the solver is sent elsewhere.
+        The training and the validation rows; not pickled with the solver.
     targets : list of int
         The targets' positions.
     column_target, column_state : array of int
@@ -56,7 +57,7 @@ class Solver(Protocol):
     own_first: IntArray
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
-        """Go on along the path, from the largest penalty to the smallest."""
+        """Continue along the path, from the largest penalty to the smallest."""
 
     def go_back(self, solution: Solution) -> None:
-        """Go on from a solution that was found before, here or in an earlier run."""
+        """Continue from a solution that was found before, here or in another process or run."""

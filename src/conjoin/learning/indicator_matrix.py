@@ -1,4 +1,4 @@
-"""Matrices of indicators, rows by features: whole, or only the places of the ones where these are few."""
+"""Matrices of indicators, rows by features: dense, or sparse if few elements are 1."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 
-SPARSE = 0.1
-"""Below this share of ones, their places are kept."""
+SPARSE_SHARE = 0.1
+"""The share of ones below which a matrix is sparse."""
 
 
 class Indicators(Protocol):
@@ -21,7 +21,7 @@ class Indicators(Protocol):
         """The number of features."""
 
     def logits(self, weights: FloatArray) -> Float32Array:
-        """Return the sums of the weights of each row's features, one row a row of weights."""
+        """Return the sums of the weights of each row's features, for each row of weights."""
 
     def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
         """Return the sums of some rows of values over the rows that have each feature."""
@@ -35,7 +35,7 @@ class Indicators(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """All of the matrix, for products as libraries of linear algebra do them best."""
+    """The whole matrix, for the products of linear algebra libraries."""
 
     x: Float32Array
 
@@ -116,9 +116,9 @@ class Sparse:
 
 
 def indicators(columns: list[BoolArray], rows: int) -> Indicators:
-    """Return the matrix with these columns, in the form that suits it."""
+    """Return the matrix with these columns, dense or sparse."""
     ones = sum(int(np.count_nonzero(column)) for column in columns)
-    if ones < SPARSE * rows * len(columns):
+    if ones < SPARSE_SHARE * rows * len(columns):
         places = [np.flatnonzero(column) for column in columns]
         first = np.cumsum([0, *map(len, places)], dtype=np.int64)
         return Sparse(rows, first, np.concatenate(places).astype(np.int32))

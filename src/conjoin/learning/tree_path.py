@@ -1,9 +1,9 @@
 """Probabilistic decision trees, grown greedily for conditional log-likelihood (Section 6.2).
 
-A split is taken when its gain in training log-likelihood exceeds -log(kappa), counted once a split as
-the paper's own toolkit does, whatever the number of the target's states. The best split of a leaf does
-not depend on kappa, so the trees of all kappa are nested: one tree is grown, as far as it is needed,
-and cut back where a gain on the path falls short.
+A split is taken when its gain in training log-likelihood exceeds -log(kappa), counted once per split as
+in the paper's own toolkit, whatever the number of the target's states. The best split of a leaf does not
+depend on kappa, so the trees of all kappa are nested: one tree is grown as far as needed, and pruned
+where a gain on the path is too small.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packed_table import PackedTable, pack_table
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import spread, stop_point
+from conjoin.jobs import split_evenly, stop_point
+from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import Options
-from conjoin.learning.work import Work
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import TreeCPD
 
 MAX_DEPTH = 60
-"""How deep one visit of the kernel goes; deeper leaves are visited again."""
+"""The depth to which one visit of a leaf grows the tree below it."""
+FIRST_NODES = 512
+"""The number of nodes that a tree has room for at first: growing on with more costs a visit."""
 
 
 @dataclass(eq=False)
 class NestedTree:
-    """The tree of one target, grown so far; it holds the trees of all larger thresholds.
+    """The tree of one target at some threshold; it contains the trees of all larger thresholds.
 
     Attributes
     ----------
@@ -52,12 +54,18 @@ class NestedTree:
     size: int = 0
 
     def __post_init__(self) -> None:
-        self._allocate(64)
+        self._allocate(FIRST_NODES)
 
     def __getstate__(self) -> dict[str, Any]:
-        size = max(self.size, 1)  # room that can be multiplied
+        size = max(self.size, 1)  # so that it can be enlarged by a factor
         used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
         return {**self.__dict__, **used}
+
+    def _table(self, size: int | None = None) -> Any:
+        """Return the nodes as kernels take them, all that there is room for or some."""
+        from conjoin.kernels.trees import NodeTable
+
+        return NodeTable(self.nodes[:size], self.gains[:size], self.counts[:size])
 
     # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
 
@@ -98,33 +106,19 @@ class NestedTree:
         threshold: float,
         options: Options,
         rules: npt.NDArray[np.int8],
+        max_depth: int = MAX_DEPTH,
     ) -> None:
-        """Split every leaf whose best gain exceeds the threshold."""
-        from conjoin.kernels.trees import grow
+        """Split every leaf whose best gain exceeds the threshold.
 
+        `max_depth` bounds the memory of one visit of a leaf: deeper leaves are visited again.
+        """
+        from conjoin.kernels.trees import SplitScore, grow
+
+        rows, target = index.rows(data), index.target(data, self.target, rules)
+        score = SplitScore(float(options.min_leaf), float(options.pseudo), index.logs(self.states))
         while True:
             self.size = grow(
-                float(threshold),
-                float(options.min_leaf),
-                float(options.pseudo),
-                index.logs(self.states),
-                self.target,
-                data.rows_of(self.target),
-                data.sets[index.of[self.target, 1 : self.states]],
-                data.sets,
-                data.known,
-                data.members,
-                data.set_var,
-                index.candidate,
-                index.known_of,
-                rules,
-                data.segments,
-                data.powers,
-                self.nodes,
-                self.gains,
-                self.counts,
-                self.size,
-                MAX_DEPTH,
+                float(threshold), rows, target, score, self._table(), self.size, max_depth
             )
             if self.size + 2 <= len(self.nodes):
                 return
@@ -133,12 +127,12 @@ class NestedTree:
     def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
         """Return the leaf that each row reaches in the tree of a threshold.
 
-        `codes` has one row a variable.
+        `codes` has one row per variable.
         """
         from conjoin.kernels.trees import walk
 
         out = np.empty(codes.shape[1], np.int64)
-        walk(codes, self.nodes, self.gains, float(threshold), data.set_var, data.set_state, out)
+        walk(codes, self._table(), float(threshold), data.set_var, data.set_state, out)
         return out
 
     def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
@@ -146,12 +140,9 @@ class NestedTree:
         from conjoin.kernels.trees import count_leaves
 
         counts = np.zeros((self.size, self.states))
-        nodes, gains = self.nodes[: self.size], self.gains[: self.size]
-        targets = data.sets[index.of[self.target, 1 : self.states]]
-        count_leaves(
-            float(threshold), data.rows_of(self.target), targets, data.sets, data.known,
-            data.set_var, data.segments, data.powers, nodes, gains, counts,
-        )  # fmt: skip
+        everyone = np.ones(len(data.cards), np.int8)
+        target = index.target(data, self.target, everyone)
+        count_leaves(float(threshold), index.rows(data), target, self._table(self.size), counts)
         counts[:, 0] -= counts[:, 1:].sum(axis=1)
         return float((counts * self.log_probabilities(pseudo)).sum())
 
@@ -163,7 +154,7 @@ class NestedTree:
         from conjoin.kernels.trees import visible_nodes
 
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
-        size = visible_nodes(self.nodes, self.gains, float(threshold), order, number)
+        size = visible_nodes(self._table(), float(threshold), order, number)
         return order[:size], number
 
     def log_probabilities(self, pseudo: float) -> FloatArray:
@@ -192,7 +183,7 @@ class NestedTree:
 
 @dataclass(frozen=True, eq=False)
 class SetIndex:
-    """Where the sets of each variable are, and logarithms of whole counts.
+    """The sets of each variable, and logarithms of whole counts.
 
     Attributes
     ----------
@@ -233,6 +224,28 @@ class SetIndex:
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
         return cls(of, known_of, data.set_state >= 0, pseudo, most)
 
+    def rows(self, data: PackedTable) -> Any:
+        """Return rows, these or others with the same sets, as kernels take them."""
+        from conjoin.kernels.trees import TrainingRows
+
+        return TrainingRows(
+            data.sets,
+            data.known,
+            data.members,
+            data.set_var,
+            self.candidate,
+            self.known_of,
+            data.segments,
+            data.powers,
+        )
+
+    def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Any:
+        """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
+        from conjoin.kernels.trees import Target
+
+        state_sets = data.sets[self.of[position, 1 : data.cards[position]]]
+        return Target(position, data.rows_of(position), state_sets, allowed)
+
     def logs(self, states: int) -> FloatArray:
         """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""
         if not self.most:
@@ -255,11 +268,11 @@ class TreePath:
     valid : Table, optional
         The rows to score.
     options : Options
-        How to grow.
+        The settings of leaves.
     rules : array of int8, shape (variables, variables)
         Which variables may split the tree of which target.
-    work : Work, optional
-        How many trees to grow at a time, and where they are kept.
+    runner : TaskRunner, optional
+        Runs the tasks, one per group of trees.
     """
 
     def __init__(
@@ -268,18 +281,18 @@ class TreePath:
         valid: Table | None,
         options: Options,
         rules: npt.NDArray[np.int8],
-        work: Work | None = None,
+        runner: TaskRunner | None = None,
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
         self.valid = None if valid is None else pack_table(valid, self.data)
-        self.options, self.rules, self.work = options, rules, work or Work()
+        self.options, self.rules, self.runner = options, rules, runner or TaskRunner()
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
 
     def advance(self, kappa: float) -> FloatArray:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
-        parts = spread(self.trees)
+        parts = split_evenly(self.trees)
         tasks = [
             (
                 self.data,
@@ -293,16 +306,16 @@ class TreePath:
             for part in parts
         ]
         what = f"trees, kappa {kappa:g}"
-        done = self.work.run(_grow_and_score, tasks, what, list(map(len, parts)))
+        done = self.runner.run(_grow_and_score, tasks, what, list(map(len, parts)))
         self.trees = [tree for part, _ in done for tree in part]
         return np.concatenate([score for _, score in done])
 
     def score(self, target: int, rows: PackedTable, kappa: float) -> float:
-        """Return the log-likelihood of rows under one tree of a kappa that was advanced to."""
+        """Return the log-likelihood of rows under one tree of a kappa that the path has advanced to."""
         return self.trees[target].score(rows, self.index, gain_needed(kappa), self.options.pseudo)
 
     def cpds(self, kappa: float, targets: Sequence[int] | None = None) -> list[TreeCPD]:
-        """Return the trees of a kappa that was advanced to, of all targets or of some."""
+        """Return the trees of a kappa that the path has advanced to, of all targets or of some."""
         chosen = self.trees if targets is None else [self.trees[t] for t in targets]
         return [tree.to_cpd(self.data, gain_needed(kappa), self.options.pseudo) for tree in chosen]
 

@@ -1,4 +1,4 @@
-"""Fitted classifiers read as CPDs: each split and each weight is a test "variable = state".
+"""Fitted classifiers converted to CPDs: each split and each weight is a test "variable = state".
 
 The tests compare every kind with the classifier's own predictions.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
-from conjoin.learning.boosted_readers import (
+from conjoin.learning.boosted_classifier_import import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
     read_lightgbm,
@@ -28,7 +28,7 @@ from conjoin.models.tree_cpds import BoostedTreesCPD, TreeCPD
 from conjoin.models.vocabulary import mask_words, state_masks
 
 UNSEEN = 1e-6
-"""The most that the odds of a state which a classifier has not seen may be, unless told."""
+"""The default maximum of the odds of a state that a classifier has not seen."""
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def read_classifier(
     states: npt.ArrayLike | None = None,
     unseen: float = UNSEEN,
 ) -> CPD:
-    """Return the CPD that a fitted classifier stands for.
+    """Return the CPD of a fitted classifier.
 
     Boosted trees (of scikit-learn, LightGBM and XGBoost) and logistic regression are read exactly:
     the CPD has the classifier's own probabilities. A decision tree keeps its splits; its leaves get
@@ -51,7 +51,7 @@ def read_classifier(
     forest or extra trees become the geometric mean of their trees, smoothed in the same way, and not
     the arithmetic mean that the forest itself predicts: a mean of distributions is not log-linear.
 
-    One-vs-rest regression of more than two classes is refused: its normalised sigmoids are not
+    One-vs-rest regression of more than two classes is rejected, as its normalised sigmoids are not
     log-linear either.
 
     Parameters
@@ -195,7 +195,7 @@ def _read_logistic(fitted: Any, frame: Frame) -> CPD:
     )
 
 
-# ---- which reader ---------------------------------------------------------------------------------
+# ---- the reader of each kind ---------------------------------------------------------------------
 
 _READERS: dict[tuple[str, str], Callable[[Any, Frame], CPD]] = {
     ("sklearn", "DecisionTreeClassifier"): _read_tree,
@@ -210,7 +210,7 @@ _READERS: dict[tuple[str, str], Callable[[Any, Frame], CPD]] = {
 
 
 def reader_of(classifier: Any) -> Callable[[Any, Frame], CPD]:
-    """Return what reads a classifier, without importing its package."""
+    """Return the reader of a classifier, without importing its package."""
     known = ", ".join(name for _, name in _READERS)
     if isinstance(classifier, type):
         raise ModelError(
