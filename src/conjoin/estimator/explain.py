@@ -16,7 +16,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
 from conjoin.inference.completion import Completion
-from conjoin.inference.operands import as_markov_network
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 
 

@@ -22,8 +22,9 @@ from conjoin.formats.storage import read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD, MAX_AXES, LogLinearCPD, TableCPD, TreeCPD
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.feature_tables import scope_tables
 from conjoin.models.features import Features
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
 from conjoin.models.tree import Tree, factor_features
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks

@@ -92,7 +92,7 @@ def trusted_log_partition(
 
 def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]) -> Assignment:
     """Anneal, and try to do better, or to prove that nothing is better, by integer programming."""
-    from conjoin.inference.operands import as_markov_network
+    from conjoin.inference.terms import as_markov_network
 
     found: Assignment = engine("most_probable", "annealing")(
         model, given, **fitting("most_probable", "annealing", options)
@@ -112,5 +112,5 @@ def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, A
 
 def explained(run: Any, error: TooLarge) -> Any:
     """Say why the answer is not exact."""
-    why = str(error).split(". Give more")[0].replace("exact inference would need", "exact needs")
+    why = str(error).split(". Raise the limit")[0].replace("exact inference would need", "exact needs")
     return replace(run, note=f"{run.note}; approximate, because {why}")
