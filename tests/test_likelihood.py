@@ -25,7 +25,6 @@ from conjoin import (
 )
 from conjoin.errors import ModelError
 from conjoin.inference.plan import TooLarge
-from conjoin.weights import likelihood as likelihood_module
 from conjoin.weights import refine as refine_module
 from conjoin.weights.likelihood import Expectations, Likelihood
 from reference import all_states, feature_rows, log_potentials, normalized
@@ -144,7 +143,7 @@ def test_what_has_no_likelihood():
         learn_weights(
             never, Table(small, np.array([[1, 0]] * 20)), objective="likelihood", start="model"
         )
-    with pytest.raises(ModelError, match="fill them in"):
+    with pytest.raises(ModelError, match="impute them"):
         Likelihood(never.features, Table(small, np.array([[-1, 0]])))
     with pytest.raises(ModelError, match="'speed' is not known"):
         learn_weights(dense, rows, objective="speed")

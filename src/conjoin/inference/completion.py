@@ -20,7 +20,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
-from conjoin.inference.plan import find_order
+from conjoin.inference.plan import MAX_VARIABLES, Order, find_order
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import (
     MARGINALS,
@@ -84,13 +84,15 @@ class PreparedRows:
         self.has_off_values = bool(self.form.features.soft_rows().any())
 
     @cached_property
-    def order_cells(self) -> tuple[IntArray, float]:
-        """The elimination order of the network without evidence, and the cells of its tables."""
+    def order(self) -> Order | None:
+        """An elimination order of the network without evidence, if its tables are small."""
         features, cards = self.form.features, self.form.domain.cards
+        if len(cards) > MAX_VARIABLES:
+            return None
         scopes = (packed(features.indptr, np.int64), packed(features.entry_var, np.int64))
         single = np.flatnonzero(cards == 1)
         found = find_order(cards, *scopes, single, 8.0 * MAX_NETWORK_CELLS)
-        return found.ranks(), found.total
+        return found if found.total <= MAX_NETWORK_CELLS else None
 
     def about(self, variables: BoolArray) -> RowFeatures:
         """Return the features that test some of these variables, or are hard constraints."""
@@ -255,12 +257,9 @@ class Completion:
 
     def _limits(self, mode: int) -> tuple[int, IntArray]:
         """Return the maximum number of cells, and an order for components that exceed it."""
-        try:
-            rank, cells = self.prepared.order_cells
-        except ModelError:  # more variables than orders are searched for
-            cells = np.inf
-        if cells <= self.max_network_cells:
-            return self.max_cells, rank
+        order = self.prepared.order
+        if order is not None and order.total <= self.max_network_cells:
+            return self.max_cells, order.ranks()
         sampled = mode != SUM and not self.prepared.has_off_values
         return self.max_cells if sampled else self.max_network_cells, np.zeros(0, np.int64)
 

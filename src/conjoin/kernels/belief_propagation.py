@@ -1,45 +1,132 @@
-"""Belief propagation over tables and features; a feature's messages cost its length.
+"""Loopy belief propagation over tables and features; the cost of a feature is linear in its length.
 
-Messages are log-values with maximum 0, one number a state for every entry of an operand. For every
-variable and state the sum of the finite messages is kept, and how many are -inf, so that taking one
-out again is exact with hard zeros too.
+Messages are log-values with maximum 0, one number per state for every entry of a term. For every variable
+and state the sum of the finite messages is kept, and the number of those that are -inf, so that removing
+one message again is exact with hard zeros, too.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from conjoin.kernels.jit import compiled, inner
 
+THRESHOLD = 0.3
+"""Each round updates the terms whose residual is at least this fraction of the largest."""
+
+LARGE_RESIDUAL = 1e9
+"""The residual of a term after a message became -inf, or ceased to be."""
+
+TINY = 1e-300
+"""Sums that rounding made smaller than this are replaced by it."""
+
+
+class Beliefs(NamedTuple):
+    """The state of belief propagation.
+
+    Attributes
+    ----------
+    cards : int64, (variables,)
+        The number of states of each variable.
+    first : int64, (variables + 1,)
+        Where the states of each variable start in `sums` and `zeros`.
+    slot : int64, (entries,)
+        Where the message of each entry starts in `messages`.
+    messages : float64
+        The messages of all entries.
+    sums : float64
+        For each variable and state, the sum of its finite messages.
+    zeros : int64
+        For each variable and state, the number of its messages that are -inf.
+    norms : float64, (terms,)
+        The log-normaliser of each term with its incoming messages.
+    """
+
+    cards: np.ndarray
+    first: np.ndarray
+    slot: np.ndarray
+    messages: np.ndarray
+    sums: np.ndarray
+    zeros: np.ndarray
+    norms: np.ndarray
+
+
+class Work(NamedTuple):
+    """Memory for the update of one term.
+
+    Attributes
+    ----------
+    where : int64
+        Where the incoming message of each entry starts in `incoming`.
+    counter : int64
+        The joint state of a table.
+    incoming : float64
+        The incoming messages.
+    factor, prefix : float64
+        One number per entry of a feature, and products of those before it.
+    new : float64
+        The new messages, at their slots.
+    """
+
+    where: np.ndarray
+    counter: np.ndarray
+    incoming: np.ndarray
+    factor: np.ndarray
+    prefix: np.ndarray
+    new: np.ndarray
+
 
 @inner
-def _cavity(e, v, card, first, slot, sums, zeros, messages, out):
-    """Write what a variable says to an operand: its messages but the operand's own."""
-    for s in range(card[v]):
-        own = messages[slot[e] + s]
+def _work_for(terms, beliefs):
+    longest, widest = 1, 1
+    for t in range(len(terms.first) - 1):
+        longest = max(longest, terms.first[t + 1] - terms.first[t])
+        width = 0
+        for e in range(terms.first[t], terms.first[t + 1]):
+            width += beliefs.cards[terms.var[e]]
+        widest = max(widest, width)
+    return Work(
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int64),
+        np.empty(widest),
+        np.empty(longest),
+        np.empty(longest + 1),
+        np.empty(len(beliefs.messages)),
+    )
+
+
+@inner
+def _cavity(e, v, beliefs, out):
+    """Write the product of a variable's messages except that of one entry."""
+    low = beliefs.first[v]
+    for s in range(beliefs.cards[v]):
+        own = beliefs.messages[beliefs.slot[e] + s]
+        total, zeros = beliefs.sums[low + s], beliefs.zeros[low + s]
         if own == -np.inf:
-            out[s] = -np.inf if zeros[first[v] + s] > 1 else sums[first[v] + s]
+            out[s] = -np.inf if zeros > 1 else total
         else:
-            out[s] = -np.inf if zeros[first[v] + s] > 0 else sums[first[v] + s] - own
+            out[s] = -np.inf if zeros > 0 else total - own
 
 
 @inner
-def _normalized(values, n, maximise):
-    """Scale log-values to sum to 1, as probabilities, or to a maximum of 0; return the log of it."""
+def _normalized(values, maximise):
+    """Turn log-values into probabilities, or scale them to a maximum of 0; return the log-norm."""
     top = -np.inf
-    for s in range(n):
+    for s in range(len(values)):
         top = max(top, values[s])
     if top == -np.inf:
         return top
     if maximise:
-        for s in range(n):
+        for s in range(len(values)):
             values[s] -= top
         return top
     total = 0.0
-    for s in range(n):
+    for s in range(len(values)):
         values[s] = np.exp(values[s] - top)
         total += values[s]
-    for s in range(n):
+    for s in range(len(values)):
         values[s] /= total
     return top + np.log(total)
 
@@ -54,340 +141,334 @@ def _mixture(weight, p):
 
 
 @inner
-def _feature_messages(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
-    """Messages of a conjunction: exp(weight) where all tests hold, else 1. Returns its log-norm."""
-    count = high - low
-    for i in range(count):  # the probability of each test under the incoming messages
+def _set_expectations(low, high, power, terms, beliefs, work):
+    """Write the mean of each test's number to a power, and the products of the means before it."""
+    work.prefix[0] = 1.0
+    for i in range(high - low):
         e = low + i
         p = 0.0
-        for s in range(card[var[e]]):
-            p += incoming[where[i] + s] * numbers[arg[e] + s]
-        work[0, i] = min(p, 1.0)
-    work[1, 0] = 1.0
-    for i in range(count):
-        work[1, i + 1] = work[1, i] * work[0, i]
-    after = 1.0
-    for i in range(count - 1, -1, -1):
-        e = low + i
-        inside = _mixture(weight, work[1, i] * after)
-        for s in range(card[var[e]]):
-            new[slot[e] + s] = inside if numbers[arg[e] + s] != 0 else 0.0
-        after *= work[0, i]
-    return _mixture(weight, after)
+        for s in range(beliefs.cards[terms.var[e]]):
+            p += work.incoming[work.where[i] + s] * terms.numbers[terms.arg[e] + s] ** power
+        work.factor[i] = p
+        work.prefix[i + 1] = work.prefix[i] * p
 
 
 @inner
-def _soft_messages(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
-    """Messages of exp(weight * product of numbers), by the power series of the exponential.
-
-    The m-th power of a product is the product of m-th powers, so each term is a product again.
-    """
-    count = high - low
-    norm = 0.0
-    for i in range(count):
+def _feature_messages(low, high, weight, terms, beliefs, work):
+    """Write the messages of exp(weight) where all tests hold and 1 elsewhere; return the log-norm."""
+    _set_expectations(low, high, 1, terms, beliefs, work)
+    after = 1.0
+    for i in range(high - low - 1, -1, -1):
         e = low + i
-        for s in range(card[var[e]]):
-            new[slot[e] + s] = 0.0
+        inside = _mixture(weight, min(work.prefix[i] * after, 1.0))
+        for s in range(beliefs.cards[terms.var[e]]):
+            holds = terms.numbers[terms.arg[e] + s] != 0
+            work.new[beliefs.slot[e] + s] = inside if holds else 0.0
+        after *= work.factor[i]
+    return _mixture(weight, min(after, 1.0))
+
+
+@inner
+def _soft_messages(low, high, weight, terms, beliefs, work):
+    """Write the messages of exp(weight * product of numbers), by the power series of exp.
+
+    The m-th power of a product is the product of m-th powers, so each term of the series is a product
+    again.
+    """
+    norm = 0.0
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            work.new[beliefs.slot[e] + s] = 0.0
     scale = 1.0
-    terms = int(3 * abs(weight)) + 25
-    for m in range(terms):
+    for m in range(int(3 * abs(weight)) + 25):
         if m:
             scale *= weight / m
-        work[1, 0] = 1.0
-        for i in range(count):
-            e = low + i
-            p = 0.0
-            for s in range(card[var[e]]):
-                p += incoming[where[i] + s] * numbers[arg[e] + s] ** m
-            work[0, i] = p
-            work[1, i + 1] = work[1, i] * p
+        _set_expectations(low, high, m, terms, beliefs, work)
         after = 1.0
-        for i in range(count - 1, -1, -1):
+        for i in range(high - low - 1, -1, -1):
             e = low + i
-            rest = scale * work[1, i] * after
-            for s in range(card[var[e]]):
-                new[slot[e] + s] += rest * numbers[arg[e] + s] ** m
-            after *= work[0, i]
+            rest = scale * work.prefix[i] * after
+            for s in range(beliefs.cards[terms.var[e]]):
+                work.new[beliefs.slot[e] + s] += rest * terms.numbers[terms.arg[e] + s] ** m
+            after *= work.factor[i]
         norm += scale * after
-    for i in range(count):
-        e = low + i
-        for s in range(card[var[e]]):
-            new[slot[e] + s] = np.log(max(new[slot[e] + s], 1e-300))
-    return np.log(max(norm, 1e-300))
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            at = beliefs.slot[e] + s
+            work.new[at] = np.log(max(work.new[at], TINY))
+    return np.log(max(norm, TINY))
 
 
 @inner
-def _feature_maxima(low, high, weight, var, arg, numbers, card, where, incoming, work, new, slot):
-    """Max-messages of a conjunction."""
-    count = high - low
+def _feature_maxima(low, high, weight, terms, beliefs, work):
+    """Write the max-product messages of a conjunction."""
     inside = 0.0  # the best with all tests true
-    barred = 0  # tests that cannot be true
-    first = -np.inf  # the best with a test broken, and the best but for that test
-    second = -np.inf
+    impossible = 0  # tests that cannot be true
+    first, second = -np.inf, -np.inf  # the best with a test false, and the best without that test
     breaker = -1
-    for i in range(count):
+    for i in range(high - low):
         e = low + i
-        work[0, i] = -np.inf
-        broken = -np.inf
-        for s in range(card[var[e]]):
-            if numbers[arg[e] + s] != 0:
-                work[0, i] = max(work[0, i], incoming[where[i] + s])
+        true, false = -np.inf, -np.inf
+        for s in range(beliefs.cards[terms.var[e]]):
+            value = work.incoming[work.where[i] + s]
+            if terms.numbers[terms.arg[e] + s] != 0:
+                true = max(true, value)
             else:
-                broken = max(broken, incoming[where[i] + s])
-        if work[0, i] == -np.inf:
-            barred += 1
+                false = max(false, value)
+        work.factor[i] = true
+        if true == -np.inf:
+            impossible += 1
         else:
-            inside += work[0, i]
-        if broken > first:
-            first, second, breaker = broken, first, i
+            inside += true
+        if false > first:
+            first, second, breaker = false, first, i
         else:
-            second = max(second, broken)
-    for i in range(count):
+            second = max(second, false)
+    for i in range(high - low):
         e = low + i
-        others = inside
-        others_barred = barred
-        if work[0, i] == -np.inf:
-            others_barred -= 1
-        else:
-            others -= work[0, i]
+        own = work.factor[i]
+        others = inside if own == -np.inf else inside - own
         best = second if i == breaker else first
-        if others_barred == 0:
+        if impossible - (own == -np.inf) == 0:
             best = max(best, weight + others)
-        for s in range(card[var[e]]):
-            new[slot[e] + s] = best if numbers[arg[e] + s] != 0 else 0.0
+        for s in range(beliefs.cards[terms.var[e]]):
+            holds = terms.numbers[terms.arg[e] + s] != 0
+            work.new[beliefs.slot[e] + s] = best if holds else 0.0
 
 
 @inner
-def _table_messages(
-    low, high, base, var, arg, values, card, where, incoming, counter, new, slot, maximise
-):
-    """Messages of a table, from all its cells."""
+def _advance(low, count, at, terms, cards, counter):
+    """Move to the next cell of a table; return its position, or -1 after the last."""
+    d = count - 1
+    while d >= 0:
+        stride, card = terms.arg[low + d], cards[terms.var[low + d]]
+        counter[d] += 1
+        at += stride
+        if counter[d] < card:
+            return at
+        at -= stride * card
+        counter[d] = 0
+        d -= 1
+    return -1
+
+
+@inner
+def _others(i, count, start, maximise, work):
+    """Combine a value with the incoming messages of all entries but one."""
+    for j in range(count):
+        if j != i:
+            value = work.incoming[work.where[j] + work.counter[j]]
+            start = start + value if maximise else start * value
+    return start
+
+
+@inner
+def _table_messages(low, high, base, maximise, terms, beliefs, work):
+    """Write the messages of a table, from all its cells; return the log-norm."""
     count = high - low
+    cells = 1
     for i in range(count):
-        e = low + i
-        counter[i] = 0
-        for s in range(card[var[e]]):
-            new[slot[e] + s] = -np.inf if maximise else 0.0
-    top = 0.0
-    if not maximise:  # sums are taken relative to the largest value
-        top = -np.inf
-        at = base
-        while True:
-            top = max(top, values[at])
-            d = count - 1
-            while d >= 0:
-                e = low + d
-                counter[d] += 1
-                at += arg[e]
-                if counter[d] < card[var[e]]:
-                    break
-                at -= arg[e] * card[var[e]]
-                counter[d] = 0
-                d -= 1
-            if d < 0:
-                break
-    at = base
+        work.counter[i] = 0
+        card = beliefs.cards[terms.var[low + i]]
+        cells *= card
+        for s in range(card):
+            work.new[beliefs.slot[low + i] + s] = -np.inf if maximise else 0.0
+    top = -np.inf  # sums are taken relative to the largest value
+    for at in range(base, base + cells):
+        top = max(top, terms.values[at])
     norm = 0.0
-    while True:
+    at = base
+    while at >= 0:
+        value = terms.values[at]
         if maximise:
             for i in range(count):
-                rest = values[at]
-                for j in range(count):
-                    if j != i:
-                        rest += incoming[where[j] + counter[j]]
-                to = slot[low + i] + counter[i]
-                new[to] = max(new[to], rest)
-        elif values[at] > -np.inf:
-            cell = np.exp(values[at] - top)
+                to = beliefs.slot[low + i] + work.counter[i]
+                work.new[to] = max(work.new[to], _others(i, count, value, True, work))
+        elif value > -np.inf:
+            cell = np.exp(value - top)
             for i in range(count):
-                rest = cell
-                for j in range(count):
-                    if j != i:
-                        rest *= incoming[where[j] + counter[j]]
-                new[slot[low + i] + counter[i]] += rest
+                rest = _others(i, count, cell, False, work)
+                work.new[beliefs.slot[low + i] + work.counter[i]] += rest
                 if i == 0:
-                    norm += rest * incoming[where[0] + counter[0]]
-        d = count - 1
-        while d >= 0:
-            e = low + d
-            counter[d] += 1
-            at += arg[e]
-            if counter[d] < card[var[e]]:
-                break
-            at -= arg[e] * card[var[e]]
-            counter[d] = 0
-            d -= 1
-        if d < 0:
-            break
+                    norm += rest * work.incoming[work.where[0] + work.counter[0]]
+        at = _advance(low, count, at, terms, beliefs.cards, work.counter)
     if maximise:
         return 0.0
-    for i in range(count):
-        e = low + i
-        for s in range(card[var[e]]):
-            v = new[slot[e] + s]
-            new[slot[e] + s] = np.log(v) if v > 0 else -np.inf
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            p = work.new[beliefs.slot[e] + s]
+            work.new[beliefs.slot[e] + s] = np.log(p) if p > 0 else -np.inf
     return top + np.log(norm) if norm > 0 else -np.inf
 
 
-@compiled
-def propagate(
-    operands,
-    soft,
-    maximise,
-    damping,
-    max_updates,
-    tolerance,
-    first,
-    slot,
-    messages,
-    sums,
-    zeros,
-    norms,
-):
-    """Update the messages of operands, those with the largest residuals first.
+@inner
+def _compute_messages(t, soft, maximise, terms, beliefs, work):
+    """Write the new messages of a term; return False if a variable has no possible state."""
+    low, high = terms.first[t], terms.first[t + 1]
+    n_tables = len(terms.bases)
+    at = 0
+    for i in range(high - low):
+        v = terms.var[low + i]
+        work.where[i] = at
+        part = work.incoming[at : at + beliefs.cards[v]]
+        _cavity(low + i, v, beliefs, part)
+        if _normalized(part, maximise) == -np.inf:
+            return False
+        at += len(part)
+    if t < n_tables:
+        base = terms.bases[t]
+        beliefs.norms[t] = _table_messages(low, high, base, maximise, terms, beliefs, work)
+        return True
+    weight = terms.weights[t - n_tables]
+    if maximise:
+        _feature_maxima(low, high, weight, terms, beliefs, work)
+    elif soft[t - n_tables]:
+        beliefs.norms[t] = _soft_messages(low, high, weight, terms, beliefs, work)
+    else:
+        beliefs.norms[t] = _feature_messages(low, high, weight, terms, beliefs, work)
+    return True
 
-    The residual of an operand is how far the beliefs of its variables moved since it was last updated;
-    each round takes the operands within a factor of the largest.
+
+@inner
+def _replace_message(e, v, damping, beliefs, new):
+    """Replace the message of an entry, with damping.
+
+    Returns the largest change of a finite value, and whether a value became -inf or ceased to be; the
+    change is infinite if every value of the new message is -inf.
+    """
+    slot, first = beliefs.slot[e], beliefs.first[v]
+    top = -np.inf
+    for s in range(beliefs.cards[v]):
+        top = max(top, new[slot + s])
+    if top == -np.inf:
+        return np.inf, True
+    change, jumped = 0.0, False
+    for s in range(beliefs.cards[v]):
+        old, value = beliefs.messages[slot + s], new[slot + s] - top
+        if value > -np.inf and old > -np.inf:
+            value = (1 - damping) * value + damping * old
+            change = max(change, abs(value - old))
+            beliefs.sums[first + s] += value - old
+        elif value > -np.inf:
+            beliefs.zeros[first + s] -= 1
+            beliefs.sums[first + s] += value
+            jumped = True
+        elif old > -np.inf:
+            beliefs.zeros[first + s] += 1
+            beliefs.sums[first + s] -= old
+            jumped = True
+        beliefs.messages[slot + s] = value
+    return change, jumped
+
+
+@inner
+def _terms_of_variables(terms, n):
+    """Return the terms of each variable, and where those of each start."""
+    first = np.zeros(n + 1, np.int64)
+    for e in range(len(terms.var)):
+        first[terms.var[e] + 1] += 1
+    for v in range(n):
+        first[v + 1] += first[v]
+    filled = first[:-1].copy()
+    listed = np.empty(len(terms.var), np.int64)
+    for t in range(len(terms.first) - 1):
+        for e in range(terms.first[t], terms.first[t + 1]):
+            listed[filled[terms.var[e]]] = t
+            filled[terms.var[e]] += 1
+    return first, listed
+
+
+@inner
+def _largest(values):
+    result = 0.0
+    for i in range(len(values)):
+        result = max(result, values[i])
+    return result
+
+
+@compiled
+def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
+    """Update the messages of terms, those with the largest residuals first.
+
+    The residual of a term is how far the beliefs of its variables have moved since it was last updated.
+
+    Parameters
+    ----------
+    terms : Terms
+        The network.
+    soft : array of bool
+        The features that have off values.
+    maximise : bool
+        Max-product instead of sum-product.
+    damping : float
+        The fraction of the old message that is kept.
+    max_updates : int
+        Maximum number of updates of terms.
+    tolerance : float
+        Messages have converged if no residual is larger.
+    beliefs : Beliefs
+        The messages, which are updated.
 
     Returns
     -------
     updates : int
-        How many operands were updated.
+        The number of updates.
     residual : float
-        The largest residual that is left; infinite if a variable has no possible state.
+        The largest residual; infinite if a variable has no possible state.
     """
-    card, indptr, var, arg, n_tables, values, bases, weights, numbers = operands
-    n_ops = len(indptr) - 1
-    longest = 1
-    space = 1
-    for o in range(n_ops):
-        longest = max(longest, indptr[o + 1] - indptr[o])
-        width = 0
-        for e in range(indptr[o], indptr[o + 1]):
-            width += card[var[e]]
-        space = max(space, width)
-    where = np.empty(longest, np.int64)
-    counter = np.empty(longest, np.int64)
-    incoming = np.empty(space)
-    work = np.empty((2, longest + 1))
-    new = np.empty(len(messages))
-    # The operands of each variable.
-    listed_first = np.zeros(len(card) + 1, np.int64)
-    for e in range(len(var)):
-        listed_first[var[e] + 1] += 1
-    for v in range(len(card)):
-        listed_first[v + 1] += listed_first[v]
-    filled = listed_first[:-1].copy()
-    listed = np.empty(len(var), np.int64)
-    for o in range(n_ops):
-        for e in range(indptr[o], indptr[o + 1]):
-            listed[filled[var[e]]] = o
-            filled[var[e]] += 1
-    residual = np.full(n_ops, np.inf)
+    n_terms = len(terms.first) - 1
+    work = _work_for(terms, beliefs)
+    listed_first, listed = _terms_of_variables(terms, len(beliefs.cards))
+    residual = np.full(n_terms, np.inf)
     updates = 0
     while updates < max_updates:
-        largest = 0.0
-        for o in range(n_ops):
-            largest = max(largest, residual[o])
+        largest = _largest(residual)
         if largest < tolerance:
             return updates, largest
-        threshold = max(tolerance, 0.3 * largest) if largest < np.inf else np.inf
-        for o in range(n_ops):
-            if residual[o] < threshold:
+        threshold = max(tolerance, THRESHOLD * largest) if largest < np.inf else np.inf
+        for t in range(n_terms):
+            if residual[t] < threshold:
                 continue
-            residual[o] = 0.0
+            residual[t] = 0.0
             updates += 1
-            low, high = indptr[o], indptr[o + 1]
-            at = 0
-            for i in range(high - low):
-                v = var[low + i]
-                where[i] = at
-                part = incoming[at : at + card[v]]
-                _cavity(low + i, v, card, first, slot, sums, zeros, messages, part)
-                if _normalized(part, card[v], maximise) == -np.inf:
+            if not _compute_messages(t, soft, maximise, terms, beliefs, work):
+                return updates, np.inf
+            for e in range(terms.first[t], terms.first[t + 1]):
+                v = terms.var[e]
+                change, jumped = _replace_message(e, v, damping, beliefs, work.new)
+                if change == np.inf:
                     return updates, np.inf
-                at += card[v]
-            if o < n_tables:
-                norms[o] = _table_messages(
-                    low, high, bases[o], var, arg, values, card, where, incoming, counter, new,
-                    slot, maximise,
-                )  # fmt: skip
-            elif maximise:
-                _feature_maxima(
-                    low, high, weights[o - n_tables], var, arg, numbers, card, where, incoming,
-                    work, new, slot,
-                )  # fmt: skip
-            elif soft[o - n_tables]:
-                norms[o] = _soft_messages(
-                    low, high, weights[o - n_tables], var, arg, numbers, card, where, incoming,
-                    work, new, slot,
-                )  # fmt: skip
-            else:
-                norms[o] = _feature_messages(
-                    low, high, weights[o - n_tables], var, arg, numbers, card, where, incoming,
-                    work, new, slot,
-                )  # fmt: skip
-            for e in range(low, high):
-                v = var[e]
-                top = -np.inf
-                for s in range(card[v]):
-                    top = max(top, new[slot[e] + s])
-                if top == -np.inf:
-                    return updates, np.inf
-                moved = 0.0
-                damped = 0.0
-                for s in range(card[v]):
-                    old = messages[slot[e] + s]
-                    value = new[slot[e] + s] - top
-                    if value > -np.inf and old > -np.inf:
-                        value = (1 - damping) * value + damping * old
-                        damped = max(damped, abs(value - old))
-                        sums[first[v] + s] += value - old
-                    elif value > -np.inf:
-                        zeros[first[v] + s] -= 1
-                        sums[first[v] + s] += value
-                        moved = np.inf
-                    elif old > -np.inf:
-                        zeros[first[v] + s] += 1
-                        sums[first[v] + s] -= old
-                        moved = np.inf
-                    messages[slot[e] + s] = value
-                moved = max(moved, damped)
-                residual[o] = max(residual[o], damped * damping / (1 - damping))
+                residual[t] = max(residual[t], change * damping / (1 - damping))
+                moved = LARGE_RESIDUAL if jumped else min(change, LARGE_RESIDUAL)
                 if moved > 0:
-                    moved = min(moved, 1e9)
                     for i in range(listed_first[v], listed_first[v + 1]):
-                        other = listed[i]
-                        if other != o:
-                            residual[other] = max(residual[other], moved)
-    largest = 0.0
-    for o in range(n_ops):
-        largest = max(largest, residual[o])
-    return updates, largest
+                        if listed[i] != t:
+                            residual[listed[i]] = max(residual[listed[i]], moved)
+    return updates, _largest(residual)
 
 
 @compiled
-def bethe(operands, first, slot, messages, sums, zeros, norms):
+def bethe(terms, beliefs):
     """Return the Bethe estimate of log Z at a fixed point."""
-    card, indptr, var = operands[:3]
     result = 0.0
-    widest = 0
-    for v in range(len(card)):
-        widest = max(widest, card[v])
-    work = np.empty(widest)
-    for v in range(len(card)):
-        for s in range(card[v]):
-            work[s] = sums[first[v] + s] if zeros[first[v] + s] == 0 else -np.inf
-        result += _normalized(work, card[v], False)
-    for o in range(len(indptr) - 1):
-        result += norms[o]
-        for e in range(indptr[o], indptr[o + 1]):
-            v = var[e]
-            _cavity(e, v, card, first, slot, sums, zeros, messages, work)
-            _normalized(work, card[v], False)
+    room = np.empty(max(1, np.int64(_largest(beliefs.cards))))
+    for v in range(len(beliefs.cards)):
+        values = room[: beliefs.cards[v]]
+        for s in range(len(values)):
+            at = beliefs.first[v] + s
+            values[s] = beliefs.sums[at] if beliefs.zeros[at] == 0 else -np.inf
+        result += _normalized(values, False)
+    for t in range(len(terms.first) - 1):
+        result += beliefs.norms[t]
+        for e in range(terms.first[t], terms.first[t + 1]):
+            v = terms.var[e]
+            values = room[: beliefs.cards[v]]
+            _cavity(e, v, beliefs, values)
+            _normalized(values, False)
             joint = 0.0
-            for s in range(card[v]):
-                if messages[slot[e] + s] > -np.inf:
-                    joint += work[s] * np.exp(messages[slot[e] + s])
+            for s in range(len(values)):
+                message = beliefs.messages[beliefs.slot[e] + s]
+                if message > -np.inf:
+                    joint += values[s] * np.exp(message)
             result -= np.log(joint)
     return result

@@ -207,7 +207,7 @@ def _read_marginals(table, shape, width, var, marginal_first, marginals):
 
 
 @inner
-def _best(part):
+def best_of(part):
     """Return the position of the largest value."""
     chosen = 0
     for j in range(1, len(part)):
@@ -217,7 +217,7 @@ def _best(part):
 
 
 @inner
-def _drawn(part, u):
+def drawn_from(part, u):
     """Draw a position with the given probabilities, by a uniform random number."""
     last = 0
     for j in range(len(part)):
@@ -248,7 +248,7 @@ def trace(tree, work, uniform, states):
                 left //= tree.sizes[own]
             low = work.offset[c]
             part = work.table[low + at : low + tree.cells[c] : width]
-            chosen = _best(part) if uniform.shape[1] == 0 else _drawn(part, uniform[r, c])
+            chosen = best_of(part) if uniform.shape[1] == 0 else drawn_from(part, uniform[r, c])
             for e in range(own - 1, tree.first[c] - 1, -1):
                 states[r, tree.var[e]] = chosen % tree.sizes[e]
                 chosen //= tree.sizes[e]

@@ -11,12 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.kernels.clique_tables import add_feature
+from conjoin.kernels.clique_tables import add_feature, sum_whole
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM, Terms
 from conjoin.kernels.elimination_order import fixed_order, greedy_order, link_scopes
 from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.junction_tree import junction_tree, schedule
-from conjoin.kernels.message_passing import backward, forward, trace, workspace_for
+from conjoin.kernels.message_passing import (
+    backward,
+    best_of,
+    drawn_from,
+    forward,
+    trace,
+    workspace_for,
+)
 from conjoin.kernels.random import STEP, scatter, uniform
 
 DRAWS = 3
@@ -25,7 +32,7 @@ DRAWS = 3
 DONE, LARGE, IMPOSSIBLE = 0, 1, 2
 """Status of a row: answered, a component has too many cells, or the row has probability 0."""
 
-CELLS_PER_FEATURE, SMALL_TABLE = 4, 64
+CELLS_PER_FEATURE, SMALL_TABLE = 16, 1024
 """Features with the same scope become a table of at most this number of cells each, or in all."""
 
 
@@ -48,6 +55,8 @@ class Reduced(NamedTuple):
         The variables of one component, and the position of each among them.
     chosen : int64, (features,)
         The features of one component.
+    sizes, args, state, index, partial : arrays of length 64
+        Memory for the table of one scope.
     """
 
     factor: np.ndarray
@@ -61,6 +70,11 @@ class Reduced(NamedTuple):
     members: np.ndarray
     place: np.ndarray
     chosen: np.ndarray
+    sizes: np.ndarray
+    args: np.ndarray
+    state: np.ndarray
+    index: np.ndarray
+    partial: np.ndarray
 
 
 @inner
@@ -82,6 +96,11 @@ def room_for_rows(features):
         np.empty(n, np.int64),
         np.empty(n, np.int64),
         np.empty(count, np.int64),
+        np.empty(64, np.int64),
+        np.empty(64, np.int64),
+        np.empty(64, np.int64),
+        np.empty(64, np.int64),
+        np.empty(64),
     )
 
 
@@ -221,23 +240,24 @@ def _cells(f, most, features, room):
 
 
 @inner
-def _add_table(which, features, room, sizes, args, out, counter, partial):
-    """Sum features with one scope in a table over that scope."""
+def _add_table(which, width, features, room, out):
+    """Sum features with one scope of `width` variables, whose sizes are in `room`, in a table."""
+    args = room.args[:width]
     for i in range(len(out)):
         out[i] = 0.0
     for f in which:
-        low = room.first[f]
-        for d in range(len(args)):
-            args[d] = features.literal_first[room.literal[low + d]]
         weight = room.weight[f]
-        if weight != 0:
-            add_feature(
-                out, sizes, args, features.numbers, weight, counter[0], counter[1], partial
-            )
+        if weight == 0:
+            continue
+        for d in range(width):
+            args[d] = features.literal_first[room.literal[room.first[f] + d]]
+        add_feature(
+            out, room.sizes, args, features.numbers, weight, room.state, room.index, room.partial
+        )
 
 
 @inner
-def component_terms(chosen, features, room, counter, partial):
+def component_terms(chosen, features, room):
     """Return the features of a component as terms; those that fill most of a table become one."""
     listed, group = _by_scope(chosen, features, room)
     groups = len(group) - 1
@@ -260,7 +280,7 @@ def component_terms(chosen, features, room, counter, partial):
     var, arg = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
     bases, values = np.empty(n_tables, np.int64), np.empty(n_values)
     weights = np.empty(n_features)
-    sizes, args = np.empty(64, np.int64), np.empty(64, np.int64)
+    sizes = room.sizes
     term, entry, base = 0, 0, 0
     for g in range(groups):
         if cells[g] == 0:
@@ -275,7 +295,7 @@ def component_terms(chosen, features, room, counter, partial):
             arg[entry + d] = stride
         which = listed[group[g] : group[g + 1]]
         out = values[base : base + cells[g]]
-        _add_table(which, features, room, sizes, args[:width], out, counter, partial)
+        _add_table(which, width, features, room, out)
         bases[term] = base
         base += cells[g]
         entry += width
@@ -339,10 +359,31 @@ def _copy_marginals(members, first, local, features, marginals):
 
 
 @inner
+def answer_variable(mode, v, chosen, features, room, counter, marginals, filled):
+    """Answer for a component of one variable, which needs no messages."""
+    low, card = features.state_first[v], features.cards[v]
+    table = marginals[low : low + card] if mode == MARGINALS else np.empty(card)
+    room.sizes[0] = card
+    _add_table(chosen, 1, features, room, table)
+    if mode == MAXIMUM:
+        best = best_of(table)
+        filled[0, v] = best
+        return table[best]
+    found = sum_whole(table, mode != SUM)
+    if mode == DRAWS and found > -np.inf:
+        for d in range(len(filled)):
+            counter += STEP
+            filled[d, v] = drawn_from(table, uniform(counter))
+    return found
+
+
+@inner
 def answer_component(mode, members, chosen, features, room, limit, rank, counter, marginals, filled):
     """Answer for one component; return its log-sum (its maximum), or NaN if it is too large."""
-    axes, partial = np.empty((2, 64), np.int64), np.empty(64)
-    terms = component_terms(chosen, features, room, axes, partial)
+    if len(members) == 1:
+        v = members[0]
+        return answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
+    terms = component_terms(chosen, features, room)
     fits, tree = _component_tree(members, terms, room.place, features, limit, rank)
     if not fits:
         return np.nan

@@ -140,8 +140,9 @@ def feature_tables(
     owner = np.repeat(np.arange(len(chosen)), lengths)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     entries = features.indptr[chosen][owner] + within
-    axis = (scope_var[table[owner]] == features.entry_var[entries][:, None]).argmax(axis=1)
-    used[owner, axis] = entry[entries]
+    if axes:
+        axis = (scope_var[table[owner]] == features.entry_var[entries][:, None]).argmax(axis=1)
+        used[owner, axis] = entry[entries]
 
     row = np.arange(len(chosen))
     cell, value = np.zeros(len(chosen), np.int64), np.ones(len(chosen))
