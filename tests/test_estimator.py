@@ -41,7 +41,6 @@ from conjoin.estimator.explain import explain
 from conjoin.inference import completion
 from conjoin.inference import exact as exact_module
 from conjoin.inference.completion import Completion, completed
-from conjoin.inference.exact import compiled
 from conjoin.inference.plan import TooLarge
 from reference import all_states, log_potentials
 from strategies import random_domain, random_markov_network

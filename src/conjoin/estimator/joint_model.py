@@ -199,7 +199,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             raise ModelError(f"how many rows to draw must be a whole number, not {n!r}")
         known = encoding.given(given)
         try:
-            table = exact.sample(self.model_, n, known, seed=self.seed_)
+            table = exact.sample(self.model_, n, known, random_state=self.seed_)
         except TooLarge:
             table = sample(self.model_, n, known, thin=10, random_state=self.seed_)
             r_hat, _ = table_diagnostics(table, 4)

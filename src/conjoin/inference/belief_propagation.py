@@ -165,13 +165,13 @@ def marginals(
     given : mapping, optional
         The evidence.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
+        The variables of interest; by default all.
     damping : float
-        How much of the old message a new one keeps, 0 to 1.
+        The fraction of the old message that a new one keeps, 0 to 1.
     max_updates : int
-        When to give up, in updates a factor.
+        Maximum number of updates per factor.
     tolerance : float
-        Messages rest when none would change by more than this.
+        Messages have converged if none would change by more than this.
     """
     beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
     domain = model.domain
@@ -194,7 +194,7 @@ def log_partition(
 ) -> LogValue:
     """Return the Bethe estimate of log Z; parameters are those of `marginals`."""
     beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
-    return LogValue(float(beliefs.log_z), beliefs.run)
+    return LogValue(float(beliefs.log_z), beliefs.run, given=beliefs.given)
 
 
 def most_probable(
@@ -207,7 +207,7 @@ def most_probable(
 ) -> Assignment:
     """Return the states that max-product prefers; parameters are those of `marginals`.
 
-    The variables are decided one after the other where beliefs tie, so that the states fit together.
+    Where beliefs tie, variables are decided one after another, so that the states fit together.
     """
     given = dict(given or {})
     decided: dict[str, Any] = dict(given)

@@ -85,15 +85,19 @@ def literals(features: Features) -> tuple[FloatArray, IntArray, IntArray]:
         The literal of each entry of the features.
     """
     cards = features.tests.cards
-    pair = np.stack([features.indices.astype(np.float64), features.off_values()])
-    distinct, entry = np.unique(pair, axis=1, return_inverse=True)
-    test = distinct[0].astype(np.int64)
+    off, off_code = np.unique(features.off_values(), return_inverse=True)
+    key = features.indices.astype(np.int64) * max(1, len(off)) + off_code
+    used = np.zeros(len(features.tests) * max(1, len(off)), bool)
+    used[key] = True
+    distinct = np.flatnonzero(used)
+    entry = (np.cumsum(used) - 1)[key]
+    test, code = np.divmod(distinct, max(1, len(off)))
     inside = features.tests.members(test)
-    numbers = np.where(inside, 1.0, distinct[1][:, None])
+    numbers = np.where(inside, 1.0, off[code][:, None])
     width = cards[features.tests.var[test]] if len(test) else np.zeros(0, np.int64)
     keep = np.arange(inside.shape[1]) < width[:, None]
     starts = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
-    return numbers[keep], starts, entry.ravel().astype(np.int64)
+    return numbers[keep], starts, entry
 
 
 def feature_tables(
