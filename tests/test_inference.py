@@ -13,6 +13,7 @@ import pytest
 import conjoin as cj
 from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, TableCPD, learn, read_table
 from conjoin.cli.main import main
+from conjoin.data.domain import Variable
 from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.formats.uai import read_evidence
 from conjoin.inference import exact
@@ -329,16 +330,16 @@ def test_a_deep_tree_factor_is_not_written_out():
 
 
 def test_what_does_not_fit_is_refused_at_once(monkeypatch):
-    from conjoin.kernels import elimination
+    from conjoin.kernels import elimination_order
 
-    eliminate, works = elimination.eliminate, []
+    greedy_order, works = elimination_order.greedy_order, []
 
     def counted(*args):
-        found = eliminate(*args)
+        found = greedy_order(*args)
         works.append(found[2])
         return found
 
-    monkeypatch.setattr(elimination, "eliminate", counted)
+    monkeypatch.setattr(elimination_order, "greedy_order", counted)
     rng = np.random.default_rng(0)
     domain = Domain.numbered([2] * 300)
     pairs = [tuple(sorted(rng.choice(300, 2, replace=False).tolist())) for _ in range(3000)]
@@ -786,3 +787,60 @@ def test_more_variables_together_than_a_float_has_powers_of_two():
     mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, test) for test in tests]))
     with pytest.raises(TooLarge, match="may use 4 GiB"):
         cj.marginals(mn, method="exact")
+
+
+# ---- questions whose states are written in several ways ------------------------------------------
+
+
+@pytest.fixture
+def ages():
+    """A network whose first variable has bins, and accepts numbers that lie in them."""
+    age = Variable("age", ("20-29", "30-39", "40-49"), (20.0, 30.0, 40.0, 50.0))
+    domain = Domain([age, Variable("ill", ("no", "yes"))])
+    rng = np.random.default_rng(0)
+    mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), rng.normal(size=(3, 2)))])
+    states = all_states(domain)
+    return mn, states, np.exp(normalized(log_potentials(mn, states)))
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp", "mean_field", "ais", "gibbs"])
+def test_numbers_stand_for_the_bins_that_hold_them(ages, method):
+    mn, states, p = ages
+    options = {"ais": {"chains": 200}, "gibbs": {"n_samples": 4000}}.get(method, {})
+    within = {"auto": 1e-9, "exact": 1e-9, "bp": 1e-7}.get(method, 0.05)  # messages: to 1e-8
+    assert mn.domain["age"].index(34) == 1
+    ill = p[(states == [1, 1]).all(1)].sum() / p[states[:, 0] == 1].sum()
+    for age in (34, "30-39"):
+        for given_age in (34, "30-39"):
+            found = cj.probability(
+                mn, {"age": age, "ill": "yes"}, {"age": given_age}, method=method, **options
+            )
+            assert float(found) == pytest.approx(ill, abs=within)
+    other = cj.probability(mn, {"age": 34}, {"age": "40-49"}, method=method, **options)
+    assert float(other) == 0 and other.log == -np.inf
+    old = cj.probability(mn, {"age": 34}, method=method, **options)
+    assert float(old) == pytest.approx(p[states[:, 0] == 1].sum(), abs=within)
+
+
+def test_answers_are_labelled(ages):
+    mn = ages[0]
+    found = cj.probability(mn, {"ill": "yes"}, {"age": 34})
+    assert repr(found) == f"P(ill=yes | age=34) = {float(found):.4g} (exact)"
+    assert found.log == pytest.approx(math.log(found)) and found.error == found.log_error == 0
+    assert f"{found:.3f}" == f"{float(found):.3f}"
+    assert repr(cj.log_partition(mn)).startswith("log Z = ")
+    assert repr(cj.log_partition(mn, {"age": 34})).startswith("log Z(age=34) = ")
+    sampled = cj.probability(mn, {"ill": "yes", "age": "20-29"}, method="gibbs", random_state=1)
+    assert " ± " in repr(sampled) and "(gibbs" in repr(sampled)
+    assert sampled.error == pytest.approx(float(sampled) * sampled.log_error)
+
+
+def test_a_search_for_an_order_says_whether_none_fits():
+    n = 80
+    none = np.zeros(0, np.int64)
+    cards = np.full(n, 2)
+    whole = find_order(cards, np.array([0, n]), np.arange(n), none, 8 * 2.0**20)
+    assert whole.total == np.inf and whole.proven and whole.largest == n
+    pairs = np.array([(i, j) for i in range(30) for j in range(i)]).ravel()
+    some = find_order(cards[:30], np.arange(0, len(pairs) + 1, 2), pairs, none, 8 * 2.0**20)
+    assert some.total == np.inf and not some.proven

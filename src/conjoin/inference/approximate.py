@@ -108,5 +108,9 @@ def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, A
 
 def explained(run: Any, error: TooLarge) -> Any:
     """Return the run with the reason why the answer is not exact."""
-    why = str(error).split(". Raise the limit")[0].replace("exact inference would need", "exact needs")
+    why = (
+        str(error)
+        .split(". Raise the limit")[0]
+        .replace("exact inference would need", "exact needs")
+    )
     return replace(run, note=f"{run.note}; approximate, because {why}")

@@ -260,8 +260,10 @@ class Completion:
         order = self.prepared.order
         if order is not None and order.total <= self.max_network_cells:
             return self.max_cells, order.ranks()
-        sampled = mode != SUM and not self.prepared.has_off_values
-        return self.max_cells if sampled else self.max_network_cells, np.zeros(0, np.int64)
+        limit = self.max_cells
+        if mode == SUM or self.prepared.has_off_values:  # sampling is no alternative
+            limit = max(limit, self.max_network_cells)
+        return limit, np.zeros(0, np.int64)
 
     def _answers(
         self, mode: int, todo: IntArray, count: int = 1, wanted: BoolArray | None = None
@@ -271,7 +273,7 @@ class Completion:
             return
         everything = np.ones(len(self.domain), bool)
         # A sum needs all features; otherwise only those that test a free variable matter.
-        variables = everything if mode == SUM else self.free[todo].any(axis=0)
+        variables: Any = everything if mode == SUM else self.free[todo].any(axis=0)
         features = self.prepared.about(variables)
         limits = self._limits(mode)
         asked = everything if wanted is None else wanted
@@ -321,9 +323,7 @@ class Completion:
             )
         return left
 
-    def _sample(
-        self, block: Answers, mode: int, features: RowFeatures, left: BoolArray
-    ) -> None:
+    def _sample(self, block: Answers, mode: int, features: RowFeatures, left: BoolArray) -> None:
         """Sample the components that are too large."""
         from conjoin.kernels.row_sampling import sample_rows
 

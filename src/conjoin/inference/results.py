@@ -182,6 +182,7 @@ class Probability(float):
         query: Mapping[str, Any] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> Probability:
+        """Make the number from its logarithm."""
         self = super().__new__(cls, np.exp(log))
         self.log, self.run, self.log_error = float(log), run, float(log_error)
         self.query, self.given = dict(query or {}), dict(given or {})

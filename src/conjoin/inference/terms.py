@@ -97,8 +97,9 @@ def with_dense_tables(
     chosen, rows = [], []
     for key, which in scopes.items():
         scope = np.frombuffer(key, var.dtype)
-        cells = np.prod(cards[scope], dtype=float)
-        if len(scope) < MAX_TABLE_AXES and cells <= CELLS_PER_FEATURE * len(which):
+        if len(scope) >= MAX_TABLE_AXES:
+            continue
+        if np.prod(cards[scope], dtype=float) <= CELLS_PER_FEATURE * len(which):
             chosen.append(tuple(scope.tolist()))
             rows.append(np.array(which))
     if not chosen:

@@ -109,9 +109,7 @@ def _add_operands(c, tree, program, terms, work, out):
             w = work.weight[o - n_tables]
             if w != 0:
                 counter = work.counter
-                add_feature(
-                    out, shape, row, terms.numbers, w, counter[0], counter[1], work.partial
-                )
+                add_feature(out, shape, row, terms.numbers, w, counter[0], counter[1], work.partial)
         else:
             start = tree.message_first[o - n_terms]
             add_table(out, shape, row, work.message, start, work.counter)

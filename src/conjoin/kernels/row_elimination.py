@@ -378,7 +378,9 @@ def answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
 
 
 @inner
-def answer_component(mode, members, chosen, features, room, limit, rank, counter, marginals, filled):
+def answer_component(
+    mode, members, chosen, features, room, limit, rank, counter, marginals, filled
+):
     """Answer for one component; return its log-sum (its maximum), or NaN if it is too large."""
     if len(members) == 1:
         v = members[0]
@@ -416,11 +418,11 @@ def answer_component(mode, members, chosen, features, room, limit, rank, counter
 
 
 @inner
-def _any(wanted, members):
+def _count_wanted(wanted, members):
+    count = 0
     for v in members:
-        if wanted[v]:
-            return True
-    return False
+        count += wanted[v]
+    return count
 
 
 @compiled
@@ -471,7 +473,7 @@ def answer_rows(
             counter += STEP * np.uint64(1 << 32)  # every component has its own random numbers
             size, many = component(row, v, count, features, room)
             members = room.members[:size]
-            if not _any(wanted, members):
+            if _count_wanted(wanted, members) == 0:
                 total = np.nan
                 continue
             found = answer_component(

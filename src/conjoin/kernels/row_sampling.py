@@ -266,9 +266,7 @@ def sample_rows(mode, rows, counters, features, left, settings, marginals, fille
             members, chosen = room.members[:size], room.chosen[:many]
             _list_columns(members, chosen, features, room, chain)
             if mode == MAXIMUM:
-                _find_mode(
-                    members, chosen, features, room, chain, counter, settings, filled[r]
-                )
+                _find_mode(members, chosen, features, room, chain, counter, settings, filled[r])
             else:
                 _run_chain(
                     mode, members, chosen, features, room, chain, counter, settings, marginals[r],

@@ -155,7 +155,7 @@ def feature_tables(
         width = np.where(literal >= 0, count[literal], 1)
         step = np.repeat(literal, width)
         offset = np.arange(len(step)) - np.repeat(np.cumsum(width) - width, width)
-        row, cell, value = (np.repeat(part, width) for part in (row, cell, value))
+        row, cell, value = np.repeat(row, width), np.repeat(cell, width), np.repeat(value, width)
         live = step >= 0
         at = begin[step[live]] + offset[live]
         cell[live] = cell[live] * cards[scope_var[table[row[live]], d]] + state[at]

@@ -45,9 +45,7 @@ class Likelihood:
         self, features: Features, table: Table, expect: Expectations | None = None
     ) -> None:
         if (table.codes == table.missing).any():
-            raise ModelError(
-                "the likelihood needs rows without missing values; impute them first"
-            )
+            raise ModelError("the likelihood needs rows without missing values; impute them first")
         self.free: BoolArray = np.isfinite(features.weights)
         self.weight = float(len(table) if table.weights is None else table.weights.sum())
         self.sums = features.sums(table.codes, table.weights)
@@ -123,9 +121,7 @@ class Expectations:
         return self.last[1], self.last[2]
 
 
-def _scopes(
-    features: Features, rank: IntArray, max_table: int
-) -> dict[tuple[int, ...], list[int]]:
+def _scopes(features: Features, rank: IntArray, max_table: int) -> dict[tuple[int, ...], list[int]]:
     """Return the features of each table.
 
     A scope within the scope of another small table joins it. Scopes whose first variable in the
@@ -154,7 +150,9 @@ def _scopes(
         for part in home:
             union = part.variables.union(scope)
             cells = cards[list(union)].prod(dtype=float)
-            if cells <= max(SMALL_TABLE, min(max_table, CELLS_PER_CELL * (part.cells + size[scope]))):
+            if cells <= max(
+                SMALL_TABLE, min(max_table, CELLS_PER_CELL * (part.cells + size[scope]))
+            ):
                 part.variables, part.cells = union, part.cells + size[scope]
                 part.features.extend(which)
                 break
