@@ -134,22 +134,29 @@ def reduce_row(row, features, room, number):
     is the stamp of the row.
     """
     _set_factors(row, features, room)
-    last = np.uint64(len(room.bucket) - 1)
+    # Local names: every access to a member of a named tuple in the loop would cost time.
+    first, literals, skip = features.first, features.literal, features.skip
+    weights, literal_var, factors, parent = (
+        features.weight, features.literal_var, room.factor, room.parent,
+    )  # fmt: skip
+    left_first, left_literal, left_weight = room.first, room.literal, room.weight
+    bucket, key, stamp = room.bucket, room.key, room.stamp
+    last = np.uint64(len(bucket) - 1)
     count, end, certain = 0, 0, 0.0
     following = 0
-    while following < len(features.weight):
+    while following < len(weights):
         f = following
         following += 1
-        start, weight, mine = end, features.weight[f], np.uint64(0)
-        for e in range(features.first[f], features.first[f + 1]):
-            literal = features.literal[e]
-            factor = room.factor[literal]
+        start, weight, mine = end, weights[f], np.uint64(0)
+        for e in range(first[f], first[f + 1]):
+            literal = literals[e]
+            factor = factors[literal]
             if factor == 0:
                 weight = 0.0
-                following = features.skip[e]
+                following = skip[e]
                 break
             if np.isnan(factor):
-                room.literal[end] = literal
+                left_literal[end] = literal
                 mine += scatter(STEP * np.uint64(literal + 1))
                 end += 1
             else:
@@ -161,21 +168,21 @@ def reduce_row(row, features, room, number):
             certain += weight
             continue
         at = (mine ^ (mine >> np.uint64(32))) & last
-        while room.stamp[at] == number and room.key[at] != mine:
+        while stamp[at] == number and key[at] != mine:
             at = (at + np.uint64(1)) & last
-        if room.stamp[at] == number:
-            room.weight[room.bucket[at]] += weight
+        if stamp[at] == number:
+            left_weight[bucket[at]] += weight
             end = start
             continue
-        room.stamp[at] = number
-        room.key[at] = mine
-        room.bucket[at] = count
-        room.weight[count] = weight
+        stamp[at] = number
+        key[at] = mine
+        bucket[at] = count
+        left_weight[count] = weight
         count += 1
-        room.first[count] = end
-        root = root_of(room.parent, features.literal_var[room.literal[start]])
+        left_first[count] = end
+        root = root_of(parent, literal_var[left_literal[start]])
         for k in range(start + 1, end):
-            room.parent[root_of(room.parent, features.literal_var[room.literal[k]])] = root
+            parent[root_of(parent, literal_var[left_literal[k]])] = root
     return count, certain
 
 
