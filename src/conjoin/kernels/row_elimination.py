@@ -189,15 +189,17 @@ def reduce_row(row, features, room, number):
 @inner
 def component(row, v, count, features, room):
     """Write the free variables that are linked with v, and their features; return their numbers."""
+    cards, parent, members = features.cards, room.parent, room.members
+    first, literal, literal_var = room.first, room.literal, features.literal_var
     size = 0
-    for w in range(len(features.cards)):
-        if row[w] >= features.cards[w] and root_of(room.parent, w) == v:
-            room.members[size] = w
+    for w in range(len(cards)):
+        if row[w] >= cards[w] and root_of(parent, w) == v:
+            members[size] = w
             room.place[w] = size
             size += 1
     mine = 0
     for f in range(count):
-        if root_of(room.parent, features.literal_var[room.literal[room.first[f]]]) == v:
+        if root_of(parent, literal_var[literal[first[f]]]) == v:
             room.chosen[mine] = f
             mine += 1
     return size, mine
@@ -219,11 +221,12 @@ def _same_scope(f, g, features, room):
 @inner
 def _by_scope(chosen, features, room):
     """Return features sorted by scope, and where each group with one scope starts."""
+    first, literal, literal_var = room.first, room.literal, features.literal_var
     keys = np.zeros(len(chosen), np.uint64)
     for i in range(len(chosen)):
         f = chosen[i]
-        for k in range(room.first[f], room.first[f + 1]):
-            keys[i] += scatter(STEP * np.uint64(features.literal_var[room.literal[k]] + 1))
+        for k in range(first[f], first[f + 1]):
+            keys[i] += scatter(STEP * np.uint64(literal_var[literal[k]] + 1))
     listed = chosen[np.argsort(keys)]
     group = np.empty(len(listed) + 1, np.int64)
     groups = 0
