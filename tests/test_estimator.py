@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -37,11 +38,10 @@ from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
 from conjoin.errors import ConvergenceWarning, DataError
+from conjoin.estimator import predict as predict_module
 from conjoin.estimator.explain import explain
-from conjoin.inference import completion
 from conjoin.inference import exact as exact_module
 from conjoin.inference.completion import Completion, completed
-from conjoin.inference.exact import compiled
 from conjoin.inference.plan import TooLarge
 from reference import all_states, log_potentials
 from strategies import random_domain, random_markov_network
@@ -69,15 +69,16 @@ def truth_of(mn, states, codes):
         yield p / p.sum(), np.log(p.sum())
 
 
-# Everything eliminated in the kernel; everything by plans; everything sampled.
-WAYS = {"eliminated": (1 << 16, 1 << 21), "planned": (1, 1 << 21), "sampled": (1, 1)}
+# Everything in greedy orders; everything in the network's order; everything sampled.
+WAYS = {
+    "eliminated": {"max_network_cells": 1},
+    "network's order": {"max_cells": 1},
+    "sampled": {"max_cells": 1, "max_network_cells": 1},
+}
 
 
 @pytest.fixture(params=WAYS)
-def way(request, monkeypatch):
-    monkeypatch.setattr(completion, "STATES", WAYS[request.param][0])
-    monkeypatch.setattr(completion, "CELLS", WAYS[request.param][1])
-    monkeypatch.setattr(completion, "ALIKE", 1)
+def way(request):
     return request.param
 
 
@@ -86,7 +87,7 @@ def test_rows_with_holes_agree_with_enumeration(seed, way):
     rng = np.random.default_rng(seed)
     mn = random_markov_network(rng)
     states, codes = with_holes(rng, mn)
-    rows = Completion(mn, codes)
+    rows = Completion(mn, codes, **WAYS[way])
     modes, likely, draws = rows.modes()[0], rows.likely()[0], rows.draws(4)
     sums, exact = rows.log_sums()
     marginals = [rows.marginals(v)[0] for v in range(len(mn.domain))]
@@ -150,7 +151,7 @@ def test_draws_have_the_right_distribution(seed, way):
     mn = random_markov_network(rng, random_domain(rng, 3, 3, 2))
     states, codes = with_holes(rng, mn, rows=2)
     count = 1500
-    draws = Completion(mn, np.repeat(codes[:1], 2, axis=0)).draws(count)
+    draws = Completion(mn, np.repeat(codes[:1], 2, axis=0), **WAYS[way]).draws(count)
     p, _ = next(truth_of(mn, states, codes))
     for r in range(2):  # equal rows have draws of their own
         seen = np.array([(draws[:, r] == s).all(axis=1).mean() for s in states])
@@ -161,17 +162,17 @@ def test_draws_have_the_right_distribution(seed, way):
         assert (draws[:, 0] != draws[:, 1]).any()
 
 
-def test_what_is_drawn_does_not_depend_on_the_other_rows(monkeypatch):
-    monkeypatch.setattr(completion, "STATES", 1)
-    monkeypatch.setattr(completion, "CELLS", 1)
+def test_what_is_drawn_does_not_depend_on_the_other_rows():
     domain = Domain({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
     terms = [(1.0, {"a": 1, "b": [1, 2]}), (-0.5, {"b": 2, "c": 1}), (0.7, {"a": 0, "c": 0})]
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
     _, codes = with_holes(np.random.default_rng(5), mn, rows=6)
-    whole = Completion(mn, codes).marginals(0)[0]
+    sampled = WAYS["sampled"]
+    whole = Completion(mn, codes, **sampled).marginals(0)[0]
     for r in range(6):
-        assert Completion(mn, codes[[r]]).marginals(0)[0] == pytest.approx(whole[[r]], abs=0)
-    assert (Completion(mn, codes, 1).marginals(0)[0] != whole).any()
+        alone = Completion(mn, codes[[r]], **sampled).marginals(0)[0]
+        assert alone == pytest.approx(whole[[r]], abs=0)
+    assert (Completion(mn, codes, 1, **sampled).marginals(0)[0] != whole).any()
 
 
 def test_impossible_rows_are_errors():
@@ -469,8 +470,8 @@ print(JointModel(cpd="tree").get_params()["cpd"])
     assert done.stdout.strip() == "tree", done.stderr
 
 
-def test_equal_rows_are_asked_once_and_equal_patterns_planned_once(monkeypatch):
-    from conjoin.kernels import completion as kernels
+def test_equal_rows_are_answered_once(monkeypatch):
+    from conjoin.kernels import row_elimination as kernels
 
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(12)]
@@ -479,21 +480,19 @@ def test_equal_rows_are_asked_once_and_equal_patterns_planned_once(monkeypatch):
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
     codes = rng.integers(0, 2, (10_000, 12)).astype(np.uint8)
     codes[:, :4] = HOLE
-    complete_rows, asked = kernels.complete_rows, []
+    answer_rows, asked = kernels.answer_rows, []
 
     def counted(mode, rows, *rest):
         asked.append(len(rows))
-        complete_rows(mode, rows, *rest)
+        answer_rows(mode, rows, *rest)
 
-    monkeypatch.setattr(kernels, "complete_rows", counted)
+    monkeypatch.setattr(kernels, "answer_rows", counted)
     modes, exact = Completion(mn, codes).modes()
     assert exact.all() and sum(asked) == 2**8
-    # Where the kernel's tables would be too large, one plan serves all rows.
-    monkeypatch.setattr(completion, "STATES", 4)
-    planned, exact = Completion(mn, codes).modes()
+    # With tables that would be too large, the order of the network is used.
+    planned, exact = Completion(mn, codes, max_cells=4).modes()
     assert exact.all()
     np.testing.assert_array_equal(planned, modes)
-    assert len(compiled(mn).plans) == 2  # with nothing known, and for all rows
 
 
 # ---- what people bring --------------------------------------------------------------------------
@@ -806,8 +805,7 @@ def test_predictions_that_a_sampler_cannot_make_are_warned_of(islands, monkeypat
     )
     rows[:, 1] = np.nan
     assert islands.predict_proba(rows, "v0")[0] == pytest.approx([0.5, 0.5])
-    monkeypatch.setattr(completion, "STATES", 1)
-    monkeypatch.setattr(completion, "CELLS", 1)
+    monkeypatch.setattr(predict_module, "Completion", partial(Completion, **WAYS["sampled"]))
     said = r"40 of 40 rows had to be sampled.*differs by up to 1\.00"
     with pytest.warns(ConvergenceWarning, match=said):
         for seed in range(8):  # two runs may end on the same island by chance

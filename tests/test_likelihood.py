@@ -23,7 +23,6 @@ from conjoin import (
 from conjoin.errors import ModelError
 from conjoin.inference import forecast
 from conjoin.inference.plan import TooLarge
-from conjoin.joint import likelihood as likelihood_module
 from conjoin.joint.likelihood import Expectations, Likelihood
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
@@ -71,13 +70,11 @@ def test_expected_features_are_sums_over_all_states(rng):
         return
     want = np.exp(normalized(log_p)) @ feature_values(features, states)
     for largest in (1 << 13, 8, 0):  # all in tables, some, none
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(likelihood_module, "LARGEST", largest)
-            expect = Expectations(features)
+        expect = Expectations(features, max_table=largest)
         log_z, means = expect(features.weights)
         assert log_z == pytest.approx(np.logaddexp.reduce(log_p), abs=1e-9)
         np.testing.assert_allclose(means, want, atol=1e-9)
-    assert (largest == 0) == (len(expect.in_tables) == 0)
+    assert (largest == 0) == (len(expect.tables.scopes) == 0)
 
 
 @settings(max_examples=25)
@@ -145,7 +142,7 @@ def test_what_has_no_likelihood():
         learn_weights(
             never, Table(small, np.array([[1, 0]] * 20)), objective="likelihood", start="model"
         )
-    with pytest.raises(ModelError, match="fill them in"):
+    with pytest.raises(ModelError, match="impute them"):
         Likelihood(never.features, Table(small, np.array([[-1, 0]])))
     with pytest.raises(ModelError, match="'speed' is not known"):
         learn_weights(dense, rows, objective="speed")

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
         print("drawing (the first run also compiles, once)", file=sys.stderr)
     r_hat = ess = None
     if options.exact:
-        table = exact.sample(model, options.n, given, seed=options.seed)
+        table = exact.sample(model, options.n, given, random_state=options.seed)
     else:
         table = sample(
             model,

@@ -18,7 +18,7 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
-from conjoin.inference.operands import as_markov_network
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 
 

@@ -212,7 +212,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         known = encoding.given(given)
         seed = integer_seed(self.random_state)
         try:
-            table = exact.sample(self.model_, n, known, seed=seed)
+            table = exact.sample(self.model_, n, known, random_state=seed)
         except TooLarge:
             table = sample(self.model_, n, known, thin=10, random_state=seed)
             r_hat, _ = table_diagnostics(table, 4)

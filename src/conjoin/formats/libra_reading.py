@@ -22,9 +22,10 @@ from conjoin.formats.storage import errors_naming, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD, MAX_AXES
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.feature_tables import scope_tables
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor, scope_tables
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import Network
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features

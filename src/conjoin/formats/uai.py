@@ -16,7 +16,8 @@ from conjoin.formats.storage import line_of_token, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, scope_tables
+from conjoin.models.feature_tables import scope_tables
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import Network
 from conjoin.models.table_cpd import TableCPD
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from conjoin.errors import ModelError
-from conjoin.inference.operands import as_markov_network
 from conjoin.inference.results import LogValue, Run
 from conjoin.inference.sites import Sites, no_dependency_network
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 from conjoin.progress import progress
 

@@ -1,4 +1,4 @@
-"""Questions that exact inference has no room for: which approximation to trust, and how far."""
+"""The choice of an approximation, and how far to trust it, where exact inference does not fit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from conjoin.inference.results import Assignment, LogValue, Marginals
 from conjoin.models.network import Network
 
 GIBBS_FEATURES = 50_000
-"""Chains that disagree go on for ten times as long if the model has no more features than this."""
+"""Chains that disagree run ten times as long if the model has at most this number of features."""
 
 ILP_SECONDS = 20.0
-"""How long `method="auto"` looks for the most probable instance by integer programming."""
+"""Time limit of integer programming with `method="auto"`."""
 
 ILP_FEATURES = 20_000
-"""Models of more features are not given to integer programming by `method="auto"`."""
+"""`method="auto"` uses integer programming for models of at most this number of features."""
 
 
 def trusted_marginals(
@@ -33,10 +33,8 @@ def trusted_marginals(
 ) -> Marginals:
     """Return marginals of Gibbs sampling if its chains agree, else of another engine.
 
-    Both are asked, so that the answer can say how far they are apart.
+    Both are run, so that the answer can say how far they differ.
     """
-    from conjoin.sampling.rules import Rules
-
     fixed: Marginals = engine("marginals", other)(
         model, given, targets=targets, **fitting("marginals", other, options)
     )
@@ -44,7 +42,7 @@ def trusted_marginals(
         return fixed
     sampled: Marginals | None = None
     for_chains = fitting("marginals", "gibbs", options)
-    lengths = (1000, 10_000) if len(Rules.of(model).features) <= GIBBS_FEATURES else (1000,)
+    lengths = (1000, 10_000) if len(model.form.features) <= GIBBS_FEATURES else (1000,)
     if "n_samples" in for_chains:
         lengths = (for_chains.pop("n_samples"),)
     for n_samples in lengths:
@@ -53,11 +51,11 @@ def trusted_marginals(
                 model, given, targets=targets, n_samples=n_samples, **for_chains
             )
         except ModelError:
-            break  # sampling found no instance that is possible
+            break  # sampling found no possible instance
         if sampled.run.converged:
             break
     if sampled is None:
-        doubt = "; not sure: sampling found no instance that is possible to compare it with"
+        doubt = "; uncertain: sampling found no possible instance to compare it with"
         fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
         return fixed
     apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in model.domain.names)
@@ -65,7 +63,7 @@ def trusted_marginals(
         told = f"; {other} differs by up to {apart:.2g}" if sampled.run.converged else ""
         sampled.run = replace(sampled.run, note=sampled.run.note + told)
         return sampled
-    doubt = f"; not sure: Gibbs chains disagree, and differ from this by up to {apart:.2g}"
+    doubt = f"; uncertain: Gibbs chains disagree, and differ from this by up to {apart:.2g}"
     fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
     return fixed
 
@@ -73,7 +71,7 @@ def trusted_marginals(
 def trusted_log_partition(
     model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]
 ) -> LogValue:
-    """Return log Z by annealed importance sampling; by belief propagation if hardly a chain counts."""
+    """Return log Z by annealed importance sampling, or by belief propagation if that is unreliable."""
     found: LogValue = engine("log_partition", "ais")(
         model, given, **fitting("log_partition", "ais", options)
     )
@@ -86,18 +84,16 @@ def trusted_log_partition(
         return other
     if not other.run.converged:
         return found
-    doubt = f"; not sure: ais, of which hardly a chain counts, says {found.value:.6g}"
+    doubt = f"; uncertain: ais, with too small an effective sample size, gives {found.value:.6g}"
     return replace(other, run=replace(other.run, note=other.run.note + doubt))
 
 
 def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]) -> Assignment:
-    """Anneal, and try to do better, or to prove that nothing is better, by integer programming."""
-    from conjoin.inference.operands import as_markov_network
-
+    """Anneal; then try to improve the result, or to prove it optimal, by integer programming."""
     found: Assignment = engine("most_probable", "annealing")(
         model, given, **fitting("most_probable", "annealing", options)
     )
-    size = len(as_markov_network(model).to_features().features)
+    size = len(model.form.features)
     if size > ILP_FEATURES:
         return found
     try:
@@ -111,6 +107,10 @@ def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, A
 
 
 def explained(run: Any, error: TooLarge) -> Any:
-    """Say why the answer is not exact."""
-    why = str(error).split(". Give more")[0].replace("exact inference would need", "exact needs")
+    """Return the run with the reason why the answer is not exact."""
+    why = (
+        str(error)
+        .split(". Raise the limit")[0]
+        .replace("exact inference would need", "exact needs")
+    )
     return replace(run, note=f"{run.note}; approximate, because {why}")

@@ -1,4 +1,4 @@
-"""Loopy belief propagation and max-product; a message of a conjunction costs its length."""
+"""Loopy belief propagation and max-product; the cost of a conjunction is linear in its length."""
 
 from __future__ import annotations
 
@@ -7,26 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.operands import Operands, gathered, sorted_out
-from conjoin.inference.operands import as_markov_network as joint_of
 from conjoin.inference.results import Assignment, LogValue, Marginals, Run
 from conjoin.inference.sites import no_dependency_network, score
+from conjoin.inference.terms import (
+    as_markov_network,
+    tables_and_features,
+    terms_of,
+    with_dense_tables,
+)
+from conjoin.kernels.elimination_layouts import Terms
+from conjoin.kernels.layouts import packed
+from conjoin.models.feature_tables import scope_tables
 from conjoin.models.features import Features
-from conjoin.models.markov import TableFactor, scope_tables
+from conjoin.models.markov import MarkovNetwork, TableFactor
 from conjoin.models.network import Network
 
 MAX_SOFT_WEIGHT = 20.0
-"""Beyond this the power series of a feature with off values loses its precision."""
+"""Up to this weight the power series of a feature with off values is precise."""
 
 MAX_SOFT_TABLE = 1 << 12
-"""The largest table that stands for a feature with off values."""
+"""Maximum size of a table that replaces a feature with off values."""
 
 
-class _Beliefs:
-    """A fixed point of belief propagation, or where it was given up."""
+class _FixedPoint:
+    """A fixed point of belief propagation, or the state in which it was given up."""
 
     def __init__(
         self,
@@ -37,62 +44,67 @@ class _Beliefs:
         max_updates: int,
         tolerance: float,
     ) -> None:
-        from conjoin.kernels.beliefs import bethe, propagate
+        from conjoin.kernels.belief_propagation import Beliefs, bethe, propagate
 
         no_dependency_network(model, "bp")
         self.domain, self.given = model.domain, dict(given or {})
-        reduced = joint_of(model).condition(self.given)
-        cards = reduced.domain.cards
-        tables, features = gathered(*sorted_out(reduced))
-        tables, features = _without_strong(tables, features, maximise)
-        empty = features.lengths == 0
-        constant = float(features.weights[empty].sum())
-        constant += sum(float(t.table) for t in tables if not t.variables)
+        reduced = as_markov_network(model).condition(self.given)
+        cards = packed(reduced.domain.cards, np.int64)
+        terms, soft, constant = _terms(reduced, maximise)
         if not constant > -np.inf:
             raise impossible(self.given)
-        features = features.select(np.flatnonzero(~empty))
-        operands = Operands.of(cards, [t for t in tables if t.variables], features)
-        flat = (
-            cards.astype(np.int64), operands.indptr, operands.var, operands.arg, operands.n_tables,
-            operands.values, operands.bases, operands.weights, operands.numbers,
-        )  # fmt: skip
-        width = cards[operands.var]
-        slot = (np.cumsum(width) - width).astype(np.int64)
+        width = cards[terms.var]
+        n_terms = len(terms.first) - 1
         self.first = np.concatenate([[0], np.cumsum(cards)]).astype(np.int64)
-        messages = np.zeros(int(width.sum()))
-        sums, zeros = np.zeros(self.first[-1]), np.zeros(self.first[-1], np.int64)
-        norms = np.zeros(len(operands.indptr) - 1)
-        limit = max_updates * max(1, len(norms))
-        updates, residual = propagate(
-            flat, features.soft_rows(), maximise, damping, limit, tolerance, self.first, slot,
-            messages, sums, zeros, norms,
-        )  # fmt: skip
-        self.values = np.where(zeros > 0, -np.inf, sums)
+        beliefs = Beliefs(
+            cards=cards,
+            first=self.first,
+            slot=(np.cumsum(width) - width).astype(np.int64),
+            messages=np.zeros(int(width.sum())),
+            sums=np.zeros(self.first[-1]),
+            zeros=np.zeros(self.first[-1], np.int64),
+            norms=np.zeros(n_terms),
+        )
+        limit = max_updates * max(1, n_terms)
+        updates, residual = propagate(terms, soft, maximise, damping, limit, tolerance, beliefs)
+        self.values = np.where(beliefs.zeros > 0, -np.inf, beliefs.sums)
         barred = len(cards) and np.maximum.reduceat(self.values, self.first[:-1]).min() == -np.inf
         if barred or (residual == np.inf and updates < limit):
             raise impossible(self.given)
-        self.log_z = np.nan
-        if not maximise:
-            self.log_z = constant + bethe(flat, self.first, slot, messages, sums, zeros, norms)
-        self.free = [v for v, name in enumerate(self.domain.names) if name not in self.given]
-        rest = residual < tolerance
-        tree = len(operands.var) - len(norms) < len(cards) and _is_forest(operands)
-        rounds = updates / max(1, len(norms))
-        note = (
-            f"at rest after {rounds:.1f} rounds" if rest else f"not at rest, moves {residual:.1g}"
-        )
-        note += ", exact on this tree" if tree and rest else ""
+        self.log_z = np.nan if maximise else constant + bethe(terms, beliefs)
+        known = self.domain.encode_partial(self.given)
+        self.free = [v for v in range(len(self.domain)) if v not in known]
+        converged = bool(residual < tolerance)
+        exact = converged and _is_forest(terms, len(cards))
+        rounds = updates / max(1, n_terms)
+        note = f"converged after {rounds:.1f} rounds"
+        if not converged:
+            note = f"not converged, messages still change by {residual:.1g}"
+        note += ", exact on this tree" if exact else ""
         name = "max_product" if maximise else "bp"
-        self.run = Run(name, exact=bool(tree and rest), converged=bool(rest), note=note)
+        self.run = Run(name, exact=exact, converged=converged, note=note)
 
     def per_variable(self) -> list[FloatArray]:
         """Return the log-beliefs of the free variables."""
         return np.split(self.values, self.first[1:-1]) if self.free else []
 
 
-def _is_forest(operands: Operands) -> bool:
-    """Whether the graph of variables and operands has no cycle."""
-    parent = list(range(len(operands.cards) + len(operands.indptr) - 1))
+def _terms(mn: MarkovNetwork, maximise: bool) -> tuple[Terms, BoolArray, float]:
+    """Return the terms of a network, which of its features have off values, and the constant term."""
+    tables, features = with_dense_tables(*tables_and_features(mn))
+    tables, features = _without_strong(tables, features, maximise)
+    empty = features.lengths == 0
+    constant = float(features.weights[empty].sum())
+    constant += sum(float(t.table) for t in tables if not t.variables)
+    features = features.select(np.flatnonzero(~empty))
+    terms = terms_of([t for t in tables if t.variables], features)
+    return terms, features.soft_rows(), constant
+
+
+def _is_forest(terms: Terms, n: int) -> bool:
+    """Whether the graph of n variables and the terms has no cycle."""
+    n_terms = len(terms.first) - 1
+    parent = list(range(n + n_terms))
 
     def root(i: int) -> int:
         while parent[i] != i:
@@ -100,9 +112,11 @@ def _is_forest(operands: Operands) -> bool:
             i = parent[i]
         return i
 
-    owner = np.repeat(np.arange(len(operands.indptr) - 1), np.diff(operands.indptr))
-    for o, v in zip(owner.tolist(), operands.var.tolist(), strict=True):
-        a, b = root(v), root(len(operands.cards) + o)
+    if len(terms.var) - n_terms >= max(1, n):
+        return False
+    owner = np.repeat(np.arange(n_terms), np.diff(terms.first))
+    for t, v in zip(owner.tolist(), terms.var.tolist(), strict=True):
+        a, b = root(v), root(n + t)
         if a == b:
             return False
         parent[a] = b
@@ -112,7 +126,7 @@ def _is_forest(operands: Operands) -> bool:
 def _without_strong(
     tables: list[TableFactor], features: Features, maximise: bool
 ) -> tuple[list[TableFactor], Features]:
-    """Write features with off values that messages cannot be worked out for as tables."""
+    """Replace features with off values whose messages have no closed form by tables."""
     chosen = features.soft_rows()
     if not maximise:
         chosen &= np.abs(features.weights) > MAX_SOFT_WEIGHT
@@ -151,15 +165,15 @@ def marginals(
     given : mapping, optional
         The evidence.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
+        The variables of interest; by default all.
     damping : float
-        How much of the old message a new one keeps, 0 to 1.
+        The fraction of the old message that a new one keeps, 0 to 1.
     max_updates : int
-        When to give up, in updates a factor.
+        Maximum number of updates per factor.
     tolerance : float
-        Messages rest when none would change by more than this.
+        Messages have converged if none would change by more than this.
     """
-    beliefs = _Beliefs(model, given, False, damping, max_updates, tolerance)
+    beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
     domain = model.domain
     arrays: list[FloatArray] = [np.zeros(card) for card in domain.cards.tolist()]
     for name, state in beliefs.given.items():
@@ -179,8 +193,8 @@ def log_partition(
     tolerance: float = 1e-8,
 ) -> LogValue:
     """Return the Bethe estimate of log Z; parameters are those of `marginals`."""
-    beliefs = _Beliefs(model, given, False, damping, max_updates, tolerance)
-    return LogValue(float(beliefs.log_z), beliefs.run)
+    beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
+    return LogValue(float(beliefs.log_z), beliefs.run, given=beliefs.given)
 
 
 def most_probable(
@@ -193,11 +207,11 @@ def most_probable(
 ) -> Assignment:
     """Return the states that max-product prefers; parameters are those of `marginals`.
 
-    The variables are decided one after the other where beliefs tie, so that the states fit together.
+    Where beliefs tie, variables are decided one after another, so that the states fit together.
     """
     given = dict(given or {})
     decided: dict[str, Any] = dict(given)
-    beliefs = _Beliefs(model, decided, True, damping, max_updates, tolerance)
+    beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
     run = beliefs.run
     while True:
         tied: str | None = None
@@ -209,7 +223,7 @@ def most_probable(
                 decided[tied] = variable.states[int(values.argmax())]
         if tied is None:
             break
-        beliefs = _Beliefs(model, decided, True, damping, max_updates, tolerance)
+        beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
     for v, values in zip(beliefs.free, beliefs.per_variable(), strict=True):
         variable = model.domain.variables[v]
         decided[variable.name] = variable.states[int(values.argmax())]

@@ -1,4 +1,4 @@
-"""A model made ready for exact inference, and the plans that are made for it."""
+"""A network prepared for exact inference, and the plans made for it."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, IntArray
-from conjoin.inference.operands import (
-    Operands,
-    as_markov_network,
-    chained,
-    gathered,
-    long_rows,
-    sorted_out,
-)
 from conjoin.inference.plan import Order, Plan, TooLarge, find_order, size_text
+from conjoin.inference.terms import (
+    as_markov_network,
+    long_features,
+    tables_and_features,
+    terms_of,
+    with_chains,
+    with_dense_tables,
+)
+from conjoin.kernels.elimination_layouts import Terms
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
 from conjoin.models.network import Network
 
-PLANS = 256
-"""How many plans of a model are kept."""
+MAX_PLANS = 256
+"""Maximum number of plans kept per network."""
 
 WORTH_CHAINING = 1e5
-"""Below this many cells no chains are tried."""
+"""Chains are tried only if the tables have more cells than this."""
 
 MAX_CHAINED = 5000
-"""If the long conjunctions have more tests than this in all, no chains are tried."""
+"""Chains are tried only if the long conjunctions have at most this number of tests in all."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A pattern of evidence for which no order fitted.
+    """A set of variables with evidence for which no order fits.
 
     Attributes
     ----------
     max_memory : float
-        What it may have used, in bytes.
+        The memory limit, in bytes.
     bytes : float
-        What the best order needs at least.
+        The memory that the best order needs at least.
     variables : int, optional
-        Those of its largest table.
+        The number of variables of its largest table.
     """
 
     max_memory: float
@@ -54,18 +56,18 @@ class Refused:
 
 
 class Compiled:
-    """A model made ready for exact inference.
+    """A network prepared for exact inference.
 
     Parameters
     ----------
     model : MarkovNetwork or BayesianNetwork
-        The model.
+        The network.
     """
 
     def __init__(self, model: Network) -> None:
         mn = as_markov_network(model)
         self.domain = mn.domain
-        self.parts: tuple[list[TableFactor], Features] = sorted_out(mn)
+        self.parts: tuple[list[TableFactor], Features] = tables_and_features(mn)
         self.parents: list[tuple[int, ...]] | None = None
         if isinstance(model, BayesianNetwork) and len(self.parts[0]) == len(self.domain):
             self.parents = [cpd.blanket for cpd in model.cpds]
@@ -74,36 +76,37 @@ class Compiled:
 
     @cached_property
     def scopes(self) -> tuple[IntArray, IntArray]:
-        """The scopes of all parts, before any is laid out."""
+        """The scopes of all tables and features."""
         tables, features = self.parts
         lengths = np.array([len(t.variables) for t in tables], np.int64)
         var = np.array([v for t in tables for v in t.variables], np.int64)
-        indptr = np.concatenate([[0], np.cumsum(lengths), len(var) + features.indptr[1:]])
-        return indptr.astype(np.int64), np.concatenate([var, features.entry_var]).astype(np.int64)
+        first = np.concatenate([[0], np.cumsum(lengths), len(var) + features.indptr[1:]])
+        return first.astype(np.int64), np.concatenate([var, features.entry_var]).astype(np.int64)
 
     @cached_property
-    def operands(self) -> Operands:
-        """The parts laid out, with features that fill tables gathered into them."""
-        return Operands.of(self.domain.cards, *gathered(*self.parts))
+    def terms(self) -> Terms:
+        """The terms, with features that fill tables turned into them."""
+        return terms_of(*with_dense_tables(*self.parts))
 
     @cached_property
-    def with_helpers(self) -> list[Operands]:
-        """The parts with long conjunctions taken apart, in two ways, if there are any.
+    def with_helpers(self) -> list[tuple[IntArray, Terms]]:
+        """The terms with long conjunctions decomposed, in two ways, if there are any.
 
-        The tests of a chain come as the variables are eliminated, or the most frequent ones first, so
-        that many conjunctions (the paths of a tree) begin alike.
+        The tests of a chain follow the elimination order, or the most frequent ones come first, so that
+        many conjunctions (the paths of a tree) have common prefixes. Each comes with the number of
+        states of the variables, helpers included.
         """
-        tables, features = gathered(*self.parts)
-        long = long_rows(features)
+        tables, features = with_dense_tables(*self.parts)
+        long = long_features(features)
         if not 0 < features.lengths[long].sum() <= MAX_CHAINED:
             return []
-        rest = Operands.of(self.domain.cards, tables, features.select(np.flatnonzero(~long)))
-        rank = find_order(rest.cards, rest.indptr, rest.var, self.single, np.inf).ranks()
+        rest = terms_of(tables, features.select(np.flatnonzero(~long)))
+        rank = find_order(self.domain.cards, rest.first, rest.var, self.single, np.inf).ranks()
         used = features.select(np.flatnonzero(long)).entry_var
         frequency = np.bincount(used, minlength=len(rank))
         by_frequency = np.empty(len(rank), np.int64)
         by_frequency[np.lexsort((rank, -frequency))] = np.arange(len(rank))
-        return [chained(tables, features, r) for r in (rank, by_frequency)]
+        return [with_chains(tables, features, r) for r in (rank, by_frequency)]
 
     def plan(
         self,
@@ -112,13 +115,13 @@ class Compiled:
         targets: Sequence[int] | None = None,
         keep_tables: bool = True,
     ) -> Plan:
-        """Return the plan for a set of variables that are given; refuse one that does not fit."""
+        """Return the plan for a set of variables with evidence, if it fits into memory."""
         used, dropped = self._used(given, targets)
         key = (np.array(given, np.int64).tobytes(), b"" if used is None else used.tobytes())
         plan = self.plans.get(key)
         if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
             plan = self.plans[key] = self._make(given, dropped, used, max_memory)
-            if len(self.plans) > PLANS:
+            if len(self.plans) > MAX_PLANS:
                 self.plans.popitem(last=False)
         self.plans.move_to_end(key)
         if isinstance(plan, Refused):
@@ -132,7 +135,7 @@ class Compiled:
     def _used(
         self, given: tuple[int, ...], targets: Sequence[int] | None
     ) -> tuple[BoolArray | None, list[int]]:
-        """Leave out what a Bayesian network's answer does not depend on: barren variables."""
+        """Leave out variables of a Bayesian network that the answer does not depend on."""
         if targets is None or self.parents is None:
             return None, []
         used = np.zeros(len(self.parents), np.bool_)
@@ -152,18 +155,26 @@ class Compiled:
         max_memory: float,
     ) -> Plan | Refused:
         fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
-        cards = self.domain.cards
-        order = find_order(cards, *self.scopes, fixed, max_memory)
-        operands = None
-        for finer in self.with_helpers if order.total > WORTH_CHAINING else ():
-            other = find_order(finer.cards, finer.indptr, finer.var, fixed, max_memory)
+        order = find_order(self.domain.cards, *self.scopes, fixed, max_memory)
+        terms = None
+        for cards, finer in self.with_helpers if order.total > WORTH_CHAINING else ():
+            other = find_order(cards, finer.first, finer.var, fixed, max_memory)
             if other.total < order.total:
-                order, operands = other, finer
+                order, terms = other, finer
         if order.total == np.inf:
             return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), _widest(order))
-        operands = self.operands if operands is None else operands
-        everything = np.ones(len(operands.indptr) - 1, np.bool_)
-        return Plan(operands, order, everything if used is None else used)
+        return Plan(self.terms if terms is None else terms, order, used)
+
+
+_compiled: WeakKeyDictionary[Network, Compiled] = WeakKeyDictionary()
+
+
+def compiled(model: Network) -> Compiled:
+    """Return a network prepared for exact inference; it is prepared once."""
+    found = _compiled.get(model)
+    if found is None:
+        found = _compiled[model] = Compiled(model)
+    return found
 
 
 def _widest(order: Order) -> int | None:
@@ -172,11 +183,11 @@ def _widest(order: Order) -> int | None:
 
 
 def refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:
-    """Return the error for what does not fit into memory: bytes needed, variables of a table."""
+    """Return the error for a plan that does not fit into memory."""
     over = "" if variables is None else f", a table over {variables} variables,"
     return TooLarge(
         f"exact inference would need at least {size_text(size)}{over} and may use "
-        f"{size_text(max_memory)}. Give more with max_memory, give more evidence, or ask for an "
+        f"{size_text(max_memory)}. Raise the limit with max_memory, give more evidence, or use an "
         "approximation: method='gibbs', 'bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
         "'annealing' for the most probable instance"
     )

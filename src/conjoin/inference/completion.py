@@ -1,15 +1,16 @@
-"""Whole tables with holes: marginals, modes, draws and log-probabilities, row by row.
+"""Tables with missing values: marginals, modes, draws and log-probabilities, row by row.
 
-Most rows of a table have holes of their own, so plans for patterns of holes would not pay. A kernel puts
-what a row knows into the features and eliminates the free variables, one component after another, if that
-takes small tables. Other rows are asked exactly, with a plan that all rows with the same holes share, if
-there are enough of them; or else sampled. Equal rows are asked once.
+Most rows of a table have their own missing values, so a plan per set of missing variables would not pay
+off. Instead, a kernel puts the known values of a row into the features and answers each component of the
+free variables exactly if its tables are small; other components are sampled. Equal rows are answered
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,107 +20,53 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
-from conjoin.inference.exact import compiled
-from conjoin.inference.operands import as_markov_network
-from conjoin.inference.plan import Plan, TooLarge
+from conjoin.inference.plan import MAX_VARIABLES, Order, find_order
+from conjoin.inference.terms import as_markov_network
+from conjoin.kernels.elimination_layouts import (
+    MARGINALS,
+    MAXIMUM,
+    SUM,
+    RowFeatures,
+    SamplingSettings,
+)
+from conjoin.kernels.layouts import packed
+from conjoin.models.feature_tables import literals
 from conjoin.models.features import Features
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.progress import progress
-from conjoin.sampling.rules import Rules
 
-STATES = 1 << 17
-"""How many cells the tables may have by which a component of a row is answered exactly."""
+MAX_CELLS = 1 << 17
+"""Components of rows are answered exactly if their tables have at most this number of cells."""
 
-CELLS = 1 << 19
-"""Plans for the other rows may have so many."""
+MAX_NETWORK_CELLS = 1 << 19
+"""All rows are answered exactly if the tables of the network have at most this number of cells."""
 
-PLANS = 32
-"""For so many patterns of holes plans are made, those of most rows; the others are sampled."""
+BLOCK_ROWS = 1 << 10
+"""Number of rows that are passed to the kernel at a time."""
 
-ALIKE = 8
-"""A plan is made for so many rows with the same holes, or more: fewer are sampled in less time than it
-takes."""
+DRAWS = 3
+"""The mode of the kernel for draws."""
 
-BLOCK = 1 << 10
-"""Rows that the kernel is asked for at a time."""
-
-BURN_IN, SWEEPS, THIN = 50, 400, 10
-"""How rows are sampled that exact answers would cost too much for."""
-
-STARTS, ANNEALED = 5, 10
-"""A mode is then the best that annealing finds from so many starts, in so many sweeps from each."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """A model made ready for rows.
-
-    Attributes
-    ----------
-    rules : Rules
-        The features, with -inf replaced.
-    constant : float
-        What features without tests add to every log-potential.
-    soft : bool
-        Whether features have off values, which the kernel does not know.
-    """
-
-    rules: Rules
-    constant: float
-    soft: bool
-
-    @classmethod
-    def of(cls, model: Network) -> Ready:
-        """Prepare a Markov or Bayesian network."""
-        mn = as_markov_network(model).to_features()
-        rules = Rules.of(mn)
-        empty = mn.features.lengths == 0
-        return cls(rules, float(mn.features.weights[empty].sum()), rules.features.off is not None)
-
-    def about(self, variables: BoolArray) -> tuple[Any, ...]:
-        """Return the arrays of the features that test some of these variables."""
-        features = self.rules.features
-        touched = features.weights < self.rules.breaking  # what is impossible matters always
-        touched[features.entry_feature[variables[features.entry_var]]] = True
-        features = features.select(np.flatnonzero(touched))
-        order, skip = _by_tests(features)
-        features = features.select(order)
-        tests = features.tests
-        return (
-            tests.var.astype(np.int64), tests.mask, features.indptr.astype(np.int64),
-            features.indices.astype(np.int64), skip, features.weights,
-        )  # fmt: skip
-
-
-_ready: WeakKeyDictionary[Network, Ready] = WeakKeyDictionary()
-
-
-def ready_for(model: Network) -> Ready:
-    """Return a model made ready; models are taken not to change."""
-    found = _ready.get(model)
-    if found is None:
-        found = _ready[model] = Ready.of(model)
-    return found
+MISSING = np.uint16(np.iinfo(np.uint16).max)
 
 
 @dataclass(eq=False)
-class Block:
+class Answers:
     """The answers for some rows.
 
     Attributes
     ----------
     rows : array of int
-        Their positions among the distinct rows.
+        The positions of the rows among the distinct rows.
     log_sum : array of float
         Log of the summed potentials of the instances that agree with a row; NaN if not known.
     marginals : array of float
-        Of all states of all variables, side by side.
+        The probabilities of all states of all variables, side by side.
     filled : array of codes, shape (rows, draws, variables)
         Modes or draws.
     exact : array of bool
         Which rows were not sampled.
-    left : array of bool, shape (rows, variables)
-        What elimination left.
     """
 
     rows: IntArray
@@ -127,7 +74,48 @@ class Block:
     marginals: FloatArray
     filled: Codes
     exact: BoolArray
-    left: BoolArray
+
+
+class PreparedRows:
+    """A network prepared for rows with missing values."""
+
+    def __init__(self, model: Network) -> None:
+        self.form: LogLinearForm = as_markov_network(model).form
+        self.has_off_values = bool(self.form.features.soft_rows().any())
+
+    @cached_property
+    def order(self) -> Order | None:
+        """An elimination order of the network without evidence, if its tables are small."""
+        features, cards = self.form.features, self.form.domain.cards
+        if len(cards) > MAX_VARIABLES:
+            return None
+        scopes = (packed(features.indptr, np.int64), packed(features.entry_var, np.int64))
+        single = np.flatnonzero(cards == 1)
+        found = find_order(cards, *scopes, single, 8.0 * MAX_NETWORK_CELLS)
+        return found if found.total <= MAX_NETWORK_CELLS else None
+
+    def about(self, variables: BoolArray) -> RowFeatures:
+        """Return the features that test some of these variables, or are hard constraints."""
+        features = self.form.features
+        touched = self.form.hard.copy()
+        touched[features.entry_feature[variables[features.entry_var]]] = True
+        return row_features(features.select(np.flatnonzero(touched)))
+
+    def finite(self, features: RowFeatures) -> RowFeatures:
+        """Return the features with finite weights in place of -inf."""
+        weight = np.maximum(features.weight, self.form.overwhelming_weight)
+        return features._replace(weight=weight)
+
+
+_prepared: WeakKeyDictionary[Network, PreparedRows] = WeakKeyDictionary()
+
+
+def prepared(model: Network) -> PreparedRows:
+    """Return a network prepared for rows; it is prepared once."""
+    found = _prepared.get(model)
+    if found is None:
+        found = _prepared[model] = PreparedRows(model)
+    return found
 
 
 class Completion:
@@ -138,31 +126,47 @@ class Completion:
     model : MarkovNetwork or BayesianNetwork
         The model.
     codes : array of codes
-        The rows; a code that is not a state is a hole.
+        The rows; a code that is not a state is a missing value.
     random_state : int
-        The seed. What is drawn for a row depends on this and on the row, not on its place.
+        The seed. The draws for a row depend on it and on the row, not on the row's position.
+    max_cells : int
+        Components whose tables have more cells are sampled.
+    max_network_cells : int
+        All rows are answered exactly if the tables of the network, without evidence, have at most this
+        number of cells.
+    settings : SamplingSettings, optional
+        How components are sampled.
     """
 
-    def __init__(self, model: Network, codes: Codes, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        model: Network,
+        codes: Codes,
+        random_state: int = 0,
+        *,
+        max_cells: int = MAX_CELLS,
+        max_network_cells: int = MAX_NETWORK_CELLS,
+        settings: SamplingSettings | None = None,
+    ) -> None:
         self.model, self.domain = model, model.domain
-        self.ready = ready_for(model)
+        self.prepared = prepared(model)
+        self.max_cells, self.max_network_cells = max_cells, max_network_cells
+        self.settings = SamplingSettings() if settings is None else settings
         cards = self.domain.cards
         rows = np.where(cards == 1, 0, codes).astype(np.uint16)
-        rows = np.where(rows >= cards, np.uint16(np.iinfo(np.uint16).max), rows)
-        first, self.inverse = distinct_rows(rows)
-        self.first = first
-        self.rows = np.ascontiguousarray(rows[first])
+        rows = np.where(rows >= cards, MISSING, rows)
+        self.first, self.inverse = distinct_rows(rows)
+        self.rows = np.ascontiguousarray(rows[self.first])
         self.free: BoolArray = self.rows >= cards
         self.counters = _hashes(self.rows, random_state)
-        self.plans_left = PLANS
-        self.slot = (np.cumsum(cards) - cards).astype(np.int64)
+        self.state_first = (np.cumsum(cards) - cards).astype(np.int64)
 
     def log_sums(self) -> tuple[FloatArray, BoolArray]:
-        """Return the log of the summed potentials that agree with each row, and whether it is exact."""
+        """Return the log of the summed potentials that agree with each row, and which are exact."""
         from conjoin.inference.engines import log_partition
 
         result, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
-        for block in self._blocks(0, 1, None, sampling=False):
+        for block in self._answers(SUM, np.arange(len(self.rows))):
             result[block.rows] = block.log_sum
             exact[block.rows] = block.exact
         for r in np.flatnonzero(~exact):
@@ -178,27 +182,27 @@ class Completion:
 
     def marginals(self, target: int) -> tuple[FloatArray, BoolArray]:
         """Return the distribution of a variable in each row, and which are exact."""
-        card = int(self.domain.cards[target])
+        card, low = int(self.domain.cards[target]), self.state_first[target]
         result = np.zeros((len(self.rows), card))
         exact = np.ones(len(self.rows), bool)
         wanted = np.zeros(len(self.domain), bool)
         wanted[target] = True
-        low = self.slot[target]
-        known = np.flatnonzero(~self.free[:, target])
+        hidden = self.free[:, target]
+        known = np.flatnonzero(~hidden)
         result[known, self.rows[known, target]] = 1.0
-        for block in self._blocks(0, 1, wanted):
-            hole = self.free[block.rows, target]
-            result[block.rows[hole]] = block.marginals[hole, low : low + card]
+        for block in self._answers(MARGINALS, np.flatnonzero(hidden), wanted=wanted):
+            result[block.rows] = block.marginals[:, low : low + card]
             exact[block.rows] = block.exact
         return result[self.inverse], exact[self.inverse]
 
     def likely(self) -> tuple[Codes, BoolArray]:
-        """Return the rows with each hole filled by its own most probable state."""
+        """Return the rows with each missing value replaced by its own most probable state."""
         result = self.rows.copy()
         exact = np.ones(len(self.rows), bool)
-        for block in self._blocks(0, 1, None):
+        for block in self._answers(MARGINALS, self._incomplete()):
             for v, card in enumerate(self.domain.cards.tolist()):
-                best = block.marginals[:, self.slot[v] : self.slot[v] + card].argmax(axis=1)
+                low = self.state_first[v]
+                best = block.marginals[:, low : low + card].argmax(axis=1)
                 hole = self.free[block.rows, v]
                 result[block.rows[hole], v] = best[hole]
             exact[block.rows] = block.exact
@@ -206,26 +210,26 @@ class Completion:
 
     def modes(self) -> tuple[Codes, BoolArray]:
         """Return the most probable completion of each row, and which are exact."""
-        filled, exact = self._filled(1, 1)
+        filled, exact = self._filled(MAXIMUM, np.arange(len(self.rows)), 1)
         return filled[:, 0][self.inverse], exact[self.inverse]
 
     def draws(self, count: int) -> Codes:
         """Return completions drawn from the distribution given each row: draws by rows by variables.
 
-        Equal rows are given draws of their own.
+        Equal rows have their own draws.
         """
         repeats = np.bincount(self.inverse, minlength=len(self.rows))
         order = np.argsort(self.inverse, kind="stable")
         rank = np.empty(len(order), np.int64)
         starts = np.cumsum(repeats) - repeats
         rank[order] = np.arange(len(order)) - starts[self.inverse[order]]
-        holes = self.free.any(axis=1)
+        incomplete = self._incomplete()
         result = self._full(self.rows)[self.inverse][None].repeat(count, axis=0)
         room = 1 << np.ceil(np.log2(repeats)).astype(np.int64)
-        for size in np.unique(room[holes]).tolist():
+        for size in np.unique(room[incomplete]).tolist():
             # Rows that occur about equally often are drawn for together.
-            chosen = np.flatnonzero(holes & (room == size))
-            filled, _ = self._filled(2, count * size, chosen)
+            chosen = incomplete[room[incomplete] == size]
+            filled, _ = self._filled(DRAWS, chosen, count * size)
             back = np.full(len(self.rows), -1, np.int64)
             back[chosen] = np.arange(len(chosen))
             at = np.flatnonzero(back[self.inverse] >= 0)
@@ -233,217 +237,154 @@ class Completion:
                 result[d, at] = filled[back[self.inverse[at]], d * size + rank[at]]
         return result
 
+    def _incomplete(self) -> IntArray:
+        return np.flatnonzero(self.free.any(axis=1))
+
     def _full(self, rows: Codes) -> Codes:
         return rows.astype(code_dtype(self.domain.cards))
 
-    def _filled(
-        self, mode: int, count: int, chosen: IntArray | None = None
-    ) -> tuple[Codes, BoolArray]:
-        size = len(self.rows) if chosen is None else len(chosen)
-        result = np.empty((size, count, len(self.domain)), code_dtype(self.domain.cards))
-        exact = np.ones(size, bool)
-        place = np.arange(len(self.rows))
-        if chosen is not None:
-            place[chosen] = np.arange(size)
-        result[:] = (self.rows if chosen is None else self.rows[chosen])[:, None]
-        for block in self._blocks(mode, count, None, chosen=chosen):
+    def _filled(self, mode: int, chosen: IntArray, count: int) -> tuple[Codes, BoolArray]:
+        """Return some rows, each completed several times, and which are exact."""
+        result = self._full(self.rows[chosen])[:, None].repeat(count, axis=1)
+        exact = np.ones(len(chosen), bool)
+        place = np.empty(len(self.rows), np.int64)
+        place[chosen] = np.arange(len(chosen))
+        todo = chosen[self.free[chosen].any(axis=1)]
+        for block in self._answers(mode, todo, count):
             result[place[block.rows]] = block.filled
             exact[place[block.rows]] = block.exact
         return result, exact
 
-    def _blocks(
-        self,
-        mode: int,
-        count: int,
-        wanted: BoolArray | None,
-        *,
-        sampling: bool = True,
-        chosen: IntArray | None = None,
-    ) -> Iterator[Block]:
-        """Answer block after block of rows; with `sampling=False` rows that are too large stay open."""
-        ask = self.free if wanted is None else self.free & wanted
-        self.plans_left = PLANS
-        todo = np.flatnonzero(ask.any(axis=1)) if mode or wanted is not None else None
-        if todo is None:
-            todo = np.arange(len(self.rows))
-        if chosen is not None:
-            todo = np.intersect1d(todo, chosen)
+    def _limits(self, mode: int) -> tuple[int, IntArray]:
+        """Return the maximum number of cells, and an order for components that exceed it."""
+        order = self.prepared.order
+        if order is not None and order.total <= self.max_network_cells:
+            return self.max_cells, order.ranks()
+        limit = self.max_cells
+        if mode == SUM or self.prepared.has_off_values:  # sampling is no alternative
+            limit = max(limit, self.max_network_cells)
+        return limit, np.zeros(0, np.int64)
+
+    def _answers(
+        self, mode: int, todo: IntArray, count: int = 1, wanted: BoolArray | None = None
+    ) -> Iterator[Answers]:
+        """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
         if not len(todo):
             return
         everything = np.ones(len(self.domain), bool)
-        # A sum needs all features; otherwise those on variables that are free somewhere matter.
-        about: Any = self.free[todo].any(axis=0) if sampling else everything
-        arrays = self.ready.about(about)
+        # A sum needs all features; otherwise only those that test a free variable matter.
+        variables: Any = everything if mode == SUM else self.free[todo].any(axis=0)
+        features = self.prepared.about(variables)
+        limits = self._limits(mode)
         asked = everything if wanted is None else wanted
-        size = max(1, min(BLOCK, (1 << 24) // max(1, count * len(self.domain))))
+        size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
         for low in progress(range(0, len(todo), size), "completing rows"):
-            rows = todo[low : low + size]
-            block = self._open(rows, mode, count)
-            large = self._eliminate(block, mode, asked, arrays)
-            left = large
-            if len(large):
-                each = not sampling or self._tractable()
-                left = self._planned(block, large, mode, count, 1 if each else ALIKE)
-            if len(left):
-                block.exact[left] = False
-                if sampling:
-                    self._sample(block, left, mode, arrays)
+            block = self._room(todo[low : low + size], mode, count)
+            left = self._eliminate(block, mode, asked, features, limits)
+            block.exact[left.any(axis=1)] = False
+            if mode != SUM and not block.exact.all():
+                self._sample(block, mode, features, left)
             yield block
 
-    def _open(self, rows: IntArray, mode: int, count: int) -> Block:
-        width = int(self.domain.cards.sum()) if mode == 0 else 0
-        filled = np.repeat(self.rows[rows][:, None], count if mode else 0, axis=1)
-        return Block(
+    def _room(self, rows: IntArray, mode: int, count: int) -> Answers:
+        width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
+        draws = count if mode in (MAXIMUM, DRAWS) else 0
+        return Answers(
             rows,
             np.full(len(rows), np.nan),
             np.zeros((len(rows), width)),
-            filled,
+            np.repeat(self.rows[rows][:, None], draws, axis=1),
             np.ones(len(rows), bool),
-            np.zeros((len(rows), len(self.domain)), bool),
         )
 
-    def _eliminate(self, block: Block, mode: int, asked: BoolArray, arrays: Any) -> IntArray:
-        """Answer rows by elimination; return those with components that are too large for it."""
-        from conjoin.kernels.completion import complete_rows
+    def _eliminate(
+        self,
+        block: Answers,
+        mode: int,
+        wanted: BoolArray,
+        features: RowFeatures,
+        limits: tuple[int, IntArray],
+    ) -> BoolArray:
+        """Answer rows exactly; return the variables of components that are too large, by row."""
+        from conjoin.kernels.row_elimination import IMPOSSIBLE, answer_rows
 
-        if self.ready.soft:
-            return np.arange(len(block.rows))
         status = np.zeros(len(block.rows), np.int8)
-        kernel: Any = complete_rows
-        kernel(
-            mode, self.rows[block.rows], self.counters[block.rows], asked, self.domain.cards,
-            self.slot, *arrays, self.ready.rules.breaking, STATES, status, block.left, block.log_sum,
-            block.marginals, block.filled,
+        left = np.zeros((len(block.rows), len(self.domain)), bool)
+        answer_rows(
+            mode, self.rows[block.rows], self.counters[block.rows], wanted, features, *limits,
+            status, left, block.log_sum, block.marginals, block.filled,
         )  # fmt: skip
-        block.log_sum += self.ready.constant
-        wrong = np.flatnonzero(status == 2)
+        block.log_sum += self.prepared.form.constant
+        wrong = np.flatnonzero(status == IMPOSSIBLE)
         if len(wrong):
-            self._impossible(block.rows[wrong])
-        return np.flatnonzero(status == 1)
-
-    def _impossible(self, rows: IntArray) -> None:
-        number = int(self.first[rows].min()) + 1
-        raise ModelError(
-            f"row {number} is impossible: the model gives its known values probability 0"
-        )
-
-    def _sample(self, block: Block, left: IntArray, mode: int, arrays: Any) -> None:
-        """Sample what elimination left of some rows."""
-        from conjoin.kernels.completion import sample_rows
-
-        if self.ready.soft:
+            number = int(self.first[block.rows[wrong]].min()) + 1
             raise ModelError(
-                "rows with so many missing values cannot be completed with features that have off "
-                'values; convert with orders="rotations", or give more values'
+                f"row {number} is impossible: the model gives its known values probability 0"
             )
-        rows, marginals, filled = block.rows[left], block.marginals[left], block.filled[left]
-        kernel: Any = sample_rows
-        kernel(
-            mode, self.rows[rows], self.counters[rows], self.domain.cards, self.slot, *arrays,
-            block.left[left], ANNEALED if mode == 1 else BURN_IN, SWEEPS, THIN, STARTS, marginals,
-            filled,
+        return left
+
+    def _sample(self, block: Answers, mode: int, features: RowFeatures, left: BoolArray) -> None:
+        """Sample the components that are too large."""
+        from conjoin.kernels.row_sampling import sample_rows
+
+        if self.prepared.has_off_values:
+            raise ModelError(
+                "rows with this many missing values cannot be completed with features that have "
+                'off values; convert with orders="rotations", or give more values'
+            )
+        which = np.flatnonzero(~block.exact)
+        rows, marginals, filled = block.rows[which], block.marginals[which], block.filled[which]
+        sample_rows(
+            mode, self.rows[rows], self.counters[rows], self.prepared.finite(features),
+            left[which], self.settings, marginals, filled,
         )  # fmt: skip
-        block.marginals[left], block.filled[left] = marginals, filled
-
-    def _planned(
-        self, block: Block, large: IntArray, mode: int, count: int, alike: int
-    ) -> IntArray:
-        """Answer rows exactly, those with the same holes together; return those that are left.
-
-        So are those with the same holes of which there are fewer than `alike`.
-        """
-        ready = compiled(self.model)
-        patterns = distinct_rows(self.free[block.rows[large]].astype(np.uint8))[1]
-        left = []
-        for pattern in np.argsort(-np.bincount(patterns), kind="stable").tolist():
-            which = large[patterns == pattern]
-            rows = block.rows[which]
-            known = np.flatnonzero(~self.free[rows[0]])
-            few = len(which) < alike or (alike > 1 and self.plans_left == 0)
-            if few and not self.ready.soft:
-                left.append(which)
-                continue
-            self.plans_left = max(0, self.plans_left - 1)
-            try:
-                plan = ready.plan(tuple(known.tolist()), 8.0 * CELLS)
-            except TooLarge:
-                left.append(which)
-                continue
-            self._run(plan, block, which, known, mode, count)
-        return np.concatenate(left) if left else np.zeros(0, np.int64)
-
-    def _tractable(self) -> bool:
-        """Tell whether the model takes small tables with nothing known: then every row does."""
-        try:
-            compiled(self.model).plan((), 8.0 * CELLS)
-        except TooLarge:
-            return False
-        return True
-
-    def _run(
-        self, plan: Plan, block: Block, which: IntArray, known: IntArray, mode: int, count: int
-    ) -> None:
-        rows = block.rows[which]
-        slots = np.zeros((len(rows), len(plan.place) - len(plan.size)), np.int64)
-        slots[:, : len(known)] = self.rows[rows][:, known]
-        holes = np.flatnonzero(plan.place[: len(self.domain)] >= 0)
-        if mode == 2:
-            for k, (i, r) in enumerate(zip(which.tolist(), rows.tolist(), strict=True)):
-                rng = np.random.default_rng([int(self.counters[r]), 1])
-                uniform = rng.random((count, max(1, plan.n_cliques)))
-                value, states = plan.draw(slots[k], uniform)
-                if value == -np.inf:
-                    self._impossible(np.array([r]))
-                block.filled[i][:, holes] = states[:, plan.place[holes]]
-            return
-        log_z, flat, states = plan.run(slots, 2 if mode else 1)
-        if (log_z == -np.inf).any():
-            self._impossible(rows[log_z == -np.inf])
-        if mode:
-            block.filled[which[:, None], 0, holes] = states[:, plan.place[holes]]
-            return
-        block.log_sum[which] = log_z
-        for v in holes.tolist():
-            p, low = plan.place[v], self.slot[v]
-            first, end = plan.marginal_first[p], plan.marginal_first[p + 1]
-            block.marginals[which, low : low + (end - first)] = flat[:, first:end]
+        block.marginals[which], block.filled[which] = marginals, filled
 
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:
-    """Return a table with its holes filled by draws from a model, as in one step of Monte Carlo EM."""
+    """Return a table with its missing values drawn from a model, as in Monte Carlo EM."""
     if not (table.codes == table.missing).any():
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]
     return Table.adopt(table.domain, codes, table.weights)
 
 
-def _by_tests(features: Features) -> tuple[IntArray, IntArray]:
-    """Sort features by their tests, the first one first.
-
-    Returns
-    -------
-    order : array of int
-        The features in that order.
-    skip : array of int
-        For each test of each, in that order, the next one that does not begin with the same tests up
-        to it.
-    """
-    lengths = features.lengths
-    widest = int(lengths.max(initial=1))
-    padded = np.full((len(features), widest), -1, np.int64)
-    column = np.arange(features.indptr[-1]) - np.repeat(features.indptr[:-1], lengths)
-    padded[features.entry_feature, column] = features.indices
+def row_features(features: Features) -> RowFeatures:
+    """Sort features by their literals, so that those with a common prefix are skipped together."""
+    cards = features.tests.cards
+    numbers, starts, entry = literals(features)
+    lengths, features_of = features.lengths, features.entry_feature
+    column = np.arange(len(entry)) - features.indptr[:-1][features_of]
+    padded = np.full((len(features), int(lengths.max(initial=1))), -1, np.int64)
+    padded[features_of, column] = entry
     order = np.lexsort(padded.T[::-1])
     padded = padded[order]
-    skip = np.empty_like(padded)
-    differs = np.ones(len(features), bool)
-    differs[:-1] = False  # from the next one, in the tests so far
-    numbers = np.arange(1, len(features) + 1)
-    for k in range(widest):
-        differs[:-1] |= padded[1:, k] != padded[:-1, k]
-        ends = np.where(differs, numbers, len(features))
+    var = np.zeros(len(starts) - 1, np.int64)
+    var[entry] = features.entry_var
+    return RowFeatures(
+        cards=packed(cards, np.int64),
+        state_first=packed(np.cumsum(cards) - cards, np.int64),
+        first=packed(np.concatenate([[0], np.cumsum(lengths[order])]), np.int64),
+        literal=packed(padded[padded >= 0], np.int64),
+        skip=packed(_skips(padded)[padded >= 0], np.int64),
+        weight=packed(features.weights[order], np.float64),
+        literal_var=packed(var, np.int64),
+        literal_first=packed(starts[:-1], np.int64),
+        numbers=packed(numbers, np.float64),
+    )
+
+
+def _skips(literal: IntArray) -> IntArray:
+    """Return, for each literal of sorted features, the next feature without the same prefix."""
+    skip = np.empty_like(literal)
+    differs = np.ones(len(literal), bool)  # from the next feature, in the literals so far
+    differs[:-1] = False
+    numbers = np.arange(1, len(literal) + 1)
+    for k in range(literal.shape[1]):
+        differs[:-1] |= literal[1:, k] != literal[:-1, k]
+        ends = np.where(differs, numbers, len(literal))
         skip[:, k] = np.minimum.accumulate(ends[::-1])[::-1]
-    return order, skip[padded >= 0]
+    return skip
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

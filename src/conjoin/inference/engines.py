@@ -1,4 +1,4 @@
-"""The questions that a model can be asked: by one method, or by what fits."""
+"""The questions that a network can answer, by a given method or by the best one that fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from conjoin.inference.approximate import (
 )
 from conjoin.inference.methods import check_options, engine, fitting
 from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
-from conjoin.inference.results import Assignment, Joint, LogValue, Marginals
+from conjoin.inference.results import (
+    Assignment,
+    Joint,
+    LogValue,
+    Marginals,
+    Probability,
+    Run,
+)
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
@@ -40,20 +47,20 @@ def marginals(
     given : mapping, optional
         The evidence: {variable: state}.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
+        The variables of interest; by default all.
     method : str
         "exact", "bp" (belief propagation), "mean_field", "gibbs"; "auto" is exact where that fits into
         `max_memory`, otherwise Gibbs sampling if its chains agree, or else belief propagation (mean
         field for dependency networks).
     max_memory : float
-        What exact inference may use, in bytes.
+        Memory limit of exact inference, in bytes.
     **options
         Options of the engine, such as `damping` or `max_sweeps`.
 
     Returns
     -------
     marginals : Marginals
-        A mapping of names to {state: probability}; `run` says how sure it is.
+        A mapping of names to {state: probability}; `run` says how certain it is.
 
     Examples
     --------
@@ -103,10 +110,10 @@ def log_partition(
         Sum only over instances that agree with this.
     method : str
         "exact", "bp", "mean_field" or "ais" (annealed importance sampling); "auto" is exact where that
-        fits, otherwise annealed importance sampling, or belief propagation if hardly a chain of the
-        former counts and the latter comes to rest.
+        fits, otherwise annealed importance sampling, or belief propagation if the effective sample size
+        of the former is too small and the latter converges.
     max_memory : float
-        What exact inference may use, in bytes.
+        Memory limit of exact inference, in bytes.
     **options
         Options of the engine, such as `chains` and `steps`.
 
@@ -116,7 +123,7 @@ def log_partition(
     >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
     >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(0.0, {"a": 1, "b": 1})]))
     >>> log_partition(mn)  # log 4
-    1.38629 (exact)
+    log Z = 1.38629 (exact)
     """
     _check(model, given)
     if method != "auto":
@@ -139,7 +146,7 @@ def probability(
     method: str = "auto",
     max_memory: float = MAX_MEMORY,
     **options: Any,
-) -> LogValue:
+) -> Probability:
     """Return the probability of the states of some variables given those of others.
 
     Parameters
@@ -151,43 +158,92 @@ def probability(
     given : mapping, optional
         The evidence.
     method : str
-        As for `log_partition`; a query of one variable can also be answered by the methods of
-        `marginals`.
+        "exact", "bp", "mean_field", "ais" or "gibbs", which estimates rare probabilities, too. "auto" is
+        exact where that fits; otherwise a query of one variable is answered by `marginals`, others by
+        `log_partition`, and those of a dependency network by Gibbs sampling.
     max_memory : float
-        What exact inference may use, in bytes.
+        Memory limit of exact inference, in bytes.
     **options
         Options of the engine.
 
     Returns
     -------
-    value : LogValue
-        The logarithm, with its error; `probability` is the number itself.
-    """
-    from conjoin.inference import exact
+    probability : Probability
+        A number, with its logarithm `log`, the standard errors `error` and `log_error`, and `run`.
 
+    Examples
+    --------
+    >>> from conjoin import BayesianNetwork, Domain, TableCPD
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> bn = BayesianNetwork(domain, [
+    ...     TableCPD.of(domain, "rain", [], 0.2),
+    ...     TableCPD.of(domain, "wet", ["rain"], {"no": 0.1, "yes": 0.9}),
+    ... ])
+    >>> probability(bn, {"rain": "yes"}, {"wet": "yes"})
+    P(rain=yes | wet=yes) = 0.6923 (exact)
+    """
     _check(model, given)
     _check(model, query)
     known = dict(given or {})
-    single = len(query) == 1 and not set(query) & set(known)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
+        from conjoin.inference import exact
+
         try:
-            return exact.log_probability(model, query, known, max_memory=max_memory)
+            return exact.probability(model, query, known, max_memory=max_memory)
         except TooLarge:
             if method == "exact":
                 raise
-    if single and (method in ("auto", "bp", "mean_field")):
-        found = marginals(model, known, method=method, max_memory=max_memory, **options)
-        ((name, state),) = query.items()
+    # States are compared by their codes: a value and the bin that holds it are the same state.
+    asked, codes = model.domain.encode_partial(query), model.domain.encode_partial(known)
+    open_ = {v: s for v, s in asked.items() if v not in codes}
+    log, error, run = _open_probability(model, open_, known, method, max_memory, options)
+    if any(codes.get(v, s) != s for v, s in asked.items()):
+        log, error = -np.inf, 0.0
+    return Probability(log, run, error, query, known)
+
+
+def _open_probability(
+    model: Network,
+    query: Mapping[int, int],
+    given: Mapping[str, Any],
+    method: str,
+    max_memory: float,
+    options: dict[str, Any],
+) -> tuple[float, float, Run]:
+    """Return the log-probability of states of variables without evidence, its error and its run."""
+    domain = model.domain
+    named = {domain.names[v]: domain.variables[v].states[s] for v, s in query.items()}
+    dependency = isinstance(model, DependencyNetwork)
+    single = len(query) == 1 and method in ("auto", "bp", "mean_field")
+    if single or (dependency and not query and method in ("auto", "mean_field")):
+        found = marginals(model, given, method=method, max_memory=max_memory, **options)
+        p = 1.0
+        for v, state in query.items():
+            p = float(found.arrays()[v][state])
+        error = found.run.error / p if found.run.error and p > 0 else 0.0
         with np.errstate(divide="ignore"):
-            return LogValue(float(np.log(found[name][state])), found.run)
-    clash = any(name in known and known[name] != state for name, state in query.items())
-    options["max_memory"] = max_memory
-    below = log_partition(model, known, method=method, **options)
-    if clash:
-        return LogValue(-np.inf, below.run)
-    above = log_partition(model, {**known, **query}, method=method, **options)
+            return float(np.log(p)), error, found.run
+    if method == "gibbs" or (method == "auto" and dependency):
+        return rare_probability(model, named, given, options)
+    below = log_partition(model, given, method=method, max_memory=max_memory, **options)
+    above = log_partition(
+        model, {**given, **named}, method=method, max_memory=max_memory, **options
+    )
     error = float(np.hypot(above.error, below.error))
-    return LogValue(above.value - below.value, above.run, error)
+    return above.value - below.value, error, above.run
+
+
+def rare_probability(
+    model: Network, query: Mapping[str, Any], given: Mapping[str, Any], options: dict[str, Any]
+) -> tuple[float, float, Run]:
+    """Return a log-probability by Gibbs sampling and the chain rule, its error and its run."""
+    from conjoin.sampling.rare import gibbs_probability
+
+    if not query:
+        return 0.0, 0.0, Run("gibbs", note="certain given the evidence")
+    found = gibbs_probability(model, query, given, **options)
+    exact = found.log_stderr == 0 and found.value > 0
+    return found.log, found.log_stderr, Run("gibbs", note="" if exact else "sampled")
 
 
 def joint(
@@ -233,12 +289,12 @@ def most_probable(
     given : mapping, optional
         The evidence.
     method : str
-        "exact"; "ilp", an integer program, which states a bound; "max_product"; "annealing"; "icm";
+        "exact"; "ilp", an integer program, which gives a bound; "max_product"; "annealing"; "icm";
         "viterbi", for dependency networks. "auto" is exact where that fits, otherwise the better of
-        integer programming and annealing; of a dependency network "viterbi" where that fits,
+        integer programming and annealing; for a dependency network "viterbi" where that fits,
         otherwise "icm".
     max_memory : float
-        What exact inference may use, in bytes.
+        Memory limit of exact inference, in bytes.
     **options
         Options of the engine, such as `time_limit` or `starts`.
 
@@ -273,16 +329,16 @@ def most_probable(
 def forecast(
     model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
 ) -> Forecast:
-    """Return the time and memory that exact marginals would take, before anything is run.
+    """Return the time and memory that exact marginals would need, without running anything.
 
     Parameters
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
     given : mapping, optional
-        The evidence; only which variables are given matters.
+        The evidence; only the names matter.
     max_memory : float
-        In bytes; a model that needs more is refused.
+        In bytes; a model that needs more is rejected.
     """
     from conjoin.inference import exact
 

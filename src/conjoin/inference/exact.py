@@ -1,43 +1,29 @@
 """Exact answers by messages over a junction tree.
 
-A model is compiled once, a plan made once for each set of variables that is given; what is left for a
-question is one run of a kernel. Long conjunctions are never written out as tables of their own: they
-are added to the clique that an order of elimination brings about anyhow or, where that makes the
-cliques smaller, taken apart with helper variables.
+A network is prepared once, and a plan is made once for each set of variables with evidence; answering a
+question is then one run of a kernel. Long conjunctions are never written out as tables of their own: they
+are added to the cliques of an elimination order or, where that makes the cliques smaller, decomposed with
+helper variables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
-from conjoin.data.table import Table, code_dtype, codes_of, joint_codes
+from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
 from conjoin.errors import ModelError
-from conjoin.inference.compilation import Compiled, refusal
-from conjoin.inference.plan import (
-    MAX_MEMORY,
-    Forecast,
-    Plan,
-)
-from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Run
+from conjoin.inference.compilation import compiled, refusal
+from conjoin.inference.plan import MAX_MEMORY, Forecast, Plan
+from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
+from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
 
 EXACT = Run("exact", exact=True)
-
-_compiled: WeakKeyDictionary[Network, Compiled] = WeakKeyDictionary()
-
-
-def compiled(model: Network) -> Compiled:
-    """Return a model made ready; models are taken not to change."""
-    found = _compiled.get(model)
-    if found is None:
-        found = _compiled[model] = Compiled(model)
-    return found
 
 
 def impossible(given: Mapping[str, Any]) -> ModelError:
@@ -49,26 +35,19 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
     return ModelError(f"the evidence is impossible, its probability is 0: {shown}{more}")
 
 
-def _slots(plan: Plan, codes: dict[int, int]) -> IntArray:
-    """Return the states of all fixed variables: those given, then those with nothing to choose."""
-    slots = np.zeros((1, len(plan.place) - len(plan.size)), np.int64)
-    slots[0, : len(codes)] = list(codes.values())
-    return slots
-
-
 def forecast(
     model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
 ) -> Forecast:
-    """Return what the marginals of all variables would take, before anything is run.
+    """Return the cost of the marginals of all variables, without running anything.
 
     Parameters
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
     given : mapping, optional
-        The evidence, by names; only which variables are given matters.
+        The evidence; only the names matter.
     max_memory : float
-        In bytes. A model that needs more is refused.
+        In bytes. A model that needs more is rejected.
     """
     ready = compiled(model)
     codes = ready.domain.encode_partial(given or {})
@@ -91,7 +70,7 @@ def marginals(
     given : mapping, optional
         The evidence: {variable: state}.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
+        The variables of interest; by default all.
     max_memory : float
         In bytes.
 
@@ -109,25 +88,21 @@ def marginals(
     codes = domain.encode_partial(given) if given else {}
     wanted = None if targets is None else [domain.index(name) for name in targets]
     plan = ready.plan(tuple(codes), max_memory, wanted)
-    log_z, flat, _ = plan.run(_slots(plan, codes), 1)
+    log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS)
     if log_z[0] == -np.inf:
         raise impossible(given or {})
     names = None if targets is None else tuple(targets)
-    return Marginals(domain, _arrays(ready, plan, codes, flat[0], wanted), EXACT, names)
+    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), EXACT, names)
 
 
 def _arrays(
-    ready: Compiled,
-    plan: Plan,
-    codes: dict[int, int],
-    flat: FloatArray,
-    wanted: list[int] | None,
+    domain: Domain, plan: Plan, codes: dict[int, int], flat: FloatArray
 ) -> list[FloatArray]:
-    """Cut the marginals of the free variables out of a row; those given are certain."""
+    """Return the marginals of all variables; those with evidence are certain."""
     first = plan.marginal_first.tolist()
     place = plan.place.tolist()
     arrays = []
-    for v, card in enumerate(ready.domain.cards.tolist()):
+    for v, card in enumerate(domain.cards.tolist()):
         p = place[v]
         if p >= 0:
             arrays.append(flat[first[p] : first[p + 1]])
@@ -135,8 +110,7 @@ def _arrays(
             certain = np.zeros(card)
             certain[codes.get(v, 0)] = 1.0
             arrays.append(certain)
-        else:  # left out because nothing that was asked depends on it
-            assert wanted is not None
+        else:  # left out, because no target depends on it
             arrays.append(np.full(card, np.nan))
     return arrays
 
@@ -152,18 +126,18 @@ def log_partition(
     ready = compiled(model)
     codes = ready.domain.encode_partial(given or {})
     plan = ready.plan(tuple(codes), max_memory, keep_tables=False)
-    log_z, _, _ = plan.run(_slots(plan, codes), 0)
-    return LogValue(float(log_z[0]), EXACT)
+    log_z, _, _ = plan.run(plan.slots(list(codes.values())), SUM)
+    return LogValue(float(log_z[0]), EXACT, given=dict(given or {}))
 
 
-def log_probability(
+def probability(
     model: Network,
     query: Mapping[str, Any],
     given: Mapping[str, Any] | None = None,
     *,
     max_memory: float = MAX_MEMORY,
-) -> LogValue:
-    """Return log P(query | evidence), exactly.
+) -> Probability:
+    """Return P(query | evidence), exactly.
 
     Parameters
     ----------
@@ -178,27 +152,19 @@ def log_probability(
     """
     domain = compiled(model).domain
     asked, known = domain.encode_partial(query), domain.encode_partial(given or {})
-    if any(known.get(v, s) != s for v, s in asked.items()):
-        _evidence_log_z(model, known, given or {}, max_memory)
-        return LogValue(-np.inf, EXACT)
-    below = _evidence_log_z(model, known, given or {}, max_memory)
-    above = _forward(model, {**known, **asked}, max_memory)
-    return LogValue(above - below, EXACT)
+    below = _log_sum(model, known, max_memory)
+    if below == -np.inf:
+        raise impossible(given or {})
+    log = -np.inf
+    if all(known.get(v, s) == s for v, s in asked.items()):
+        log = _log_sum(model, {**known, **asked}, max_memory) - below
+    return Probability(log, EXACT, query=query, given=given)
 
 
-def _forward(model: Network, codes: dict[int, int], max_memory: float) -> float:
-    ready = compiled(model)
-    plan = ready.plan(tuple(codes), max_memory, targets=(), keep_tables=False)
-    return float(plan.run(_slots(plan, codes), 0)[0][0])
-
-
-def _evidence_log_z(
-    model: Network, codes: dict[int, int], given: Mapping[str, Any], max_memory: float
-) -> float:
-    log_z = _forward(model, codes, max_memory)
-    if log_z == -np.inf:
-        raise impossible(given)
-    return log_z
+def _log_sum(model: Network, codes: dict[int, int], max_memory: float) -> float:
+    """Return the logarithm of the sum over all instances that agree with some codes."""
+    plan = compiled(model).plan(tuple(codes), max_memory, targets=(), keep_tables=False)
+    return float(plan.run(plan.slots(list(codes.values())), SUM)[0][0])
 
 
 def joint(
@@ -210,7 +176,7 @@ def joint(
 ) -> Joint:
     """Return the joint distribution of a few variables given the evidence, exactly.
 
-    Each joint state of the targets is asked as evidence of its own, all in one batch.
+    The joint states of the targets are answered as rows of evidence, in one batch.
 
     Parameters
     ----------
@@ -235,10 +201,9 @@ def joint(
         raise refusal(np.prod(shape, dtype=float) * 8, None, max_memory)
     plan = ready.plan((*known, *asked), max_memory, targets=(), keep_tables=False)
     rows = joint_codes(domain.cards, asked)[:, asked]
-    slots = np.zeros((len(rows), len(plan.place) - len(plan.size)), np.int64)
-    slots[:, : len(known)] = list(known.values())
+    slots = plan.slots(list(known.values()), len(rows))
     slots[:, len(known) : len(known) + len(asked)] = rows
-    log_p, _, _ = plan.run(slots, 0)
+    log_p, _, _ = plan.run(slots, SUM)
     top = log_p.max()
     if top == -np.inf:
         raise impossible(given or {})
@@ -261,17 +226,17 @@ def most_probable(
     domain = ready.domain
     codes = domain.encode_partial(given or {})
     plan = ready.plan(tuple(codes), max_memory)
-    score, _, states = plan.run(_slots(plan, codes), 2)
+    score, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM)
     if score[0] == -np.inf:
         raise impossible(given or {})
-    row = _whole(ready, plan, states, codes)[0]
+    row = _whole(domain, plan, states, codes)[0]
     return Assignment(domain.decode(row), float(score[0]), EXACT, bound=float(score[0]))
 
 
-def _whole(ready: Compiled, plan: Plan, states: IntArray, codes: dict[int, int]) -> Any:
-    """Put the states of free variables and of the evidence into complete rows."""
-    n = len(ready.domain)
-    rows = np.zeros((len(states), n), code_dtype(ready.domain.cards))
+def _whole(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
+    """Return complete rows: the states of the free variables and those of the evidence."""
+    n = len(domain)
+    rows = np.zeros((len(states), n), code_dtype(domain.cards))
     free = np.flatnonzero(plan.place[:n] >= 0)
     rows[:, free] = states[:, plan.place[free]]
     for v, state in codes.items():
@@ -284,7 +249,7 @@ def sample(
     size: int,
     given: Mapping[str, Any] | None = None,
     *,
-    seed: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator = 0,
     max_memory: float = MAX_MEMORY,
 ) -> Table:
     """Draw independent instances from the exact distribution given the evidence.
@@ -294,24 +259,22 @@ def sample(
     model : MarkovNetwork or BayesianNetwork
         The model.
     size : int
-        How many.
+        The number of instances.
     given : mapping, optional
         The evidence.
-    seed : int or Generator
-        The random numbers.
+    random_state : int or Generator
+        The seed or the source of the random numbers.
     max_memory : float
         In bytes.
     """
     ready = compiled(model)
     codes = ready.domain.encode_partial(given or {})
     plan = ready.plan(tuple(codes), max_memory)
-    uniform = np.random.default_rng(seed).random((size, plan.n_cliques))
-    if not plan.n_cliques:
-        uniform = np.zeros((size, 1))
-    log_z, states = plan.draw(_slots(plan, codes)[0], uniform)
+    uniform = np.random.default_rng(random_state).random((size, max(1, plan.n_cliques)))
+    log_z, states = plan.draw(plan.slots(list(codes.values()))[0], uniform)
     if log_z == -np.inf:
         raise impossible(given or {})
-    return Table.adopt(ready.domain, _whole(ready, plan, states, codes))
+    return Table.adopt(ready.domain, _whole(ready.domain, plan, states, codes))
 
 
 def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> FloatArray:
@@ -330,34 +293,34 @@ def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY)
     codes = codes_of(model.domain, rows, complete=False)
     result = np.empty(len(codes))
     for pattern, which in _patterns(model.domain, codes):
-        result[which] = _run_rows(model, pattern, codes[which], 0, max_memory)[1][0]
+        result[which] = _run_rows(model, pattern, codes[which], SUM, max_memory)[1]
     return result - log_z
 
 
 def marginal_rows(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> list[FloatArray]:
     """Return, for each variable, its distribution in each row given the row's other values.
 
-    Rows that lack the same values share one plan.
+    Rows with the same missing values share one plan.
 
     Parameters
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
     rows : Table, array of codes, mapping or iterable of mappings
-        Rows with missing values, which are what is asked for; known values are certain.
+        Rows with missing values; the distribution of a known value is certain.
     max_memory : float
         In bytes.
 
     Returns
     -------
     probabilities : list of array
-        One array a variable, rows by states; NaN in rows that are impossible.
+        One array per variable, rows by states; NaN in impossible rows.
     """
     domain = model.domain
     codes = codes_of(domain, rows, complete=False)
     result = [np.zeros((len(codes), card)) for card in domain.cards.tolist()]
     for pattern, which in _patterns(domain, codes):
-        plan, (log_z, flat, _) = _run_rows(model, pattern, codes[which], 1, max_memory)
+        plan, log_z, flat = _run_rows(model, pattern, codes[which], MARGINALS, max_memory)
         flat[log_z == -np.inf] = np.nan
         for v in range(len(domain)):
             p = plan.place[v]
@@ -369,11 +332,10 @@ def marginal_rows(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) 
     return result
 
 
-def _patterns(domain: Domain, codes: Any) -> list[tuple[tuple[int, ...], IntArray]]:
-    """Group rows by which values they have."""
+def _patterns(domain: Domain, codes: Codes) -> list[tuple[tuple[int, ...], IntArray]]:
+    """Group rows by the variables whose values they have."""
     known = codes < domain.cards
-    packed = np.packbits(known, axis=1)
-    distinct, group = np.unique(packed, axis=0, return_inverse=True)
+    distinct, group = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     bounds = np.searchsorted(group.ravel()[order], np.arange(len(distinct) + 1))
     parts = np.split(order, bounds[1:-1])
@@ -381,13 +343,11 @@ def _patterns(domain: Domain, codes: Any) -> list[tuple[tuple[int, ...], IntArra
 
 
 def _run_rows(
-    model: Network, pattern: tuple[int, ...], codes: Any, mode: int, max_memory: float
-) -> tuple[Plan, tuple[Any, Any, Any]]:
-    ready = compiled(model)
-    plan = ready.plan(pattern, max_memory, keep_tables=mode != 0)
+    model: Network, pattern: tuple[int, ...], codes: Codes, mode: int, max_memory: float
+) -> tuple[Plan, FloatArray, FloatArray]:
+    """Return the plan, log Z and the marginals of rows with the same missing values."""
+    plan = compiled(model).plan(pattern, max_memory, keep_tables=mode != SUM)
     distinct, which = np.unique(codes[:, list(pattern)], axis=0, return_inverse=True)
-    slots = np.zeros((len(distinct), len(plan.place) - len(plan.size)), np.int64)
-    slots[:, : len(pattern)] = distinct
-    log_z, flat, states = plan.run(slots, mode)
+    log_z, flat, _ = plan.run(plan.slots(distinct, len(distinct)), mode)
     which = which.ravel()
-    return plan, (log_z[which], flat[which], states[which])
+    return plan, log_z[which], flat[which]

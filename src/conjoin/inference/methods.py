@@ -1,7 +1,7 @@
-"""Which methods answer which question.
+"""The methods that answer each question.
 
 Every engine is a module with some of the functions `marginals`, `log_partition` and `most_probable`,
-each of which takes (model, given, *, options of its own) and returns the same kind of result.
+each of which takes (model, given, *, own options) and returns the same kind of result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENGINES = {
         "viterbi": "viterbi",
     },
 }
-"""For each question the methods, and the module of each."""
+"""The methods of each question, and the module of each method."""
 
 
 def engine(question: str, method: str) -> Any:
@@ -54,13 +54,13 @@ def options_of(question: str, method: str) -> set[str]:
 
 
 def fitting(question: str, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some options that an engine has."""
+    """Return the options that an engine has, out of some."""
     known = options_of(question, method) if options else set()
     return {name: value for name, value in options.items() if name in known}
 
 
 def check_options(question: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that no engine of a question has: with "auto", the one that runs may not look."""
+    """Reject options that no engine has; with "auto", the engine that runs may not use them all."""
     known = set().union(*(options_of(question, m) for m in ENGINES[question] if options))
     for name in options:
         if name not in known:

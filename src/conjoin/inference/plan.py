@@ -1,9 +1,8 @@
-"""Plans of exact inference: an elimination order, its junction tree, and what running it costs."""
+"""Plans of exact inference: an elimination order, its junction tree, and the cost of running it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,39 +10,39 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.errors import ModelError
-from conjoin.inference.operands import Operands
+from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, JunctionTree, Program, Terms
 
 MAX_MEMORY = 4 << 30
-"""How many bytes of tables exact inference may use unless told otherwise."""
+"""Default limit of the memory for the tables of exact inference, in bytes."""
 
 MAX_VARIABLES = 20_000
-"""Graphs of more variables are not planned."""
+"""Maximum number of variables of a graph for which an order is searched."""
 
-SECONDS_A_CELL = 1e-9
-"""What one operand costs a cell of a table."""
+SECONDS_PER_OPERAND = 1e-9
+"""Cost of adding one term to one cell of a table."""
 
-SECONDS_AN_EXPONENTIAL = 8e-9
-"""What summing costs a cell."""
+SECONDS_PER_EXPONENTIAL = 8e-9
+"""Cost of summing one cell."""
 
-SECONDS_A_WORD = 2e-9
-"""What looking for an order costs a word that it reads."""
+SECONDS_PER_WORD = 2e-9
+"""Cost of the search for an order, per 64-bit word that it reads."""
 
-SEARCH = 0.3
-"""Looking for an order may take so many seconds, and no longer than running it is forecast to."""
+SEARCH_SECONDS = 0.3
+"""Maximum time of a search for an order; it also takes no longer than running the plan should."""
 
 
 class TooLarge(ModelError):  # noqa: N818
-    """Exact inference would not fit into the memory that it may use."""
+    """Exact inference would exceed its memory limit."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run of exact inference will take.
+    """The time and memory that exact inference will need.
 
     Attributes
     ----------
     seconds : float
-        The time of one row of evidence, roughly.
+        The approximate time for one row of evidence.
     bytes : int
         The memory of its tables.
     largest : int
@@ -65,7 +64,7 @@ class Forecast:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes in words.
+    """Return a number of bytes as text.
 
     Examples
     --------
@@ -81,20 +80,24 @@ def size_text(size: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """An elimination order over the free variables.
+    """An elimination order of the free variables, or the result of a search that found none.
 
     Attributes
     ----------
     place : array of int
-        For each variable its number among the free ones, or -1 - slot if it is given.
+        For each variable its number among the free ones, or -1 - slot if it has evidence.
     size : array of int
-        The states of each free variable.
+        The number of states of each free variable.
     order : array of int
-        The free variables as they are eliminated.
+        The free variables, as they are eliminated.
     separators : array of uint64
         For each, the bit set of its neighbours when it is eliminated.
     total, largest : float
-        The cells of all tables, and log2 of the largest; infinite if the search was given up.
+        The number of cells of all tables, and log2 of the largest. `total` is infinite if no order within
+        the limit was found.
+    proven : bool
+        Whether no order at all fits within the limit. If `total` is infinite and this is False, the
+        search ended without finding one, and `largest` is the best that it found.
     """
 
     place: IntArray
@@ -103,9 +106,10 @@ class Order:
     separators: npt.NDArray[np.uint64]
     total: float
     largest: float
+    proven: bool = False
 
     def ranks(self) -> IntArray:
-        """Return when each variable is eliminated; those that are given come last."""
+        """Return when each variable is eliminated; variables with evidence come last."""
         rank = np.full(len(self.place), len(self.order))
         rank[np.flatnonzero(self.place >= 0)[self.order]] = np.arange(len(self.order))
         return rank
@@ -113,28 +117,33 @@ class Order:
 
 def find_order(
     cards: IntArray,
-    indptr: IntArray,
+    first: IntArray,
     var: IntArray,
     given: IntArray,
     max_memory: float,
 ) -> Order:
-    """Look for a cheap elimination order.
+    """Search for a cheap elimination order.
 
-    Greedy orders by fill and by size of table are tried, with ties broken in several ways as long as
-    looking costs less than running is forecast to.
+    Greedy orders by fill and by table size are tried, with ties broken in several ways, as long as the
+    search costs less than running the plan is expected to.
 
     Parameters
     ----------
     cards : array of int
-        The states of each variable.
-    indptr, var : arrays of int
-        The scopes whose variables are linked.
+        The number of states of each variable.
+    first, var : arrays of int
+        The scopes whose variables are linked: where each starts, and the variables.
     given : array of int
-        The variables that are given, in the order of their slots.
+        The variables with evidence, in the order of their slots.
     max_memory : float
-        In bytes; a search that exceeds it is given up.
+        In bytes; orders that exceed it are rejected.
+
+    Returns
+    -------
+    Order
+        Its `total` is infinite if no order fits (`proven`) or none was found.
     """
-    from conjoin.kernels.elimination import eliminate, least_width, link
+    from conjoin.kernels.elimination_order import greedy_order, link_scopes, lower_bound
 
     place = np.zeros(len(cards), np.int64)
     place[given] = -1 - np.arange(len(given))
@@ -143,153 +152,177 @@ def find_order(
     if n > MAX_VARIABLES:
         raise TooLarge(f"exact inference plans up to {MAX_VARIABLES:,} variables, not {n:,}")
     place[free] = np.arange(n)
-    size = cards[free]
+    size = cards[free].astype(np.int64)
     adjacency = np.zeros((n, (n + 63) >> 6), np.uint64)
-    link(indptr, var, place, adjacency)
+    link_scopes(first, var, place, adjacency)
     log_size = np.log2(size)
     limit = np.log2(max_memory / 8)
     order = np.empty(n, np.int64)
     best = Order(place, size, order, adjacency, np.inf, np.inf)
     if n > 64:
-        bound = least_width(adjacency, log_size)
+        bound = lower_bound(adjacency, log_size)
         if bound > limit:
-            return Order(place, size, order, adjacency, np.inf, bound)
+            return Order(place, size, order, adjacency, np.inf, bound, proven=True)
     tried, wanted, spent = 0, 2, 0.0
-    widest = np.inf
+    smallest = np.inf
     while tried < wanted:
         separators = adjacency.copy()
         seed = np.uint64(0x9E3779B97F4A7C15 + 0xBF58476D1CE4E5B9 * tried & (1 << 64) - 1)
         by_weight = tried % 2 == 1
-        total, largest, work = eliminate(separators, log_size, by_weight, seed, limit, order)
-        widest = min(widest, largest)
+        total, largest, work = greedy_order(separators, log_size, by_weight, seed, limit, order)
+        smallest = min(smallest, largest)
         if total < best.total:
             best = Order(place, size, order, separators, total, largest)
             order = np.empty(n, np.int64)
         tried += 1
-        spent += work * SECONDS_A_WORD
+        spent += work * SECONDS_PER_WORD
         if tried == 2 and n:
-            run = min(best.total, max_memory) * SECONDS_AN_EXPONENTIAL
-            wanted = int(np.clip(2 * min(run, SEARCH) / spent, 2, 200))
+            run = min(best.total, max_memory) * SECONDS_PER_EXPONENTIAL
+            wanted = int(np.clip(2 * min(run, SEARCH_SECONDS) / spent, 2, 200))
     if best.total == np.inf:
-        return Order(place, size, order, adjacency, np.inf, widest)
+        return Order(place, size, order, adjacency, np.inf, smallest)
     return best
 
 
 class Plan:
-    """A schedule of messages for one pattern of evidence; any states of it can be asked.
+    """A program of messages for one set of variables with evidence; their states are arguments.
 
     Parameters
     ----------
-    operands : Operands
-        The network.
+    terms : Terms
+        The terms of the network.
     order : Order
         The elimination order.
-    used : array of bool
-        The operands that matter.
+    used : array of bool, optional
+        The terms that take part; by default all.
+
+    Attributes
+    ----------
+    terms : Terms
+    tree : JunctionTree
+    program : Program
+    place : array of int
+        For each variable its number among the free ones, or -1 - slot if it has evidence.
+    marginal_first : array of int
+        Where the probabilities of each free variable start in the marginals.
     """
 
-    def __init__(self, operands: Operands, order: Order, used: BoolArray) -> None:
-        from conjoin.kernels.elimination import cliques
-        from conjoin.kernels.schedule import schedule
+    def __init__(self, terms: Terms, order: Order, used: BoolArray | None = None) -> None:
+        from conjoin.kernels.junction_tree import junction_tree, schedule
 
-        self.operands = operands
-        n = len(order.order)
-        clique_of, parent = np.empty(n, np.int64), np.empty(n, np.int64)
-        first = np.empty(n + 1, np.int64)
-        residual, clique_size = np.empty(n, np.int64), np.empty(n, np.int64)
-        entries = int(np.bitwise_count(order.separators).sum()) + n
-        var = np.empty(entries, np.int64)
-        count = cliques(
-            order.separators, order.order, order.size, clique_of, first, var, residual, parent,
-            clique_size,
-        )  # fmt: skip
-        first, parent = first[: count + 1], parent[:count]
-        self.var = var[: first[-1]]
-        residual, clique_size = residual[:count], clique_size[:count]
-        message_first = np.zeros(count + 1, np.int64)
-        np.cumsum(np.where(parent >= 0, clique_size // residual, 0), out=message_first[1:])
-        self.tree = (first, order.size[self.var], residual, clique_size, message_first, parent)
-        elim = np.empty(n, np.int64)
-        elim[order.order] = np.arange(n)
-        self.program = schedule(
-            operands.indptr, operands.var, operands.arg, operands.n_tables, used, order.place,
-            clique_of, first, self.var, parent, order.size, elim,
-        )  # fmt: skip
-        self.model = (
-            operands.values, operands.bases, operands.weights, operands.numbers, operands.n_tables,
-        )  # fmt: skip
-        self.place, self.size = order.place, order.size
-        self.table_first = np.zeros(count + 1, np.int64)
-        np.cumsum(clique_size, out=self.table_first[1:])
-        self.marginal_first = np.zeros(n + 1, np.int64)
+        if used is None:
+            used = np.ones(len(terms.first) - 1, np.bool_)
+        self.terms = terms
+        self.place = order.place
+        self.tree: JunctionTree = junction_tree(order.separators, order.order, order.size)
+        self.program: Program = schedule(self.tree, terms, used, order.place)
+        self.marginal_first = np.zeros(len(order.size) + 1, np.int64)
         np.cumsum(order.size, out=self.marginal_first[1:])
-
-    @cached_property
-    def cells(self) -> int:
-        """The number of cells of all tables."""
-        return int(self.table_first[-1])
-
-    def forecast(self, keep_tables: bool = True) -> Forecast:
-        """Return what running the plan takes; log Z alone need not keep its tables."""
-        first, _, _, clique_size, message_first, _ = self.tree
-        operands = np.diff(self.program[0])
-        passes = operands + (operands + np.diff(first) if keep_tables else 0)
-        seconds = (clique_size * (SECONDS_AN_EXPONENTIAL + SECONDS_A_CELL * passes)).sum()
-        cells = self.cells if keep_tables else int(clique_size.max(initial=0))
-        widest = int(clique_size.argmax()) if len(clique_size) else 0
-        return Forecast(
-            float(seconds) + 2e-5,
-            8 * (cells + int(message_first[-1])),
-            int(clique_size.max(initial=0)),
-            int(np.diff(first)[widest]) if len(clique_size) else 0,
-        )
-
-    def _offsets(self, keep_tables: bool) -> tuple[IntArray, int]:
-        if keep_tables:
-            return self.table_first, self.cells
-        return np.zeros_like(self.table_first), int(self.tree[3].max(initial=0))
-
-    def run(self, given: IntArray, mode: int) -> tuple[Any, Any, Any]:
-        """Answer rows of evidence, a state for each slot; see the kernel for the modes."""
-        from conjoin.kernels.propagation import answer
-
-        rows, n = len(given), len(self.size)
-        offset, space = self._offsets(mode != 0)
-        log_z = np.empty(rows)
-        marginals = np.empty((rows, self.marginal_first[-1] if mode == 1 else 0))
-        states = np.empty((rows, n if mode == 2 else 0), np.int64)
-        answer(
-            self.tree, self.program, self.model, given, mode, offset, space, self.var,
-            self.marginal_first, log_z, marginals, states,
-        )  # fmt: skip
-        return log_z, marginals, states
-
-    def expect(self, given: IntArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return log Z given one row of evidence, the tables' joint probabilities, features' means."""
-        from conjoin.kernels.propagation import expectations
-
-        offset, space = self._offsets(True)
-        marginals = np.empty(self.marginal_first[-1])
-        shares = np.zeros(len(self.operands.values))
-        means = np.zeros(len(self.operands.weights))
-        log_z = expectations(
-            self.tree, self.program, self.model, given, offset, space, self.var,
-            self.marginal_first, marginals, shares, means,
-        )  # fmt: skip
-        return log_z, shares, means
-
-    def draw(self, given: IntArray, uniform: Any) -> tuple[float, IntArray]:
-        """Draw rows of the free variables given one row of evidence."""
-        from conjoin.kernels.propagation import draw
-
-        offset, space = self._offsets(True)
-        states = np.empty((len(uniform), len(self.size)), np.int64)
-        log_z = draw(
-            self.tree, self.program, self.model, given, offset, space, self.var, uniform, states
-        )
-        return log_z, states
 
     @property
     def n_cliques(self) -> int:
         """The number of cliques."""
-        return len(self.tree[5])
+        return len(self.tree.parent)
+
+    @property
+    def n_slots(self) -> int:
+        """The number of variables with evidence."""
+        return len(self.place) - len(self.tree.size)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of all tables."""
+        return int(self.tree.table_first[-1])
+
+    def forecast(self, keep_tables: bool = True) -> Forecast:
+        """Return the cost of running the plan; log Z alone does not keep its tables."""
+        tree = self.tree
+        operands = np.diff(self.program.first)
+        passes = operands + (operands + np.diff(tree.first) if keep_tables else 0)
+        seconds = (tree.cells * (SECONDS_PER_EXPONENTIAL + SECONDS_PER_OPERAND * passes)).sum()
+        cells = self.cells if keep_tables else int(tree.cells.max(initial=0))
+        widest = int(tree.cells.argmax()) if self.n_cliques else 0
+        return Forecast(
+            float(seconds) + 2e-5,
+            8 * (cells + int(tree.message_first[-1])),
+            int(tree.cells.max(initial=0)),
+            int(np.diff(tree.first)[widest]) if self.n_cliques else 0,
+        )
+
+    def slots(self, codes: Any, rows: int = 1) -> IntArray:
+        """Return room for the states of all fixed variables, with `codes` in the first slots.
+
+        The other slots belong to variables with a single state.
+        """
+        slots = np.zeros((rows, self.n_slots), np.int64)
+        known = np.asarray(codes, np.int64)
+        slots[:, : known.shape[-1]] = known
+        return slots
+
+    def run(self, given: IntArray, mode: int) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Answer rows of evidence, one state per slot.
+
+        Parameters
+        ----------
+        given : array of int, shape (rows, slots)
+            The evidence.
+        mode : int
+            SUM, MARGINALS or MAXIMUM (see `kernels.message_passing`).
+
+        Returns
+        -------
+        log_z : array of float
+            log Z of each row, or the log-potential of its best instance.
+        marginals : array of float, shape (rows, states)
+            The marginals of the free variables, if they are wanted.
+        states : array of int, shape (rows, free variables)
+            The best instance, if it is wanted.
+        """
+        from conjoin.kernels.message_passing import answer
+
+        rows = len(given)
+        log_z = np.empty(rows)
+        marginals = np.empty((rows, self.marginal_first[-1] if mode == MARGINALS else 0))
+        states = np.empty((rows, len(self.tree.size) if mode == MAXIMUM else 0), np.int64)
+        answer(
+            self.tree, self.program, self.terms, given, mode, self.marginal_first, log_z, marginals,
+            states,
+        )  # fmt: skip
+        return log_z, marginals, states
+
+    def expect(
+        self, given: IntArray, values: FloatArray, weights: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return log Z and the expectation of each term, for any tables and weights.
+
+        Parameters
+        ----------
+        given : array of int
+            One row of evidence.
+        values, weights : arrays of float
+            The log-values of all tables, and the weights of the features.
+
+        Returns
+        -------
+        log_z : float
+        shares : array of float
+            The probability of each cell of the tables.
+        means : array of float
+            The mean of each feature.
+        """
+        from conjoin.kernels.message_passing import expectations
+
+        terms = self.terms._replace(values=values, weights=weights)
+        marginals = np.empty(self.marginal_first[-1])
+        shares, means = np.zeros(len(values)), np.zeros(len(weights))
+        log_z = expectations(
+            self.tree, self.program, terms, given, self.marginal_first, marginals, shares, means
+        )
+        return log_z, shares, means
+
+    def draw(self, given: IntArray, uniform: FloatArray) -> tuple[float, IntArray]:
+        """Draw rows of the free variables given one row of evidence; return log Z, too."""
+        from conjoin.kernels.message_passing import draw
+
+        states = np.empty((len(uniform), len(self.tree.size)), np.int64)
+        return draw(self.tree, self.program, self.terms, given, uniform, states), states

@@ -1,4 +1,4 @@
-"""What every engine answers with: names and states, and how sure it is."""
+"""The answers of all engines: names, states, and how certain the answer is."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Run:
     exact : bool
         Whether the answer is exact up to rounding.
     converged : bool
-        Whether an iteration came to rest, or a search was finished.
+        Whether an iteration converged, or a search was completed.
     note : str
-        How sure the answer is, in words.
+        Further information on how certain the answer is.
     error : float, optional
-        The largest standard error of a probability, of those that were sampled.
+        The largest standard error of the probabilities, if they were sampled.
     """
 
     method: str
@@ -102,35 +102,106 @@ class Marginals(Mapping[str, dict[Any, float]]):
         return "\n".join([*lines, f"({self.run})"])
 
 
+def _states_text(states: Mapping[str, Any]) -> str:
+    """Return states as text; long lists are cut."""
+    shown = ", ".join(f"{name}={state}" for name, state in list(states.items())[:8])
+    return f"{shown}, ..." if len(states) > 8 else shown
+
+
 @dataclass(frozen=True)
 class LogValue:
-    """A logarithm: of a partition function, or of a probability.
+    """The logarithm of a partition function, log Z.
 
     Attributes
     ----------
     value : float
         The natural logarithm.
-    error : float
-        Its standard error; 0 if it is exact.
     run : Run
         How it was found.
+    error : float
+        Its standard error; 0 if it is exact.
+    given : mapping
+        The evidence: the sum is over the instances that agree with it.
+
+    Examples
+    --------
+    >>> LogValue(1.5, Run("ais"), 0.01)
+    log Z = 1.5 ± 0.01 (ais)
+    >>> LogValue(0.5, Run("exact", exact=True), given={"rain": "yes"})
+    log Z(rain=yes) = 0.5 (exact)
     """
 
     value: float
     run: Run
     error: float = 0.0
-
-    @property
-    def probability(self) -> float:
-        """The number that this is the logarithm of."""
-        return float(np.exp(self.value))
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def __float__(self) -> float:
         return self.value
 
     def __repr__(self) -> str:
+        given = f"({_states_text(self.given)})" if self.given else ""
         error = f" ± {self.error:.2g}" if self.error else ""
-        return f"{self.value:.6g}{error} ({self.run})"
+        return f"log Z{given} = {self.value:.6g}{error} ({self.run})"
+
+
+class Probability(float):
+    """A probability: a number that knows its logarithm, its error and how it was found.
+
+    Parameters
+    ----------
+    log : float
+        The natural logarithm of the probability.
+    run : Run
+        How it was found.
+    log_error : float
+        The standard error of the logarithm: about the relative error of the probability.
+    query, given : mapping, optional
+        The question: the states whose probability this is, and the evidence.
+
+    Examples
+    --------
+    >>> p = Probability(np.log(0.25), Run("exact", exact=True), query={"a": 1}, given={"b": 0})
+    >>> p
+    P(a=1 | b=0) = 0.25 (exact)
+    >>> 1 - p
+    0.75
+    """
+
+    log: float
+    run: Run
+    log_error: float
+    query: dict[str, Any]
+    given: dict[str, Any]
+
+    def __new__(
+        cls,
+        log: float,
+        run: Run,
+        log_error: float = 0.0,
+        query: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> Probability:
+        """Make the number from its logarithm."""
+        self = super().__new__(cls, np.exp(log))
+        self.log, self.run, self.log_error = float(log), run, float(log_error)
+        self.query, self.given = dict(query or {}), dict(given or {})
+        return self
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.log, self.run, self.log_error, self.query, self.given
+
+    @property
+    def error(self) -> float:
+        """The standard error of the probability; 0 if it is exact."""
+        return float(self) * self.log_error
+
+    def __repr__(self) -> str:
+        given = f" | {_states_text(self.given)}" if self.given else ""
+        error = f" ± {self.error:.2g}" if self.log_error else ""
+        return f"P({_states_text(self.query)}{given}) = {float(self):.4g}{error} ({self.run})"
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True)
@@ -145,7 +216,7 @@ class Assignment(Mapping[str, Any]):
         The log-potential of this instance (for a dependency network, the sum of the logarithms of its
         conditionals).
     bound : float
-        No instance that agrees with the evidence scores higher than this; infinite if unknown.
+        Upper bound of the score of any instance that agrees with the evidence; infinite if unknown.
     run : Run
         How it was found.
     """
@@ -157,7 +228,7 @@ class Assignment(Mapping[str, Any]):
 
     @property
     def gap(self) -> float:
-        """How much better another instance could be, in nats."""
+        """The difference between the bound and the score, in nats."""
         return self.bound - self.score
 
     def __getitem__(self, name: str) -> Any:

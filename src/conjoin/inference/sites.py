@@ -12,7 +12,8 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.operands import Operands, as_markov_network
+from conjoin.inference.terms import as_markov_network, terms_of
+from conjoin.kernels.elimination_layouts import Terms
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.network import Network
@@ -64,7 +65,7 @@ class Sites:
             features, owner = model.features()
         else:
             features = as_markov_network(model).to_features().features
-        operands = Operands.of(domain.cards, [], features)
+        operands = terms_of([], features)
         if owner is None and _broken(features, operands, codes):
             raise impossible(given or {})
         free = np.array([v for v in range(len(domain)) if v not in codes], np.int64)
@@ -81,7 +82,7 @@ class Sites:
         if owner is not None:
             touch = listed(np.flatnonzero(operands.var == owner[entry_feature]))
         arrays = (
-            domain.cards.astype(np.int64), operands.indptr, operands.var, operands.arg,
+            domain.cards.astype(np.int64), operands.first, operands.var, operands.arg,
             np.maximum(operands.weights, hard), operands.numbers, *touch, free, *every,
         )  # fmt: skip
         return cls(domain, codes, free, arrays)
@@ -119,7 +120,7 @@ class Sites:
         return np.split(q, self.first[1:-1]) if len(self.domain) else []
 
 
-def _broken(features: Features, operands: Operands, codes: Mapping[int, int]) -> bool:
+def _broken(features: Features, operands: Terms, codes: Mapping[int, int]) -> bool:
     """Tell whether evidence makes a feature of weight -inf hold, whatever the other variables are."""
     endless = np.isneginf(features.weights)
     if not endless.any():

@@ -1,4 +1,4 @@
-"""The instance to which a dependency network's conditionals give the highest product.
+"""The instance with the highest product of a dependency network's conditionals.
 
 For a chain this is the adaptation of the Viterbi algorithm of Toutanova et al. (2003; the paper's
 Section 3): every conditional becomes a factor over a variable and its neighbours, and maximising their
@@ -33,7 +33,7 @@ def most_probable(
     Parameters
     ----------
     model : DependencyNetwork
-        A chain, or another network of few loops.
+        A chain, or another network with few loops.
     given : mapping, optional
         The evidence.
     max_memory : float
@@ -41,7 +41,7 @@ def most_probable(
     """
     if not isinstance(model, DependencyNetwork):
         raise ModelError(
-            f"method='viterbi' goes with a dependency network; of a {model.kind} ask 'exact'"
+            f"method='viterbi' needs a dependency network; for a {model.kind} use 'exact'"
         )
     product = _products.get(model)
     if product is None:
@@ -59,7 +59,7 @@ def _factor(cpd: CPD) -> Factor:
     table = cpd_as_table_factor(cpd)
     if table is None:
         raise ModelError(
-            f"the CPD of variable {cpd.target} looks at {len(cpd.blanket)} others: too many for a "
-            "table; method='viterbi' is for chains and the like"
+            f"the CPD of variable {cpd.target} depends on {len(cpd.blanket)} others: too many for a "
+            "table; method='viterbi' is for chains and similar networks"
         )
     return table

@@ -3,52 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
-from conjoin.inference.operands import Operands
 from conjoin.inference.plan import MAX_MEMORY, Plan, TooLarge, find_order
+from conjoin.inference.terms import terms_of
+from conjoin.kernels.layouts import packed
+from conjoin.models.feature_tables import feature_tables
 from conjoin.models.features import Features
-from conjoin.models.markov import TableFactor
 
-LEAST = 1e-3
-"""The least curvature a row, for features that hardly vary."""
+MIN_VARIANCE = 1e-3
+"""Lower bound of the variance of a feature per row, for features that hardly vary."""
 
-LARGEST, MOST_CELLS = 1 << 13, 1 << 21
-"""Features over the same variables are one table of at most so many cells, and all tables of so many."""
+MAX_TABLE, MAX_TABLES = 1 << 13, 1 << 21
+"""Maximum number of cells of one table made of features, and of all of them."""
 
-SMALL, DENSE = 256, 4
-"""Tables in one clique are joined up to this size, or to so many times the cells that they have."""
+SMALL_TABLE, CELLS_PER_CELL = 256, 4
+"""Tables in one clique are joined up to this size, or up to this multiple of their cells."""
 
 
 class Likelihood:
-    """Value and gradient of the log-likelihood of a table; what `Objective` is for pseudo-likelihood.
+    """Value and gradient of the log-likelihood of a table, as `Objective` is for pseudo-likelihood.
 
-    The gradient is what the table's rows hold of each feature less what the network expects (the
-    paper's Section 2.2).
+    The gradient is the sum of each feature over the table's rows minus its expectation under the network
+    (the paper's Section 2.2).
 
     Parameters
     ----------
     features : Features
-        Their weights are what is sought; those that are -inf stay as they are.
+        The features whose weights are learned; weights of -inf stay fixed.
     table : Table
         The rows, without missing values.
     expect : Expectations, optional
-        Those of the features, if there are some already.
+        The expectations of the same features, to be reused.
     """
 
     def __init__(
         self, features: Features, table: Table, expect: Expectations | None = None
     ) -> None:
         if (table.codes == table.missing).any():
-            raise ModelError(
-                "the likelihood of rows with missing values is not known; fill them in"
-            )
+            raise ModelError("the likelihood needs rows without missing values; impute them first")
         self.free: BoolArray = np.isfinite(features.weights)
         self.weight = float(len(table) if table.weights is None else table.weights.sum())
         self.sums = features.sums(table.codes, table.weights)
@@ -64,20 +61,20 @@ class Likelihood:
         return self.value_and_gradient(weights)[0]
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Return the same with its gradient; of fixed weights it is 0."""
+        """Return the log-likelihood and its gradient, which is 0 for fixed weights."""
         log_z, means = self.expect(weights)
         free = self.free
         value = float(self.sums[free] @ weights[free]) - self.weight * log_z
         return value, np.where(free, self.sums - self.weight * means, 0.0)
 
     def curvature(self) -> FloatArray:
-        """Return a rough second derivative by each weight: the variance of its feature in the rows."""
+        """Return an approximate Hessian diagonal: the variance of each feature in the rows."""
         share = self.sums / self.weight
-        return self.weight * np.maximum(share * (1 - share), LEAST)
+        return self.weight * np.maximum(share * (1 - share), MIN_VARIANCE)
 
 
 class Expectations:
-    """What a network expects of its features, for any weights; planned once.
+    """The means of the features of a network, for any weights; the plan is made once.
 
     Features over the same variables are added up in one table of exact inference, unless it is large.
 
@@ -85,22 +82,28 @@ class Expectations:
     ----------
     features : Features
         The features.
+    max_table : int
+        Maximum number of cells of a table made of features.
     """
 
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: Features, max_table: int = MAX_TABLE) -> None:
         cards = features.tests.cards
         single = np.flatnonzero(cards == 1)
-        scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
+        scopes = (packed(features.indptr, np.int64), packed(features.entry_var, np.int64))
         order = find_order(cards, *scopes, single, MAX_MEMORY)
         if order.total * 8 > MAX_MEMORY:
             raise TooLarge(
-                "the likelihood takes exact inference, and the network is too dense for it; make it "
+                "the likelihood needs exact inference, and the network is too dense for it; make it "
                 "thin first (`thin`), or learn by pseudo-likelihood"
             )
-        self.in_tables, self.spread, tables = _tables(features, order.ranks())
-        self.alone = np.setdiff1d(np.arange(len(features)), self.in_tables)
-        operands = Operands.of(cards, tables, features.select(self.alone))
-        self.plan = Plan(operands, order, np.ones(len(operands.indptr) - 1, bool))
+        groups = _scopes(features, order.ranks(), max_table)
+        rows = [np.array(which) for which in groups.values()]
+        self.tables = feature_tables(features, list(groups), rows)
+        outside = np.ones(len(features), bool)
+        outside[[f for which in groups.values() for f in which]] = False
+        self.outside = np.flatnonzero(outside)
+        empty = self.tables.tables(np.zeros(len(features)))
+        self.plan = Plan(terms_of(empty, features.select(self.outside)), order)
         self.given = np.zeros(len(single), np.int64)
         self.last: tuple[bytes, float, FloatArray] | None = None
 
@@ -108,87 +111,28 @@ class Expectations:
         """Return log Z and the mean of each feature."""
         key = weights.tobytes()
         if self.last is None or self.last[0] != key:
-            operands = self.plan.operands
-            operands.values[:] = self.spread @ weights[self.in_tables]
-            operands.weights[:] = weights[self.alone]
-            log_z, shares, found = self.plan.expect(self.given)
-            means = np.empty(len(weights))
-            means[self.in_tables] = self.spread.T @ shares
-            means[self.alone] = found
+            matrix = self.tables.matrix
+            log_z, shares, found = self.plan.expect(
+                self.given, matrix @ weights, weights[self.outside]
+            )
+            means = matrix.T @ shares
+            means[self.outside] = found
             self.last = (key, log_z, means)
         return self.last[1], self.last[2]
 
 
-def _tables(features: Features, rank: IntArray) -> tuple[IntArray, Any, list[TableFactor]]:
-    """Sort features by their variables, which are eliminated in the order of `rank`.
-
-    Returns
-    -------
-    features : array of int
-        Those that go into tables.
-    spread : sparse array
-        Cells of all tables by these features: what each adds to a cell.
-    tables : list of TableFactor
-        The tables, empty.
-    """
-    from scipy import sparse
-
-    cards, off = features.tests.cards, features.off_values()
-    inside = [
-        np.flatnonzero(row[: cards[v]])
-        for row, v in zip(features.tests.members(), features.tests.var.tolist(), strict=True)
-    ]
-    indptr, indices, entry_var = (
-        a.tolist() for a in (features.indptr, features.indices, features.entry_var)
-    )
-    soft = features.soft_rows()
-    chosen: list[int] = []
-    tables, cells, values = [], [], []
-    size = 0
-    for scope, which in _scopes(features, rank).items():
-        table = np.zeros(cards[list(scope)])
-        strides = dict(zip(scope, [s // 8 for s in table.strides], strict=True))
-        every = {v: np.arange(cards[v]) * strides[v] for v in scope}
-        for f in which:
-            entries = range(indptr[f], indptr[f + 1])
-            places = dict(every)
-            if not soft[f]:  # only the cells on which the conjunction holds
-                for e in entries:
-                    v = entry_var[e]
-                    places[v] = inside[indices[e]] * strides[v]
-            cell = reduce(np.add.outer, places.values()).ravel()
-            value = np.ones(len(cell))
-            if soft[f]:
-                for e in entries:
-                    v = entry_var[e]
-                    holds = np.isin(cell // strides[v] % cards[v], inside[indices[e]])
-                    value *= np.where(holds, 1.0, off[e])
-            cells.append(size + cell)
-            values.append(value)
-            chosen.append(f)
-        tables.append(TableFactor(scope, table))
-        size += table.size
-    if not chosen:
-        return np.zeros(0, np.int64), sparse.csr_array((0, 0)), []
-    column = np.repeat(np.arange(len(chosen)), [len(c) for c in cells])
-    place = (np.concatenate(cells), column)
-    spread = sparse.csr_array((np.concatenate(values), place), shape=(size, len(chosen)))
-    spread.eliminate_zeros()  # times -inf they would be no number
-    return np.array(chosen, np.int64), spread, tables
-
-
-def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[int]]:
+def _scopes(features: Features, rank: IntArray, max_table: int) -> dict[tuple[int, ...], list[int]]:
     """Return the features of each table.
 
-    A scope inside that of another small table joins that. Scopes of which the same variable is
-    eliminated first are in one clique then, and make one table as long as it is small.
+    A scope within the scope of another small table joins it. Scopes whose first variable in the
+    elimination order is the same lie in one clique, and share one table as long as it is small.
     """
     scopes: dict[tuple[int, ...], list[int]] = {}
     var, indptr = features.entry_var.tolist(), features.indptr.tolist()
     for f in range(len(features)):
         scopes.setdefault(tuple(var[indptr[f] : indptr[f + 1]]), []).append(f)
     size = {s: features.tests.cards[list(s)].prod(dtype=float) for s in scopes}
-    small = [s for s in scopes if s and size[s] <= LARGEST]
+    small = [s for s in scopes if s and size[s] <= max_table]
     joined: dict[tuple[int, ...], list[int]] = {}
     around: dict[int, list[tuple[int, ...]]] = {}
     for scope in sorted(small, key=len, reverse=True):
@@ -206,14 +150,16 @@ def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[in
         for part in home:
             union = part.variables.union(scope)
             cells = cards[list(union)].prod(dtype=float)
-            if cells <= max(SMALL, min(LARGEST, DENSE * (part.cells + size[scope]))):
+            if cells <= max(
+                SMALL_TABLE, min(max_table, CELLS_PER_CELL * (part.cells + size[scope]))
+            ):
                 part.variables, part.cells = union, part.cells + size[scope]
                 part.features.extend(which)
                 break
         else:
             home.append(_Part(set(scope), size[scope], list(which)))
     parts = sorted((p for home in homes.values() for p in home), key=lambda p: -len(p.features))
-    room = np.cumsum([cards[list(p.variables)].prod(dtype=float) for p in parts]) <= MOST_CELLS
+    room = np.cumsum([cards[list(p.variables)].prod(dtype=float) for p in parts]) <= MAX_TABLES
     return {
         tuple(sorted(p.variables)): p.features for p, fits in zip(parts, room, strict=True) if fits
     }
@@ -221,7 +167,7 @@ def _scopes(features: Features, rank: IntArray) -> dict[tuple[int, ...], list[in
 
 @dataclass
 class _Part:
-    """Variables of a table in the making, the cells of what was joined to it, and its features."""
+    """The variables of a table, the cells of the tables that joined it, and its features."""
 
     variables: set[int]
     cells: float

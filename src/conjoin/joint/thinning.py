@@ -303,7 +303,7 @@ class _ThinGraph:
 
     def _fits(self) -> bool:
         """Keep the smaller tables of two elimination orders, by fill and by size, if they fit."""
-        from conjoin.kernels.elimination import eliminate
+        from conjoin.kernels.elimination_order import greedy_order
 
         n = len(self.log_size)
         room = np.zeros((n, 64 * ((n + 63) >> 6)), bool)
@@ -313,7 +313,7 @@ class _ThinGraph:
         tried = []
         for by_weight in (False, True):
             separators, order = packed.copy(), np.empty(n, np.int64)
-            total, _, work = eliminate(
+            total, _, work = greedy_order(
                 separators, self.log_size, by_weight, np.uint64(1), limit, order
             )
             self.work += work

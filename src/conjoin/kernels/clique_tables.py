@@ -11,14 +11,14 @@ from conjoin.kernels.functions import exp64
 from conjoin.kernels.jit import inner
 
 CHUNK = 512
-"""So many cells are exponentiated together: what that takes stays in the cache."""
+"""Number of cells that are exponentiated together, so that they stay in the cache."""
 LOWEST = -708.0
-"""Below this, e^x is no normal number."""
+"""Below this, e^x is not a normal number."""
 
 
 @inner
 def joined(sizes, strides, length, span, step):
-    """Make runs of axes that are read as one into one; return how many axes are left."""
+    """Join neighbouring axes that can be read as one axis; return the number of axes left."""
     count = 0
     for d in range(length):
         if count and step[count - 1] == strides[d] * sizes[d]:
@@ -161,7 +161,7 @@ def sum_axis(source, outer, size, inner, out):
 def gather(table, sizes, strides, out, room, scratch):
     """Add a table, summed over the axes that `strides` does not reach or has a 0 for, to `out`.
 
-    These axes are summed first, in `room`, line by line; what is left is added cell by cell.
+    These axes are summed first, in `room`, line by line; the others are added cell by cell.
     """
     counter, span, step, whole, left = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     cells = len(table)
@@ -243,8 +243,21 @@ def sum_whole(out, keep):
 
 
 @inner
-def sum_residual(out, block, sent, keep, top, total, work):
+def max_residual(out, block, sent):
+    """Maximise a table over its first axes, which have `block` joint states."""
+    width = len(out) // block
+    for j in range(width):
+        sent[j] = out[j]
+    for r in range(1, block):
+        row = out[r * width : (r + 1) * width]
+        for j in range(len(row)):
+            sent[j] = max(sent[j], row[j])
+
+
+@inner
+def sum_residual(out, block, sent, keep, chunk):
     """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
+    top, total, work = chunk[0], chunk[1], chunk[2]
     width = len(out) // block
     for low in range(0, width, CHUNK):
         size = min(CHUNK, width - low)

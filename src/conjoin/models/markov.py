@@ -22,7 +22,7 @@ from conjoin.models.tree import Tree, factor_features
 
 @dataclass(frozen=True, eq=False)
 class TableFactor:
-    """A factor as a table of log-values, one axis a variable.
+    """A factor as a table of log-values, one axis per variable.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class MarkovNetwork(Network):
     features : Features, optional
         Weighted conjunctions.
     factors : iterable of TableFactor or TreeFactor
-        Factors beside them.
+        Table and tree factors, in addition to the features.
     provenance : mapping, optional
         Where the network came from.
 
@@ -117,7 +117,7 @@ class MarkovNetwork(Network):
         super().__init__(domain, provenance)
         self.features = Features.empty(domain.cards) if features is None else features
         if not np.array_equal(self.features.tests.cards, domain.cards):
-            raise ModelError("the features are of another domain")
+            raise ModelError("the features belong to another domain")
         self.factors: tuple[Factor, ...] = tuple(factors)
         for factor in self.factors:
             if isinstance(factor, TableFactor):
@@ -142,7 +142,7 @@ class MarkovNetwork(Network):
         return total
 
     def blankets(self) -> list[tuple[int, ...]]:
-        """Return the variables that share a feature or a factor with each, by position."""
+        """Return, for each variable, the variables that share a feature or a factor with it."""
         size = len(self.domain)
         pairs = []
         for length in np.unique(self.features.lengths):
@@ -229,7 +229,7 @@ class MarkovNetwork(Network):
         return MarkovNetwork(moved.domain, moved.features.sorted(), provenance=self.provenance)
 
     def merged(self) -> MarkovNetwork:
-        """Return the network with equal features made one and features of weight 0 dropped."""
+        """Return the network with equal features merged and features of weight 0 dropped."""
         features = self.features.merged().nonzero()
         return MarkovNetwork(self.domain, features, self.factors, self.provenance)
 
@@ -240,49 +240,3 @@ class MarkovNetwork(Network):
             if count:
                 parts.append(f"{count:,} {name} factors")
         return f"<MarkovNetwork: {len(self.domain)} variables, {', '.join(parts)}>"
-
-
-def scope_tables(
-    features: Features, scopes: Sequence[tuple[int, ...]], rows: Sequence[npt.NDArray[np.intp]]
-) -> list[TableFactor]:
-    """Return one table a scope: the sum of the features that were sorted under it.
-
-    Parameters
-    ----------
-    features : Features
-        The features.
-    scopes : sequence of tuple of int
-        The variables of each table.
-    rows : sequence of array of int
-        The features of each; their tests must lie within the scope.
-    """
-    result = []
-    states: dict[int, Any] = {}
-    for test in np.unique(features.indices).tolist():
-        card = int(features.tests.cards[features.tests.var[test]])
-        states[test] = np.flatnonzero(features.tests.members(np.array([test]), card)[0])
-    for scope, which in zip(scopes, rows, strict=True):
-        table = np.zeros([int(features.tests.cards[v]) for v in scope])
-        for f in which.tolist():
-            entries = slice(features.indptr[f], features.indptr[f + 1])
-            if features.off is None:  # only the cells on which the conjunction holds
-                cells = [range(n) for n in table.shape]
-                for test in features.indices[entries]:
-                    axis = scope.index(int(features.tests.var[test]))
-                    cells[axis] = states[test]
-                table[np.ix_(*cells)] += features.weights[f]
-                continue
-            block = np.array(features.weights[f])
-            value = np.ones(table.shape)
-            for test, off in zip(
-                features.indices[entries], features.off_values()[entries], strict=True
-            ):
-                axis = scope.index(int(features.tests.var[test]))
-                shape = [1] * len(scope)
-                shape[axis] = table.shape[axis]
-                inside = features.tests.members(np.array([test]), table.shape[axis])[0]
-                value = value * np.where(inside, 1.0, off).reshape(shape)
-            with np.errstate(invalid="ignore"):
-                table += np.where(value == 0, 0.0, block * value)
-        result.append(TableFactor(tuple(scope), table))
-    return result

@@ -1,0 +1,180 @@
+"""A network as the terms that exact inference and belief propagation add up.
+
+A conjunction stays a list of tests: it is added to the few cells of a clique's table on which it holds.
+Features that fill most of a table over their scope become that table, which is never larger than a few
+times their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.errors import ModelError
+from conjoin.kernels.elimination_layouts import Terms
+from conjoin.kernels.layouts import packed
+from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.feature_tables import literals, scope_tables
+from conjoin.models.features import Features
+from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.tree import factor_features
+
+CELLS_PER_FEATURE = 4
+"""Features (or the leaves of a tree) become a table of at most this number of cells for each."""
+
+SMALL_TABLE = 256
+"""Trees over at most this number of joint states always become tables."""
+
+CHAIN_LENGTH = 4
+"""Conjunctions of at least this number of tests can be decomposed into chains."""
+
+MAX_TABLE_AXES = 40
+"""Tables made of features have fewer axes than this."""
+
+
+def terms_of(tables: Iterable[TableFactor], features: Features) -> Terms:
+    """Lay out tables and features for kernels."""
+    var: list[int] = []
+    stride: list[int] = []
+    ends = [0]
+    flat: list[FloatArray] = []
+    for table in tables:
+        values = np.ascontiguousarray(table.table).reshape(table.table.shape)
+        var += table.variables
+        stride += [s // 8 for s in values.strides]
+        ends.append(len(var))
+        flat.append(values.ravel())
+    bases = np.cumsum([0] + [len(f) for f in flat])[:-1]
+    values = np.concatenate(flat) if flat else np.zeros(0)
+    # A configuration of parents that cannot occur has no distribution; it counts as impossible.
+    values = np.where(np.isnan(values), -np.inf, values)
+    numbers, starts, entry = literals(features)
+    return Terms(
+        first=packed(np.concatenate([np.array(ends), len(var) + features.indptr[1:]]), np.int64),
+        var=packed(np.concatenate([np.array(var, np.int64), features.entry_var]), np.int64),
+        arg=packed(np.concatenate([np.array(stride, np.int64), starts[entry]]), np.int64),
+        bases=packed(bases, np.int64),
+        values=packed(values, np.float64),
+        weights=packed(features.weights, np.float64),
+        numbers=packed(numbers, np.float64),
+    )
+
+
+def tables_and_features(mn: MarkovNetwork) -> tuple[list[TableFactor], Features]:
+    """Return the network as tables and features; small trees become tables, others their paths."""
+    cards = mn.domain.cards
+    tables, trees = [], []
+    for factor in mn.factors:
+        if isinstance(factor, TableFactor):
+            tables.append(factor)
+            continue
+        cells = np.prod(cards[list(factor.variables)], dtype=float)
+        if cells <= max(SMALL_TABLE, CELLS_PER_FEATURE * factor.splits.n_leaves):
+            tables.append(TableFactor.tabulated(factor.variables, cards, factor.evaluate))
+        else:
+            trees.append(factor)
+    features = mn.features
+    if trees:
+        paths = factor_features(cards, [tree.splits for tree in trees])
+        features = Features.concatenate([features, paths])
+    return tables, features
+
+
+def with_dense_tables(
+    tables: list[TableFactor], features: Features
+) -> tuple[list[TableFactor], Features]:
+    """Turn features that fill a good part of a table over their scope into that table."""
+    cards = features.tests.cards
+    scopes: dict[bytes, list[int]] = {}
+    var, indptr = features.entry_var, features.indptr.tolist()
+    flat, width = var.tobytes(), var.itemsize
+    for f in range(len(features)):
+        key = flat[indptr[f] * width : indptr[f + 1] * width]
+        scopes.setdefault(key, []).append(f)
+    chosen, rows = [], []
+    for key, which in scopes.items():
+        scope = np.frombuffer(key, var.dtype)
+        if len(scope) >= MAX_TABLE_AXES:
+            continue
+        if np.prod(cards[scope], dtype=float) <= CELLS_PER_FEATURE * len(which):
+            chosen.append(tuple(scope.tolist()))
+            rows.append(np.array(which))
+    if not chosen:
+        return tables, features
+    gone = np.zeros(len(features), bool)
+    gone[np.concatenate(rows)] = True
+    tables = tables + scope_tables(features, chosen, rows)
+    return tables, features.select(np.flatnonzero(~gone))
+
+
+def with_chains(
+    tables: list[TableFactor], features: Features, rank: IntArray
+) -> tuple[IntArray, Terms]:
+    """Decompose long conjunctions, with helper variables, so that no clique holds one whole.
+
+    The conjunction t1 ∧ t2 ∧ ... becomes a chain: a helper is t1 ∧ t2, the next is that helper and t3,
+    and so on, each a table over three variables; the weight goes to the last two. Conjunctions with a
+    common prefix share its helpers.
+
+    Parameters
+    ----------
+    tables, features
+        The network; features with off values stay as they are.
+    rank : array of int
+        The position of each variable in the chains.
+
+    Returns
+    -------
+    cards : array of int
+        The number of states of all variables, with the helpers after the network's own.
+    terms : Terms
+        The terms over these variables.
+    """
+    long = long_features(features)
+    cards = features.tests.cards.tolist()
+    result = list(tables)
+    members = features.tests.members()
+    helpers: dict[tuple[int, ...], int] = {}
+    yes = np.array([False, True])
+    for f in np.flatnonzero(long).tolist():
+        tests = features.indices[features.indptr[f] : features.indptr[f + 1]]
+        tests = tests[np.argsort(rank[features.tests.var[tests]], kind="stable")]
+        scope = features.tests.var[tests].tolist()
+        holds = [members[t, : cards[v]] for t, v in zip(tests, scope, strict=True)]
+        before, truth = scope[0], holds[0]
+        prefix = tuple(tests[:1].tolist())
+        for test, v, hold in zip(tests[1:-1].tolist(), scope[1:-1], holds[1:-1], strict=True):
+            prefix = (*prefix, test)
+            if prefix not in helpers:
+                same = (truth[:, None] & hold)[:, :, None] == yes
+                scope_of = (before, v, len(cards))
+                result.append(TableFactor(scope_of, np.where(same, 0.0, -np.inf)))
+                helpers[prefix] = len(cards)
+                cards.append(2)
+            before, truth = helpers[prefix], yes
+        joint = truth[:, None] & holds[-1]
+        result.append(TableFactor((before, scope[-1]), np.where(joint, features.weights[f], 0.0)))
+    short = features.select(np.flatnonzero(~long))
+    return np.array(cards, np.int64), terms_of(result, short)
+
+
+def long_features(features: Features) -> BoolArray:
+    """Return which features can be decomposed into chains."""
+    return (features.lengths >= CHAIN_LENGTH) & ~features.soft_rows()
+
+
+def as_markov_network(model: object) -> MarkovNetwork:
+    """Return the joint distribution that a network specifies."""
+    if isinstance(model, MarkovNetwork):
+        return model
+    if isinstance(model, BayesianNetwork):
+        return model.to_markov_network()
+    if isinstance(model, DependencyNetwork):
+        raise ModelError(
+            "a dependency network specifies conditionals, not one joint distribution; `convert` it "
+            "first, or use method='mean_field', 'gibbs', 'icm' or 'viterbi'"
+        )
+    raise ModelError(f"a model is needed, not {type(model).__name__}")

@@ -1,0 +1,475 @@
+"""Loopy belief propagation over tables and features; the cost of a feature is linear in its length.
+
+Messages are log-values with maximum 0, one number per state for every entry of a term. For every variable
+and state the sum of the finite messages is kept, and the number of those that are -inf, so that removing
+one message again is exact with hard zeros, too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conjoin.kernels.jit import compiled, inner
+
+THRESHOLD = 0.3
+"""Each round updates the terms whose residual is at least this fraction of the largest."""
+
+LARGE_RESIDUAL = 1e9
+"""The residual of a term after a message became -inf, or ceased to be."""
+
+TINY = 1e-300
+"""Sums that rounding made smaller than this are replaced by it."""
+
+
+class Beliefs(NamedTuple):
+    """The state of belief propagation.
+
+    Attributes
+    ----------
+    cards : int64, (variables,)
+        The number of states of each variable.
+    first : int64, (variables + 1,)
+        Where the states of each variable start in `sums` and `zeros`.
+    slot : int64, (entries,)
+        Where the message of each entry starts in `messages`.
+    messages : float64
+        The messages of all entries.
+    sums : float64
+        For each variable and state, the sum of its finite messages.
+    zeros : int64
+        For each variable and state, the number of its messages that are -inf.
+    norms : float64, (terms,)
+        The log-normaliser of each term with its incoming messages.
+    """
+
+    cards: np.ndarray
+    first: np.ndarray
+    slot: np.ndarray
+    messages: np.ndarray
+    sums: np.ndarray
+    zeros: np.ndarray
+    norms: np.ndarray
+
+
+class Work(NamedTuple):
+    """Memory for the update of one term.
+
+    Attributes
+    ----------
+    where : int64
+        Where the incoming message of each entry starts in `incoming`.
+    counter : int64
+        The joint state of a table.
+    incoming : float64
+        The incoming messages.
+    factor, prefix : float64
+        One number per entry of a feature, and products of those before it.
+    new : float64
+        The new messages, at their slots.
+    """
+
+    where: np.ndarray
+    counter: np.ndarray
+    incoming: np.ndarray
+    factor: np.ndarray
+    prefix: np.ndarray
+    new: np.ndarray
+
+
+@inner
+def _work_for(terms, beliefs):
+    longest, widest = 1, 1
+    for t in range(len(terms.first) - 1):
+        longest = max(longest, terms.first[t + 1] - terms.first[t])
+        width = 0
+        for e in range(terms.first[t], terms.first[t + 1]):
+            width += beliefs.cards[terms.var[e]]
+        widest = max(widest, width)
+    return Work(
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int64),
+        np.empty(widest),
+        np.empty(longest),
+        np.empty(longest + 1),
+        np.empty(len(beliefs.messages)),
+    )
+
+
+@inner
+def _cavity(e, v, beliefs, out):
+    """Write the product of a variable's messages except that of one entry."""
+    low = beliefs.first[v]
+    for s in range(beliefs.cards[v]):
+        own = beliefs.messages[beliefs.slot[e] + s]
+        total, zeros = beliefs.sums[low + s], beliefs.zeros[low + s]
+        if own == -np.inf:
+            out[s] = -np.inf if zeros > 1 else total
+        else:
+            out[s] = -np.inf if zeros > 0 else total - own
+
+
+@inner
+def _normalized(values, maximise):
+    """Turn log-values into probabilities, or scale them to a maximum of 0; return the log-norm."""
+    top = -np.inf
+    for s in range(len(values)):
+        top = max(top, values[s])
+    if top == -np.inf:
+        return top
+    if maximise:
+        for s in range(len(values)):
+            values[s] -= top
+        return top
+    total = 0.0
+    for s in range(len(values)):
+        values[s] = np.exp(values[s] - top)
+        total += values[s]
+    for s in range(len(values)):
+        values[s] /= total
+    return top + np.log(total)
+
+
+@inner
+def _mixture(weight, p):
+    """Return log((1 - p) + p exp(weight))."""
+    if weight <= 0:
+        inside = (1 - p) + p * np.exp(weight)
+        return np.log(inside) if inside > 0 else -np.inf
+    return weight + np.log(p + (1 - p) * np.exp(-weight))
+
+
+@inner
+def _set_expectations(low, high, power, terms, beliefs, work):
+    """Write the mean of each test's number to a power, and the products of the means before it."""
+    work.prefix[0] = 1.0
+    for i in range(high - low):
+        e = low + i
+        p = 0.0
+        for s in range(beliefs.cards[terms.var[e]]):
+            p += work.incoming[work.where[i] + s] * terms.numbers[terms.arg[e] + s] ** power
+        work.factor[i] = p
+        work.prefix[i + 1] = work.prefix[i] * p
+
+
+@inner
+def _feature_messages(low, high, weight, terms, beliefs, work):
+    """Write the messages of exp(weight) where all tests hold and 1 elsewhere; return the log-norm."""
+    _set_expectations(low, high, 1, terms, beliefs, work)
+    after = 1.0
+    for i in range(high - low - 1, -1, -1):
+        e = low + i
+        inside = _mixture(weight, min(work.prefix[i] * after, 1.0))
+        for s in range(beliefs.cards[terms.var[e]]):
+            holds = terms.numbers[terms.arg[e] + s] != 0
+            work.new[beliefs.slot[e] + s] = inside if holds else 0.0
+        after *= work.factor[i]
+    return _mixture(weight, min(after, 1.0))
+
+
+@inner
+def _soft_messages(low, high, weight, terms, beliefs, work):
+    """Write the messages of exp(weight * product of numbers), by the power series of exp.
+
+    The m-th power of a product is the product of m-th powers, so each term of the series is a product
+    again.
+    """
+    norm = 0.0
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            work.new[beliefs.slot[e] + s] = 0.0
+    scale = 1.0
+    for m in range(int(3 * abs(weight)) + 25):
+        if m:
+            scale *= weight / m
+        _set_expectations(low, high, m, terms, beliefs, work)
+        after = 1.0
+        for i in range(high - low - 1, -1, -1):
+            e = low + i
+            rest = scale * work.prefix[i] * after
+            for s in range(beliefs.cards[terms.var[e]]):
+                work.new[beliefs.slot[e] + s] += rest * terms.numbers[terms.arg[e] + s] ** m
+            after *= work.factor[i]
+        norm += scale * after
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            at = beliefs.slot[e] + s
+            work.new[at] = np.log(max(work.new[at], TINY))
+    return np.log(max(norm, TINY))
+
+
+@inner
+def _feature_maxima(low, high, weight, terms, beliefs, work):
+    """Write the max-product messages of a conjunction."""
+    inside = 0.0  # the best with all tests true
+    impossible = 0  # tests that cannot be true
+    first, second = -np.inf, -np.inf  # the best with a test false, and the best without that test
+    breaker = -1
+    for i in range(high - low):
+        e = low + i
+        true, false = -np.inf, -np.inf
+        for s in range(beliefs.cards[terms.var[e]]):
+            value = work.incoming[work.where[i] + s]
+            if terms.numbers[terms.arg[e] + s] != 0:
+                true = max(true, value)
+            else:
+                false = max(false, value)
+        work.factor[i] = true
+        if true == -np.inf:
+            impossible += 1
+        else:
+            inside += true
+        if false > first:
+            first, second, breaker = false, first, i
+        else:
+            second = max(second, false)
+    for i in range(high - low):
+        e = low + i
+        own = work.factor[i]
+        others = inside if own == -np.inf else inside - own
+        best = second if i == breaker else first
+        if impossible - (own == -np.inf) == 0:
+            best = max(best, weight + others)
+        for s in range(beliefs.cards[terms.var[e]]):
+            holds = terms.numbers[terms.arg[e] + s] != 0
+            work.new[beliefs.slot[e] + s] = best if holds else 0.0
+
+
+@inner
+def _advance(low, count, at, terms, cards, counter):
+    """Move to the next cell of a table; return its position, or -1 after the last."""
+    d = count - 1
+    while d >= 0:
+        stride, card = terms.arg[low + d], cards[terms.var[low + d]]
+        counter[d] += 1
+        at += stride
+        if counter[d] < card:
+            return at
+        at -= stride * card
+        counter[d] = 0
+        d -= 1
+    return -1
+
+
+@inner
+def _others(i, count, start, maximise, work):
+    """Combine a value with the incoming messages of all entries but one."""
+    for j in range(count):
+        if j != i:
+            value = work.incoming[work.where[j] + work.counter[j]]
+            start = start + value if maximise else start * value
+    return start
+
+
+@inner
+def _table_messages(low, high, base, maximise, terms, beliefs, work):
+    """Write the messages of a table, from all its cells; return the log-norm."""
+    count = high - low
+    cells = 1
+    for i in range(count):
+        work.counter[i] = 0
+        card = beliefs.cards[terms.var[low + i]]
+        cells *= card
+        for s in range(card):
+            work.new[beliefs.slot[low + i] + s] = -np.inf if maximise else 0.0
+    top = -np.inf  # sums are taken relative to the largest value
+    for at in range(base, base + cells):
+        top = max(top, terms.values[at])
+    norm = 0.0
+    at = base
+    while at >= 0:
+        value = terms.values[at]
+        if maximise:
+            for i in range(count):
+                to = beliefs.slot[low + i] + work.counter[i]
+                work.new[to] = max(work.new[to], _others(i, count, value, True, work))
+        elif value > -np.inf:
+            cell = np.exp(value - top)
+            for i in range(count):
+                rest = _others(i, count, cell, False, work)
+                work.new[beliefs.slot[low + i] + work.counter[i]] += rest
+                if i == 0:
+                    norm += rest * work.incoming[work.where[0] + work.counter[0]]
+        at = _advance(low, count, at, terms, beliefs.cards, work.counter)
+    if maximise:
+        return 0.0
+    for e in range(low, high):
+        for s in range(beliefs.cards[terms.var[e]]):
+            p = work.new[beliefs.slot[e] + s]
+            work.new[beliefs.slot[e] + s] = np.log(p) if p > 0 else -np.inf
+    return top + np.log(norm) if norm > 0 else -np.inf
+
+
+@inner
+def _compute_messages(t, soft, maximise, terms, beliefs, work):
+    """Write the new messages of a term; return False if a variable has no possible state."""
+    low, high = terms.first[t], terms.first[t + 1]
+    n_tables = len(terms.bases)
+    at = 0
+    for i in range(high - low):
+        v = terms.var[low + i]
+        work.where[i] = at
+        part = work.incoming[at : at + beliefs.cards[v]]
+        _cavity(low + i, v, beliefs, part)
+        if _normalized(part, maximise) == -np.inf:
+            return False
+        at += len(part)
+    if t < n_tables:
+        base = terms.bases[t]
+        beliefs.norms[t] = _table_messages(low, high, base, maximise, terms, beliefs, work)
+        return True
+    weight = terms.weights[t - n_tables]
+    if maximise:
+        _feature_maxima(low, high, weight, terms, beliefs, work)
+    elif soft[t - n_tables]:
+        beliefs.norms[t] = _soft_messages(low, high, weight, terms, beliefs, work)
+    else:
+        beliefs.norms[t] = _feature_messages(low, high, weight, terms, beliefs, work)
+    return True
+
+
+@inner
+def _replace_message(e, v, damping, beliefs, new):
+    """Replace the message of an entry, with damping.
+
+    Returns the largest change of a finite value, and whether a value became -inf or ceased to be; the
+    change is infinite if every value of the new message is -inf.
+    """
+    slot, first = beliefs.slot[e], beliefs.first[v]
+    top = -np.inf
+    for s in range(beliefs.cards[v]):
+        top = max(top, new[slot + s])
+    if top == -np.inf:
+        return np.inf, True
+    change, jumped = 0.0, False
+    for s in range(beliefs.cards[v]):
+        old, value = beliefs.messages[slot + s], new[slot + s] - top
+        if value > -np.inf and old > -np.inf:
+            value = (1 - damping) * value + damping * old
+            change = max(change, abs(value - old))
+            beliefs.sums[first + s] += value - old
+        elif value > -np.inf:
+            beliefs.zeros[first + s] -= 1
+            beliefs.sums[first + s] += value
+            jumped = True
+        elif old > -np.inf:
+            beliefs.zeros[first + s] += 1
+            beliefs.sums[first + s] -= old
+            jumped = True
+        beliefs.messages[slot + s] = value
+    return change, jumped
+
+
+@inner
+def _terms_of_variables(terms, n):
+    """Return the terms of each variable, and where those of each start."""
+    first = np.zeros(n + 1, np.int64)
+    for e in range(len(terms.var)):
+        first[terms.var[e] + 1] += 1
+    for v in range(n):
+        first[v + 1] += first[v]
+    filled = first[:-1].copy()
+    listed = np.empty(len(terms.var), np.int64)
+    for t in range(len(terms.first) - 1):
+        for e in range(terms.first[t], terms.first[t + 1]):
+            listed[filled[terms.var[e]]] = t
+            filled[terms.var[e]] += 1
+    return first, listed
+
+
+@inner
+def _largest(values):
+    result = 0.0
+    for i in range(len(values)):
+        result = max(result, values[i])
+    return result
+
+
+@compiled
+def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
+    """Update the messages of terms, those with the largest residuals first.
+
+    The residual of a term is how far the beliefs of its variables have moved since it was last updated.
+
+    Parameters
+    ----------
+    terms : Terms
+        The network.
+    soft : array of bool
+        The features that have off values.
+    maximise : bool
+        Max-product instead of sum-product.
+    damping : float
+        The fraction of the old message that is kept.
+    max_updates : int
+        Maximum number of updates of terms.
+    tolerance : float
+        Messages have converged if no residual is larger.
+    beliefs : Beliefs
+        The messages, which are updated.
+
+    Returns
+    -------
+    updates : int
+        The number of updates.
+    residual : float
+        The largest residual; infinite if a variable has no possible state.
+    """
+    n_terms = len(terms.first) - 1
+    work = _work_for(terms, beliefs)
+    listed_first, listed = _terms_of_variables(terms, len(beliefs.cards))
+    residual = np.full(n_terms, np.inf)
+    updates = 0
+    while updates < max_updates:
+        largest = _largest(residual)
+        if largest < tolerance:
+            return updates, largest
+        threshold = max(tolerance, THRESHOLD * largest) if largest < np.inf else np.inf
+        for t in range(n_terms):
+            if residual[t] < threshold:
+                continue
+            residual[t] = 0.0
+            updates += 1
+            if not _compute_messages(t, soft, maximise, terms, beliefs, work):
+                return updates, np.inf
+            for e in range(terms.first[t], terms.first[t + 1]):
+                v = terms.var[e]
+                change, jumped = _replace_message(e, v, damping, beliefs, work.new)
+                if change == np.inf:
+                    return updates, np.inf
+                residual[t] = max(residual[t], change * damping / (1 - damping))
+                moved = LARGE_RESIDUAL if jumped else min(change, LARGE_RESIDUAL)
+                if moved > 0:
+                    for i in range(listed_first[v], listed_first[v + 1]):
+                        if listed[i] != t:
+                            residual[listed[i]] = max(residual[listed[i]], moved)
+    return updates, _largest(residual)
+
+
+@compiled
+def bethe(terms, beliefs):
+    """Return the Bethe estimate of log Z at a fixed point."""
+    result = 0.0
+    widest = np.int64(_largest(beliefs.cards))
+    room = np.empty(widest if widest > 1 else 1)
+    for v in range(len(beliefs.cards)):
+        values = room[: beliefs.cards[v]]
+        for s in range(len(values)):
+            at = beliefs.first[v] + s
+            values[s] = beliefs.sums[at] if beliefs.zeros[at] == 0 else -np.inf
+        result += _normalized(values, False)
+    for t in range(len(terms.first) - 1):
+        result += beliefs.norms[t]
+        for e in range(terms.first[t], terms.first[t + 1]):
+            v = terms.var[e]
+            values = room[: beliefs.cards[v]]
+            _cavity(e, v, beliefs, values)
+            _normalized(values, False)
+            joint = 0.0
+            for s in range(len(values)):
+                message = beliefs.messages[beliefs.slot[e] + s]
+                if message > -np.inf:
+                    joint += values[s] * np.exp(message)
+            result -= np.log(joint)
+    return result

@@ -1,0 +1,220 @@
+"""The named tuples of exact inference: a network's terms, its junction tree and its messages.
+
+Importing this module does not import the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Terms(NamedTuple):
+    """The terms whose sum is the log-potential of a network: tables first, then features.
+
+    Attributes
+    ----------
+    first : int64, (terms + 1,)
+        The first entry of each term; an entry is one variable of its scope.
+    var : int64, (entries,)
+        The variable of each entry.
+    arg : int64, (entries,)
+        The stride of an entry of a table; for an entry of a feature, the position in `numbers` of the
+        first state of its variable.
+    bases : int64, (tables,)
+        Where each table starts in `values`.
+    values : float64
+        The log-values of all tables.
+    weights : float64, (features,)
+        The weight of each feature.
+    numbers : float64
+        For each distinct test one number per state: 1 where the test holds, otherwise its off value. A
+        feature is its weight times the numbers of its tests.
+    """
+
+    first: Ints
+    var: Ints
+    arg: Ints
+    bases: Ints
+    values: Floats
+    weights: Floats
+    numbers: Floats
+
+
+class JunctionTree(NamedTuple):
+    """The cliques of an elimination order, children before their parents.
+
+    The variables of a clique are listed in the order of elimination: first the ones it eliminates, its
+    *residual*, then its *separator*, which it shares with its parent.
+
+    Attributes
+    ----------
+    first : int64, (cliques + 1,)
+        Where the variables of each clique start.
+    var : int64
+        The variables of the cliques.
+    sizes : int64
+        The number of states of each of them.
+    residual : int64, (cliques,)
+        The number of joint states of the residual.
+    cells : int64, (cliques,)
+        The number of cells of the clique's table.
+    table_first : int64, (cliques + 1,)
+        Where the tables start if all are kept.
+    message_first : int64, (cliques + 1,)
+        Where the messages to the parents start.
+    parent : int64, (cliques,)
+        The parent of each clique, -1 for roots.
+    clique_of : int64, (variables,)
+        The clique that eliminates each variable.
+    size : int64, (variables,)
+        The number of states of each variable.
+    """
+
+    first: Ints
+    var: Ints
+    sizes: Ints
+    residual: Ints
+    cells: Ints
+    table_first: Ints
+    message_first: Ints
+    parent: Ints
+    clique_of: Ints
+    size: Ints
+
+
+class Program(NamedTuple):
+    """The terms and messages that each clique adds up, and how they are read.
+
+    Attributes
+    ----------
+    first : int64, (cliques + 1,)
+        Where the operands of each clique start.
+    operand : int64
+        A term or, from the number of terms on, the message of a child; sorted by level.
+    level : int64
+        The last axis of the clique that the operand has.
+    arg_first : int64
+        Where the arguments of the operand start in `args`.
+    args : int64
+        One argument per axis up to the level: a stride, or for a feature where the numbers of its
+        test start (-1 for an axis that it does not test).
+    given_first : int64, (terms + 1,)
+        Where the entries of variables with evidence start.
+    given_slot, given_arg : int64
+        The evidence slot of each of these entries, and its argument.
+    loose : int64
+        The terms without free variables.
+    """
+
+    first: Ints
+    operand: Ints
+    level: Ints
+    arg_first: Ints
+    args: Ints
+    given_first: Ints
+    given_slot: Ints
+    given_arg: Ints
+    loose: Ints
+
+
+class Workspace(NamedTuple):
+    """Memory for one run of messages over a junction tree.
+
+    Attributes
+    ----------
+    offset : int64, (cliques,)
+        Where the table of each clique starts in `table`; all 0 if tables need not be kept.
+    table : float64
+        The clique tables.
+    message : float64
+        The messages.
+    base : int64, (tables,)
+        Where each table of the terms starts, given the evidence.
+    weight : float64, (features,)
+        The weight of each feature, given the evidence.
+    counter : int64, (5, 64)
+        Counters of the loops over the axes of a table.
+    partial : float64, (64,)
+        Partial products of a feature.
+    chunk : float64, (3, CHUNK)
+        Maxima, sums and exponentials of a part of a table.
+    """
+
+    offset: Ints
+    table: Floats
+    message: Floats
+    base: Ints
+    weight: Floats
+    counter: Ints
+    partial: Floats
+    chunk: Floats
+
+
+SUM, MARGINALS, MAXIMUM = 0, 1, 2
+"""What messages are for: log Z alone, log Z and marginals (or draws), or the best instance."""
+
+
+class RowFeatures(NamedTuple):
+    """Features sorted by their literals, to be reduced by the known values of one row after another.
+
+    A *literal* is a test with its off value.
+
+    Attributes
+    ----------
+    cards : int64, (variables,)
+        The number of states of each variable.
+    state_first : int64, (variables,)
+        Where the states of each variable start among those of all variables.
+    first : int64, (features + 1,)
+        The first entry of each feature.
+    literal : int64, (entries,)
+        The literal of each entry.
+    skip : int64, (entries,)
+        The next feature that does not begin with the same literals up to this one.
+    weight : float64, (features,)
+        The weight of each feature.
+    literal_var : int64, (literals,)
+        The variable of each literal.
+    literal_first : int64, (literals,)
+        Where each literal starts in `numbers`.
+    numbers : float64
+        One number per literal and state: 1 where the test holds, otherwise its off value.
+    """
+
+    cards: Ints
+    state_first: Ints
+    first: Ints
+    literal: Ints
+    skip: Ints
+    weight: Floats
+    literal_var: Ints
+    literal_first: Ints
+    numbers: Floats
+
+
+class SamplingSettings(NamedTuple):
+    """How rows are sampled.
+
+    Attributes
+    ----------
+    burn_in : int
+        Sweeps that do not count.
+    sweeps : int
+        Sweeps that marginals are averaged over.
+    thin : int
+        Sweeps from one draw to the next.
+    starts, annealing : int
+        A mode is the best of this number of starts, each annealed for this number of sweeps.
+    """
+
+    burn_in: int = 50
+    sweeps: int = 400
+    thin: int = 10
+    starts: int = 5
+    annealing: int = 10

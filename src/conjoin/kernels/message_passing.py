@@ -1,0 +1,322 @@
+"""Messages over a junction tree: sums, maxima, marginals, draws and expectations.
+
+Tables are built axis by axis: a term whose last axis is the third is added while the table has three
+axes, before the table is spread over the others. Tables hold log-values until a clique is summed; from
+then on they hold the probabilities of the residual given the separator, so that no value that matters
+underflows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.kernels.clique_tables import (
+    CHUNK,
+    add_feature,
+    add_table,
+    gather,
+    max_residual,
+    sum_axis,
+    sum_feature,
+    sum_residual,
+    sum_whole,
+    total_of,
+)
+from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM, Workspace
+from conjoin.kernels.jit import compiled, inner
+
+
+@inner
+def workspace_for(tree, terms, mode):
+    """Return memory for one run; tables share one place if only log Z is wanted."""
+    count = len(tree.parent)
+    offset = tree.table_first
+    space = tree.table_first[count]
+    if mode == SUM:
+        offset = np.zeros(count + 1, np.int64)
+        space = 1
+        for c in range(count):
+            space = max(space, tree.cells[c])
+    return Workspace(
+        offset,
+        np.empty(space),
+        np.empty(tree.message_first[count]),
+        np.empty(len(terms.bases), np.int64),
+        np.empty(len(terms.weights)),
+        np.empty((5, 64), np.int64),
+        np.empty(64),
+        np.empty((3, CHUNK)),
+    )
+
+
+@inner
+def _set_evidence(program, terms, given, work):
+    """Put evidence into the terms; return the sum of those that have no free variable."""
+    n_tables = len(terms.bases)
+    for t in range(len(terms.first) - 1):
+        low, high = program.given_first[t], program.given_first[t + 1]
+        if t < n_tables:
+            at = terms.bases[t]
+            for e in range(low, high):
+                at += program.given_arg[e] * given[program.given_slot[e]]
+            work.base[t] = at
+        else:
+            w = terms.weights[t - n_tables]
+            for e in range(low, high):
+                factor = terms.numbers[program.given_arg[e] + given[program.given_slot[e]]]
+                w = w * factor if factor != 0 else 0.0
+            work.weight[t - n_tables] = w
+    result = 0.0
+    for t in program.loose:
+        result += terms.values[work.base[t]] if t < n_tables else work.weight[t - n_tables]
+    return result
+
+
+@inner
+def _spread(out, filled, times):
+    """Spread a table over further axes, which have `times` joint states."""
+    for i in range(filled - 1, -1, -1):
+        value = out[i]
+        part = out[i * times : (i + 1) * times]
+        for j in range(len(part)):
+            part[j] = value
+
+
+@inner
+def _add_operands(c, tree, program, terms, work, out):
+    """Fill the table of a clique with the sum of its terms and of its children's messages."""
+    n_tables, n_terms = len(terms.bases), len(terms.first) - 1
+    shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
+    end = program.first[c + 1]
+    out[0] = 0.0
+    level, filled = -1, 1
+    for k in range(program.first[c], end + 1):
+        wanted = program.level[k] if k < end else len(shape) - 1
+        if wanted > level:
+            times = 1
+            for d in range(level + 1, wanted + 1):
+                times *= shape[d]
+            _spread(out, filled, times)
+            filled *= times
+            level = wanted
+        if k == end:
+            break
+        o = program.operand[k]
+        row = program.args[program.arg_first[k] : program.arg_first[k] + level + 1]
+        if o < n_tables:
+            add_table(out, shape, row, terms.values, work.base[o], work.counter)
+        elif o < n_terms:
+            w = work.weight[o - n_tables]
+            if w != 0:
+                counter = work.counter
+                add_feature(out, shape, row, terms.numbers, w, counter[0], counter[1], work.partial)
+        else:
+            start = tree.message_first[o - n_terms]
+            add_table(out, shape, row, work.message, start, work.counter)
+
+
+@inner
+def forward(tree, program, terms, given, mode, work):
+    """Send messages to the roots; return log Z given one row of evidence.
+
+    SUM keeps no tables; MARGINALS leaves in each clique the probabilities of its residual given its
+    separator; MAXIMUM maximises instead of summing, and leaves log-values.
+    """
+    result = _set_evidence(program, terms, given, work)
+    for c in range(len(tree.parent)):
+        out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
+        _add_operands(c, tree, program, terms, work, out)
+        block = tree.residual[c]
+        if tree.parent[c] < 0:
+            if mode == MAXIMUM:
+                most = out[0]
+                for i in range(1, len(out)):
+                    most = max(most, out[i])
+                result += most
+            else:
+                result += sum_whole(out, mode == MARGINALS)
+            continue
+        start = tree.message_first[c]
+        sent = work.message[start : start + tree.cells[c] // block]
+        if mode == MAXIMUM:
+            max_residual(out, block, sent)
+        else:
+            sum_residual(out, block, sent, mode == MARGINALS, work.chunk)
+    return result
+
+
+@inner
+def _room_for_table(tree):
+    """Return memory for the largest table."""
+    largest = 1
+    for c in range(len(tree.cells)):
+        largest = max(largest, tree.cells[c])
+    return np.empty(largest)
+
+
+@inner
+def backward(tree, program, terms, work, marginal_first, marginals):
+    """Turn the conditionals that `forward` left into joint probabilities, from the roots down.
+
+    `marginals` receives the probabilities of each free variable, read off in the clique that
+    eliminates it.
+    """
+    n_terms = len(terms.first) - 1
+    room = _room_for_table(tree)
+    for c in range(len(tree.parent) - 1, -1, -1):
+        shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
+        out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
+        width = tree.cells[c] // tree.residual[c]
+        if tree.parent[c] >= 0:
+            p = work.message[tree.message_first[c] : tree.message_first[c] + width]
+            for low in range(0, len(out), width):
+                row = out[low : low + width]
+                for j in range(len(row)):
+                    row[j] *= p[j]
+        for k in range(program.first[c], program.first[c + 1]):
+            child = program.operand[k] - n_terms
+            if child >= 0:
+                low = tree.message_first[child]
+                sent = work.message[low : low + tree.cells[child] // tree.residual[child]]
+                for s in range(len(sent)):
+                    sent[s] = 0.0
+                row = program.args[program.arg_first[k] : program.arg_first[k + 1]]
+                gather(out, shape, row, sent, room, work.counter)
+        _read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
+
+
+@inner
+def _read_marginals(table, shape, width, var, marginal_first, marginals):
+    """Sum the table of a clique to the marginals of the variables that it eliminates."""
+    inside = len(table)
+    d = 0
+    while inside > width:
+        states = shape[d]
+        inside //= states
+        start = marginal_first[var[d]]
+        to = marginals[start : start + states]
+        for x in range(states):
+            to[x] = 0.0
+        for i in range(len(table) // (states * inside)):
+            for x in range(states):
+                low = (i * states + x) * inside
+                to[x] += total_of(table[low : low + inside])
+        d += 1
+
+
+@inner
+def best_of(part):
+    """Return the position of the largest value."""
+    chosen = 0
+    for j in range(1, len(part)):
+        if part[j] > part[chosen]:
+            chosen = j
+    return chosen
+
+
+@inner
+def drawn_from(part, u):
+    """Draw a position with the given probabilities, by a uniform random number."""
+    last = 0
+    for j in range(len(part)):
+        if part[j] > 0:
+            last = j
+            u -= part[j]
+            if u < 0:
+                return j
+    return last
+
+
+@inner
+def trace(tree, work, uniform, states):
+    """Choose the states of all free variables, from the roots down, in the rows of `states`.
+
+    With random numbers in `uniform` (rows by cliques) they are drawn from the conditionals that
+    `forward` left in mode MARGINALS; without any they maximise the values of mode MAXIMUM.
+    """
+    for r in range(len(states)):
+        for c in range(len(tree.parent) - 1, -1, -1):
+            width = tree.cells[c] // tree.residual[c]
+            own = tree.first[c + 1]  # moves to where the separator starts
+            left, at, times = width, 0, 1
+            while left > 1:
+                own -= 1
+                at += times * states[r, tree.var[own]]
+                times *= tree.sizes[own]
+                left //= tree.sizes[own]
+            low = work.offset[c]
+            part = work.table[low + at : low + tree.cells[c] : width]
+            chosen = best_of(part) if uniform.shape[1] == 0 else drawn_from(part, uniform[r, c])
+            for e in range(own - 1, tree.first[c] - 1, -1):
+                states[r, tree.var[e]] = chosen % tree.sizes[e]
+                chosen //= tree.sizes[e]
+
+
+@compiled
+def answer(tree, program, terms, given, mode, marginal_first, log_z, marginals, states):
+    """Answer each row of evidence: log Z and, depending on the mode, marginals or the best states."""
+    work = workspace_for(tree, terms, mode)
+    none = np.empty((1, 0))
+    for r in range(len(given)):
+        log_z[r] = forward(tree, program, terms, given[r], mode, work)
+        if log_z[r] == -np.inf:
+            continue
+        if mode == MARGINALS:
+            backward(tree, program, terms, work, marginal_first, marginals[r])
+        elif mode == MAXIMUM:
+            trace(tree, work, none, states[r : r + 1])
+
+
+@compiled
+def draw(tree, program, terms, given, uniform, states):
+    """Draw rows given one row of evidence; return log Z."""
+    work = workspace_for(tree, terms, MARGINALS)
+    log_z = forward(tree, program, terms, given, MARGINALS, work)
+    if log_z > -np.inf:
+        trace(tree, work, uniform, states)
+    return log_z
+
+
+@compiled
+def expectations(tree, program, terms, given, marginal_first, marginals, shares, means):
+    """Return log Z given one row of evidence, and the expectation of each term.
+
+    `shares` receives the probability of each cell of the tables that agrees with the evidence, and
+    `means` the mean of each feature. The clique tables are summed axis by axis, the last one first, in
+    the opposite order to `forward`.
+    """
+    n_tables, n_terms = len(terms.bases), len(terms.first) - 1
+    work = workspace_for(tree, terms, MARGINALS)
+    log_z = forward(tree, program, terms, given, MARGINALS, work)
+    if log_z == -np.inf:
+        return log_z
+    backward(tree, program, terms, work, marginal_first, marginals)
+    for t in range(n_tables):  # a table without free variables has one cell
+        shares[work.base[t]] = 1.0
+    for t in range(n_tables, n_terms):  # the product of the tests of variables with evidence
+        means[t - n_tables] = 1.0
+        for e in range(program.given_first[t], program.given_first[t + 1]):
+            state = given[program.given_slot[e]]
+            means[t - n_tables] *= terms.numbers[program.given_arg[e] + state]
+    room = _room_for_table(tree)
+    for c in range(len(tree.parent)):
+        shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
+        out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
+        level, filled = len(shape) - 1, len(out)
+        for k in range(program.first[c + 1] - 1, program.first[c] - 1, -1):
+            while level > program.level[k]:
+                filled //= shape[level]
+                sum_axis(out, filled, shape[level], 1, out)
+                level -= 1
+            o = program.operand[k]
+            row = program.args[program.arg_first[k] : program.arg_first[k + 1]]
+            if o < n_tables:
+                to = shares[work.base[o] :]
+                to[0] = 0.0
+                gather(out[:filled], shape[: level + 1], row, to, room, work.counter)
+            elif o < n_terms:
+                counter = work.counter
+                means[o - n_tables] *= sum_feature(
+                    out, shape, row, terms.numbers, counter[0], counter[1], work.partial
+                )
+    return log_z

@@ -1,0 +1,177 @@
+"""Features as tables: the one place where features are mapped to cells.
+
+Tables over some scopes are laid out one after another, each with its last variable running fastest.
+A feature within the scope of a table adds its weight, times the numbers of its tests, to some cells of
+it. This is a sparse matrix, cells by features: multiplied by the weights it gives the tables, and its
+transpose multiplied by the probabilities of the cells gives the means of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.models.features import Features
+from conjoin.models.markov import TableFactor
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTables:
+    """A sparse matrix of cells by features, for tables over given scopes.
+
+    Attributes
+    ----------
+    scopes : tuple of tuple of int
+        The variables of each table, in the order of its axes.
+    shapes : tuple of tuple of int
+        The shape of each table.
+    n_features : int
+        The number of features of the network, including those without a table.
+    cell, feature : arrays of int
+        The positions of the nonzero elements; cells of all tables are numbered one after another.
+    value : array of float
+        The nonzero elements: the product of the feature's tests in the cell.
+    """
+
+    scopes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...]
+    n_features: int
+    cell: IntArray
+    feature: IntArray
+    value: FloatArray
+
+    @cached_property
+    def first(self) -> IntArray:
+        """The first cell of each table, and the number of all cells."""
+        sizes = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The matrix as a SciPy sparse array."""
+        from scipy import sparse
+
+        shape = (int(self.first[-1]), self.n_features)
+        return sparse.csr_array((self.value, (self.cell, self.feature)), shape=shape)
+
+    def tables(self, weights: FloatArray) -> list[TableFactor]:
+        """Return the tables: the sums of the weighted features in each cell."""
+        flat = np.bincount(
+            self.cell, self.value * weights[self.feature], minlength=int(self.first[-1])
+        ).astype(np.float64)
+        first = self.first.tolist()
+        return [
+            TableFactor(scope, flat[first[i] : first[i + 1]].reshape(self.shapes[i]))
+            for i, scope in enumerate(self.scopes)
+        ]
+
+
+def literals(features: Features) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return one number per state for every distinct test with its off value.
+
+    Returns
+    -------
+    numbers : array of float
+        1 where the test holds, otherwise the off value; those of all literals one after another.
+    starts : array of int
+        Where each literal starts in `numbers`, and the length of `numbers`.
+    entry : array of int
+        The literal of each entry of the features.
+    """
+    cards = features.tests.cards
+    off, off_code = np.unique(features.off_values(), return_inverse=True)
+    key = features.indices.astype(np.int64) * max(1, len(off)) + off_code
+    used = np.zeros(len(features.tests) * max(1, len(off)), bool)
+    used[key] = True
+    distinct = np.flatnonzero(used)
+    entry = (np.cumsum(used) - 1)[key]
+    test, code = np.divmod(distinct, max(1, len(off)))
+    inside = features.tests.members(test)
+    numbers = np.where(inside, 1.0, off[code][:, None])
+    width = cards[features.tests.var[test]] if len(test) else np.zeros(0, np.int64)
+    keep = np.arange(inside.shape[1]) < width[:, None]
+    starts = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
+    return numbers[keep], starts, entry
+
+
+def feature_tables(
+    features: Features,
+    scopes: Sequence[tuple[int, ...]],
+    rows: Sequence[npt.NDArray[np.integer[Any]]],
+) -> FeatureTables:
+    """Map features to the cells of tables.
+
+    The cells of all features are expanded together, axis after axis.
+
+    Parameters
+    ----------
+    features : Features
+        The features.
+    scopes : sequence of tuple of int
+        The variables of each table.
+    rows : sequence of array of int
+        The features of each table; the variables they test must be in its scope.
+    """
+    cards = features.tests.cards
+    numbers, starts, entry = literals(features)
+    # After the literals, one for every variable: true in all its states.
+    every = len(starts) - 1 + np.arange(len(cards))
+    numbers = np.concatenate([numbers, np.ones(int(cards.sum()))])
+    starts = np.concatenate([starts[:-1], starts[-1] + np.cumsum(np.concatenate([[0], cards]))])
+    nonzero = np.flatnonzero(numbers)
+    literal_of = np.searchsorted(starts, nonzero, side="right") - 1
+    state, number = nonzero - starts[literal_of], numbers[nonzero]
+    count = np.bincount(literal_of, minlength=len(starts) - 1)
+    begin = np.cumsum(count) - count
+
+    shapes = tuple(tuple(int(cards[v]) for v in scope) for scope in scopes)
+    sizes = np.array([np.prod(shape, dtype=np.int64) for shape in shapes], np.int64)
+    chosen = np.concatenate([*rows, np.zeros(0, np.int64)]).astype(np.int64)
+    table = np.repeat(np.arange(len(scopes)), [len(r) for r in rows])
+    axes = max((len(scope) for scope in scopes), default=0)
+    scope_var = np.full((len(scopes), axes), -1, np.int64)
+    for i, scope in enumerate(scopes):
+        scope_var[i, : len(scope)] = scope
+    # The literal of each chosen feature on each axis of its table; -1 beyond the last axis.
+    used = np.where(scope_var >= 0, every[scope_var] if len(every) else -1, -1)[table]
+    lengths = features.lengths[chosen]
+    owner = np.repeat(np.arange(len(chosen)), lengths)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entries = features.indptr[chosen][owner] + within
+    if axes:
+        axis = (scope_var[table[owner]] == features.entry_var[entries][:, None]).argmax(axis=1)
+        used[owner, axis] = entry[entries]
+
+    row = np.arange(len(chosen))
+    cell, value = np.zeros(len(chosen), np.int64), np.ones(len(chosen))
+    for d in range(axes):
+        literal = used[row, d]
+        width = np.where(literal >= 0, count[literal], 1)
+        step = np.repeat(literal, width)
+        offset = np.arange(len(step)) - np.repeat(np.cumsum(width) - width, width)
+        row, cell, value = np.repeat(row, width), np.repeat(cell, width), np.repeat(value, width)
+        live = step >= 0
+        at = begin[step[live]] + offset[live]
+        cell[live] = cell[live] * cards[scope_var[table[row[live]], d]] + state[at]
+        value[live] *= number[at]
+    cell += (np.cumsum(sizes) - sizes)[table[row]]
+    scopes = tuple(tuple(int(v) for v in scope) for scope in scopes)
+    return FeatureTables(scopes, shapes, len(features), cell, chosen[row], value)
+
+
+def scope_tables(
+    features: Features,
+    scopes: Sequence[tuple[int, ...]],
+    rows: Sequence[npt.NDArray[np.integer[Any]]],
+) -> list[TableFactor]:
+    """Return one table per scope: the sum of the features that belong to it.
+
+    Parameters are those of `feature_tables`.
+    """
+    return feature_tables(features, scopes, rows).tables(features.weights)
