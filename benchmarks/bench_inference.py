@@ -93,7 +93,7 @@ def _forecast(model, given):
 def cases(bn, count=20):
     """Evidence on a quarter of the variables, drawn from the network itself."""
     rng = np.random.default_rng(0)
-    rows = exact.sample(bn, count, seed=1).codes
+    rows = exact.sample(bn, count, random_state=1).codes
     chosen = [rng.permutation(len(bn.domain))[: len(bn.domain) // 4 + 1] for _ in rows]
     return [{int(v): int(row[v]) for v in which} for row, which in zip(rows, chosen, strict=True)]
 
@@ -175,7 +175,7 @@ def many_queries(folder):
         if not path.exists():
             continue
         bn = cj.load(path)
-        table = exact.sample(bn, 10_000, seed=0)
+        table = exact.sample(bn, 10_000, random_state=0)
         codes = table.codes.astype(np.int64)
         codes[
             :, np.random.default_rng(0).permutation(len(bn.domain))[len(bn.domain) // 4 + 1 :]

@@ -251,7 +251,7 @@ def test_exact_joint_and_probability(kind, seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_samples(kind):
     model, given, states, values = random_model(kind, 2)
-    table = exact.sample(model, 20_000, given, seed=3)
+    table = exact.sample(model, 20_000, given, random_state=3)
     p = np.exp(values - log_sum(values))
     place = {tuple(row): i for i, row in enumerate(states.tolist())}
     counts = np.bincount([place[tuple(r)] for r in table.codes.tolist()], minlength=len(p))
@@ -386,7 +386,7 @@ def test_without_room_marginals_are_those_that_can_be_trusted():
     )
     assert off < 5 * found.run.error < bp_off
     # Options go to the engine that has them.
-    told = cj.marginals(weak, max_memory=1, damping=0.3, n_samples=300, seed=1)
+    told = cj.marginals(weak, max_memory=1, damping=0.3, n_samples=300, random_state=1)
     assert "4 chains of 300 sweeps" in told.run.note
     assert cj.log_partition(weak, max_memory=1, steps=10, damping=0.3).run.method == "ais"
     assert cj.most_probable(weak, max_memory=1, starts=2, time_limit=1.0).run.note
@@ -644,7 +644,7 @@ def test_bayesian_networks_agree_with_pyagrum(data):
         bn = cj.load(path)
         theirs = agrum_network(gum, bn)
         for seed in range(5):
-            row = exact.sample(bn, 1, seed=seed).codes[0]
+            row = exact.sample(bn, 1, random_state=seed).codes[0]
             chosen = rng.permutation(len(bn.domain))[: len(bn.domain) // 4 + 1]
             labels = bn.domain.decode(row)
             given = {bn.domain.names[v]: labels[bn.domain.names[v]] for v in chosen}

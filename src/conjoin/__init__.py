@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from conjoin.reports.graph import to_networkx as to_networkx
     from conjoin.reports.page import write_report as write_report
     from conjoin.reports.picture import plot as plot
-    from conjoin.sampling.gibbs import gibbs as gibbs
-    from conjoin.sampling.gibbs import sample as sample
-    from conjoin.sampling.gibbs import samples as samples
-    from conjoin.sampling.rare import gibbs_probability as gibbs_probability
+    from conjoin.inference.gibbs import gibbs as gibbs
+    from conjoin.inference.sampling import sample as sample
+    from conjoin.inference.sampling import samples as samples
     from conjoin.scoring.cmll import cmll as cmll
     from conjoin.scoring.pll import pll as pll
     from conjoin.scoring.result import Score as Score
@@ -81,8 +80,7 @@ _HOME = {
     "convert": "conversion.dn2mn",
     "discretize": "data.discretize",
     "forecast": "inference.engines",
-    "gibbs": "sampling.gibbs",
-    "gibbs_probability": "sampling.rare",
+    "gibbs": "inference.gibbs",
     "inconsistency": "conversion.inconsistencies",
     "interactions": "scoring.strengths",
     "joint": "inference.engines",
@@ -97,8 +95,8 @@ _HOME = {
     "probability": "inference.engines",
     "read_table": "formats.files",
     "refine": "weights.refine",
-    "sample": "sampling.gibbs",
-    "samples": "sampling.gibbs",
+    "sample": "inference.sampling",
+    "samples": "inference.sampling",
     "save": "formats.files",
     "signed_ranks": "scoring.result",
     "thin": "weights.thin",

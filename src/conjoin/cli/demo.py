@@ -123,7 +123,7 @@ def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
     import numpy as np
 
     from conjoin.reports.calibration import all_conditionals
-    from conjoin.sampling.gibbs import sample
+    from conjoin.inference.sampling import sample
     from conjoin.scoring.conditionals import Layout, Weighted
 
     tables = [
@@ -146,7 +146,7 @@ def completed(
     import numpy as np
 
     from conjoin.errors import ConvergenceWarning
-    from conjoin.sampling.gibbs import gibbs
+    from conjoin.inference.gibbs import gibbs
 
     names = pixels()
     known = len(names) // 2

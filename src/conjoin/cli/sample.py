@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_write, load, write_table
     from conjoin.inference import exact
-    from conjoin.sampling.diagnostics import MAX_R_HAT
-    from conjoin.sampling.gibbs import sample, table_diagnostics
+    from conjoin.inference.diagnostics import MAX_R_HAT
+    from conjoin.inference.sampling import sample, table_diagnostics
 
     started = time.perf_counter()
     check_can_write(options.output)
@@ -72,12 +72,13 @@ def run(options: argparse.Namespace) -> None:
         print("drawing (the first run also compiles, once)", file=sys.stderr)
     r_hat = ess = None
     if options.exact:
-        table = exact.sample(model, options.n, given, seed=options.seed)
+        table = exact.sample(model, options.n, given, random_state=options.seed)
     else:
         table = sample(
             model,
             options.n,
             given,
+            method="gibbs",
             burn_in=options.burn_in,
             thin=options.thin,
             chains=options.chains,

@@ -191,17 +191,17 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         from conjoin.inference import exact
         from conjoin.inference.plan import TooLarge
-        from conjoin.sampling.diagnostics import MAX_R_HAT
-        from conjoin.sampling.gibbs import sample, table_diagnostics
+        from conjoin.inference.diagnostics import MAX_R_HAT
+        from conjoin.inference.sampling import sample, table_diagnostics
 
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"how many rows to draw must be a whole number, not {n!r}")
         known = encoding.given(given)
         try:
-            table = exact.sample(self.model_, n, known, seed=self.seed_)
+            table = exact.sample(self.model_, n, known, random_state=self.seed_)
         except TooLarge:
-            table = sample(self.model_, n, known, thin=10, random_state=self.seed_)
+            table = sample(self.model_, n, known, method="gibbs", thin=10, random_state=self.seed_)
             r_hat, _ = table_diagnostics(table, 4)
             if r_hat is not None and r_hat > MAX_R_HAT:
                 warnings.warn(

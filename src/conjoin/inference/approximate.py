@@ -35,8 +35,6 @@ def trusted_marginals(
 
     Both are asked, so that the answer can say how far they are apart.
     """
-    from conjoin.sampling.rules import Rules
-
     fixed: Marginals = engine("marginals", other)(
         model, given, targets=targets, **fitting("marginals", other, options)
     )
@@ -44,7 +42,7 @@ def trusted_marginals(
         return fixed
     sampled: Marginals | None = None
     for_chains = fitting("marginals", "gibbs", options)
-    lengths = (1000, 10_000) if len(Rules.of(model).features) <= GIBBS_FEATURES else (1000,)
+    lengths = (1000, 10_000) if len(model.form.features) <= GIBBS_FEATURES else (1000,)
     if "n_samples" in for_chains:
         lengths = (for_chains.pop("n_samples"),)
     for n_samples in lengths:

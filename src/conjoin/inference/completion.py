@@ -23,9 +23,9 @@ from conjoin.inference.exact import compiled
 from conjoin.inference.operands import as_markov_network
 from conjoin.inference.plan import Plan, TooLarge
 from conjoin.models.features import Features
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.progress import progress
-from conjoin.sampling.rules import Rules
 
 STATES = 1 << 17
 """How many cells the tables may have by which a component of a row is answered exactly."""
@@ -56,30 +56,33 @@ class Ready:
 
     Attributes
     ----------
-    rules : Rules
+    form : LogLinearForm
         The features, with -inf replaced.
+    breaking : float
+        Weights below this one stand for -inf.
     constant : float
         What features without tests add to every log-potential.
     soft : bool
         Whether features have off values, which the kernel does not know.
     """
 
-    rules: Rules
+    form: LogLinearForm
+    breaking: float
     constant: float
     soft: bool
 
     @classmethod
     def of(cls, model: Network) -> Ready:
         """Prepare a Markov or Bayesian network."""
-        mn = as_markov_network(model).to_features()
-        rules = Rules.of(mn)
-        empty = mn.features.lengths == 0
-        return cls(rules, float(mn.features.weights[empty].sum()), rules.features.off is not None)
+        form = as_markov_network(model).form.nonzero()
+        hard = form.overwhelming_weight
+        form = form.with_hard_weight(hard)
+        return cls(form, hard / 2, form.constant, form.features.off is not None)
 
     def about(self, variables: BoolArray) -> tuple[Any, ...]:
         """Return the arrays of the features that test some of these variables."""
-        features = self.rules.features
-        touched = features.weights < self.rules.breaking  # what is impossible matters always
+        features = self.form.features
+        touched = features.weights < self.breaking  # what is impossible matters always
         touched[features.entry_feature[variables[features.entry_var]]] = True
         features = features.select(np.flatnonzero(touched))
         order, skip = _by_tests(features)
@@ -172,7 +175,7 @@ class Completion:
                 for v in known.tolist()
             }
             result[r] = log_partition(
-                self.model, given, method="ais", seed=int(self.counters[r])
+                self.model, given, method="ais", random_state=int(self.counters[r])
             ).value
         return result[self.inverse], exact[self.inverse]
 
@@ -312,7 +315,7 @@ class Completion:
         kernel: Any = complete_rows
         kernel(
             mode, self.rows[block.rows], self.counters[block.rows], asked, self.domain.cards,
-            self.slot, *arrays, self.ready.rules.breaking, STATES, status, block.left, block.log_sum,
+            self.slot, *arrays, self.ready.breaking, STATES, status, block.left, block.log_sum,
             block.marginals, block.filled,
         )  # fmt: skip
         block.log_sum += self.ready.constant

@@ -284,7 +284,7 @@ def sample(
     size: int,
     given: Mapping[str, Any] | None = None,
     *,
-    seed: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator = 0,
     max_memory: float = MAX_MEMORY,
 ) -> Table:
     """Draw independent instances from the exact distribution given the evidence.
@@ -297,7 +297,7 @@ def sample(
         How many.
     given : mapping, optional
         The evidence.
-    seed : int or Generator
+    random_state : int or Generator
         The random numbers.
     max_memory : float
         In bytes.
@@ -305,7 +305,7 @@ def sample(
     ready = compiled(model)
     codes = ready.domain.encode_partial(given or {})
     plan = ready.plan(tuple(codes), max_memory)
-    uniform = np.random.default_rng(seed).random((size, plan.n_cliques))
+    uniform = np.random.default_rng(random_state).random((size, plan.n_cliques))
     if not plan.n_cliques:
         uniform = np.zeros((size, 1))
     log_z, states = plan.draw(_slots(plan, codes)[0], uniform)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64
-from conjoin.kernels.gibbs import holds
+from conjoin.kernels.gibbs_chain import holds
 from conjoin.kernels.jit import copy_into, inner, popcount
-from conjoin.kernels.random import STEP, uniform
+from conjoin.kernels.random_numbers import STEP, uniform
 
 MARGINALS, MODES, DRAWS = 0, 1, 2
 MOST = 64

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.buckets import DRAWS, MARGINALS, MODES, MOST, eliminate
-from conjoin.kernels.gibbs import holds
+from conjoin.kernels.gibbs_chain import holds
 from conjoin.kernels.jit import compiled, inner
-from conjoin.kernels.random import STEP, scatter, uniform
+from conjoin.kernels.random_numbers import STEP, scatter, uniform
 
 DONE, LARGE, IMPOSSIBLE = 0, 1, 2
 ICM_SWEEPS = 1000

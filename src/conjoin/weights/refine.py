@@ -9,9 +9,9 @@ import numpy as np
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table
 from conjoin.inference.completion import completed
+from conjoin.inference.gibbs import estimate
 from conjoin.inference.plan import MAX_VARIABLES
 from conjoin.models.markov import MarkovNetwork
-from conjoin.sampling.gibbs import estimate
 from conjoin.weights.learn import learn_weights
 from conjoin.weights.thin import MAX_CELLS, thin
 
