@@ -23,10 +23,10 @@ from conjoin import (
     sample,
     samples,
 )
-from conjoin.models.markov import TableFactor
 from conjoin.inference.diagnostics import effective_size, split_r_hat, standard_error
 from conjoin.inference.rare_probability import probability as gibbs_probability
 from conjoin.inference.sampling import sampling_method, table_diagnostics
+from conjoin.models.markov import TableFactor
 from reference import all_states, conditionals_of_joint, log_potentials, normalized
 from strategies import (
     generators,
@@ -254,6 +254,20 @@ def test_the_same_whatever_the_jobs_and_blocks(method):
     for name in mn.domain.names:
         assert a.marginals[name].tobytes() == b.marginals[name].tobytes()
         assert a.r_hat[name] == b.r_hat[name]
+
+
+def test_the_method_that_is_chosen():
+    rng = np.random.default_rng(5)
+    small = random_markov_network(rng, random_domain(rng, 4, 4))
+    assert sampling_method(small) == "exact"
+    assert sampling_method(DependencyNetwork.from_markov_network(small)) == "gibbs"
+    exact = sample(small, 50, method="exact")
+    assert sample(small, 50).codes.tobytes() == exact.codes.tobytes()
+    domain = Domain.numbered([2] * 60)
+    pairs = [(0.1, {f"v{i}": 1, f"v{j}": 1}) for i in range(60) for j in range(i)]
+    dense = MarkovNetwork(domain, Features.from_terms(domain, pairs))
+    assert sampling_method(dense) == "gibbs"
+    assert sampling_method(dense, {f"v{i}": 0 for i in range(50)}) == "exact"
 
 
 def test_wrong_arguments():

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
+    from conjoin.inference.gibbs import gibbs as gibbs
+    from conjoin.inference.sampling import sample as sample
+    from conjoin.inference.sampling import samples as samples
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
     from conjoin.models.cpd import BoostedTreesCPD as BoostedTreesCPD
@@ -42,9 +45,6 @@ if TYPE_CHECKING:
     from conjoin.reports.graph import to_networkx as to_networkx
     from conjoin.reports.page import write_report as write_report
     from conjoin.reports.picture import plot as plot
-    from conjoin.inference.gibbs import gibbs as gibbs
-    from conjoin.inference.sampling import sample as sample
-    from conjoin.inference.sampling import samples as samples
     from conjoin.scoring.cmll import cmll as cmll
     from conjoin.scoring.pll import pll as pll
     from conjoin.scoring.result import Score as Score

@@ -122,8 +122,8 @@ def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
     """Draw new digits; return the chance of ink of each pixel given all others, draws by digits."""
     import numpy as np
 
-    from conjoin.reports.calibration import all_conditionals
     from conjoin.inference.sampling import sample
+    from conjoin.reports.calibration import all_conditionals
     from conjoin.scoring.conditionals import Layout, Weighted
 
     tables = [

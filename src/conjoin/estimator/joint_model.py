@@ -190,8 +190,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             {column: value} that all rows have.
         """
         from conjoin.inference import exact
-        from conjoin.inference.plan import TooLarge
         from conjoin.inference.diagnostics import MAX_R_HAT
+        from conjoin.inference.plan import TooLarge
         from conjoin.inference.sampling import sample, table_diagnostics
 
         encoding = self._fitted()

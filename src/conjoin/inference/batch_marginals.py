@@ -27,7 +27,7 @@ BATCHES = 25
 MAX_CELLS = 1 << 21
 """Maximum number of units times states of a component that is enumerated."""
 
-STREAM = np.uint64(0xD1342543DE82EF95)
+STREAM = 0xD1342543DE82EF95
 """Distance of the random numbers of two components."""
 
 
@@ -170,12 +170,15 @@ class BatchMarginals:
         starts = np.zeros(ROWS, np.uint64)
         starts[:rows] = counters
         for number, (component, engine) in enumerate(self.engines):
-            own = starts + np.uint64(number) * STREAM
+            own = starts + np.uint64(number * STREAM % 2**64)
             known, sums, sure = engine.marginals(
                 weights, own, settings.burn_in, settings.samples, settings.batches
             )
             if sums is not None:
-                batch[:, component.states] = sums
+                if len(component.states) == width:
+                    batch = sums
+                else:
+                    batch[:, component.states] = sums
                 sampled = sums.sum(axis=0, dtype=np.float64) / settings.samples
                 sizes = self.cards[component.place]
                 known = np.where(np.repeat(sure, sizes, axis=0), known, sampled)
@@ -301,8 +304,6 @@ def _components(projection: Projection, free: IntArray, order: IntArray) -> list
         sweep = local[order]
         states = np.concatenate([first[i] + np.arange(cards[free[i]]) for i in place])
         found.append(
-            Component(
-                members, place, states, np.flatnonzero(unit_label == k), sweep[sweep >= 0]
-            )
+            Component(members, place, states, np.flatnonzero(unit_label == k), sweep[sweep >= 0])
         )
     return found

@@ -10,10 +10,10 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
+from conjoin.inference.instances import no_dependency_network, score
 from conjoin.inference.operands import Operands, gathered, sorted_out
 from conjoin.inference.operands import as_markov_network as joint_of
 from conjoin.inference.results import Assignment, LogValue, Marginals, Run
-from conjoin.inference.instances import no_dependency_network, score
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor, scope_tables
 from conjoin.models.network import Network

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray
 from conjoin.data.keys import code_numbers, group_equal, row_keys
 from conjoin.inference.projection import ROWS, Projection, RowWeights
 from conjoin.kernels.layouts import SlotArrays, packed
@@ -103,56 +103,30 @@ class BitpackedChains:
     def __init__(
         self, projection: Projection, members: IntArray, units: IntArray, order: IntArray
     ) -> None:
-        self.n = len(members)
+        self.n, units_in_all = len(members), len(projection.units.features)
         terms = _terms(projection, members, units)
         empty = np.diff(terms.first) == 0
-        self.bias = _by_unit(terms.select(np.flatnonzero(empty)), len(projection.units.features))
+        self.bias = ByUnit.of(terms.select(np.flatnonzero(empty)), units_in_all)
         terms = terms.select(np.flatnonzero(~empty))
-        slot, heads, static, one_weight, constant = _slots(terms, projection)
-        # Slots sorted by line, those with one weight first; slots whose weights cancel go.
-        keep = ~(one_weight & (np.abs(static) < TINY))
-        self.pairs = np.zeros((0, 0), np.float32)
-        pair = keep & constant & (np.diff(terms.first)[heads] == 1)
-        if pair.sum() >= DENSE * self.n * (self.n - 1):
-            keep &= ~pair
-            head = heads[pair]
-            self.pairs = np.zeros((self.n, -(-self.n // 4) * 4), np.float32)
-            self.pairs[terms.line[head], terms.test[terms.first[head]] // 2] = static[pair]
-        place = np.lexsort((~one_weight, terms.line[heads]))
-        place = place[keep[place]]
-        rank = np.full(len(heads), -1, np.int64)
-        rank[place] = np.arange(len(place))
-        line, shared = terms.line[heads[place]], one_weight[place]
-        by_row = np.flatnonzero(~one_weight[slot])
-        self.terms = _by_unit(terms.select(by_row), len(projection.units.features))
-        self.terms_slot = packed(rank[slot[by_row]][self.terms.order], np.int64)
-        conjunctions = terms.select(heads[place])
-        node_first, parent, test, node = _prefix_trees(conjunctions, self.n)
-        lines = np.arange(self.n)
-        part = np.stack(
-            [
-                np.searchsorted(line, lines),
-                np.searchsorted(line + 0.5 * ~shared, lines + 0.5),
-                np.searchsorted(line, lines + 1),
-            ],
-            axis=1,
+        groups = _grouped(terms, projection)
+        is_pair = groups.kept & groups.constant & (np.diff(terms.first)[groups.head] == 1)
+        self.pairs = _pair_matrix(terms, groups, is_pair, self.n)
+        kept = groups.kept & ~is_pair if len(self.pairs) else groups.kept
+        # Slots are sorted by line, those with one weight first.
+        place = np.lexsort((~groups.one_weight, terms.line[groups.head]))
+        place = place[kept[place]]
+        by_row = np.flatnonzero(~groups.one_weight[groups.of_term])
+        self.terms = ByUnit.of(terms.select(by_row), units_in_all)
+        slot_of = np.full(len(groups.head), -1, np.int64)
+        slot_of[place] = np.arange(len(place))
+        self.terms_slot = packed(slot_of[groups.of_term[by_row]][self.terms.order], np.int64)
+        conjunctions = terms.select(groups.head[place])
+        self.slots = _slot_arrays(
+            conjunctions, groups.weight[place], groups.one_weight[place], self.n
         )
-        self.slots = SlotArrays(
-            node_first=packed(node_first, np.int64),
-            parent=packed(parent, np.uint32),
-            test=packed(test, np.uint32),
-            part=packed(part, np.int64, 2),
-            node=packed(node, np.uint32),
-            source=packed(
-                np.where(shared, conjunctions.unit, np.arange(len(place))), np.int64
-            ),
-            weight=packed(static[place], np.float32),
-        )
-        used = np.zeros(self.n, bool)
-        used[line] = True
-        used[test // 2] = True
-        if len(self.pairs):
-            used[:] = True
+        used = np.full(self.n, len(self.pairs) > 0)
+        used[conjunctions.line] = True
+        used[conjunctions.test // 2] = True
         self.order = packed(order[used[order]], np.int64)  # the other variables influence nothing
 
     def marginals(
@@ -190,12 +164,12 @@ class BitpackedChains:
         rows = np.zeros((len(touched), ROWS))
         kernel(units, weights.of_units(units), self.terms.first, self.terms_slot,
                self.terms.coefficient, place, rows)  # fmt: skip
-        slots = SlotArrays(*(np.empty_like(array) for array in self.slots))
+        slots = SlotArrays._make(np.empty_like(array) for array in self.slots)
         words = np.zeros((len(self.slots.node), 2), np.uint64)
         linked = np.zeros((self.n, 2), np.uint64)
         kernel = live_slots
         kernel(self.slots, weights.words, place, rows, slots, words, linked)
-        linked[self.pairs.any(axis=1).nonzero()] = ~np.uint64(0)
+        linked[np.flatnonzero((self.pairs != 0).any(axis=1))] = ~np.uint64(0)
         lanes = np.arange(ROWS)
         exact = linked[:, lanes >> 6] >> (lanes & 63).astype(np.uint64) & np.uint64(1) == 0
         both = np.stack([-np.logaddexp(0.0, bias), -np.logaddexp(0.0, -bias)], axis=1)
@@ -211,7 +185,7 @@ class BitpackedChains:
 
 @dataclass(frozen=True, eq=False)
 class ByUnit:
-    """Terms sorted by unit: those of unit u from `first[u]` on."""
+    """Terms sorted by unit: those of unit u from `first[u]` on; `order` is where they were."""
 
     units: IntArray
     first: IntArray
@@ -219,17 +193,18 @@ class ByUnit:
     coefficient: FloatArray
     order: IntArray
 
-
-def _by_unit(terms: Terms, count: int) -> ByUnit:
-    order = np.argsort(terms.unit, kind="stable")
-    first = np.searchsorted(terms.unit[order], np.arange(count + 1))
-    return ByUnit(
-        np.unique(terms.unit),
-        packed(first, np.int64),
-        packed(terms.line[order], np.int64),
-        packed(terms.coefficient[order], np.float64),
-        order,
-    )
+    @classmethod
+    def of(cls, terms: Terms, count: int) -> ByUnit:
+        """Sort terms of at most `count` units."""
+        order = np.argsort(terms.unit, kind="stable")
+        first = np.searchsorted(terms.unit[order], np.arange(count + 1))
+        return cls(
+            np.unique(terms.unit),
+            packed(first, np.int64),
+            packed(terms.line[order], np.int64),
+            packed(terms.coefficient[order], np.float64),
+            order,
+        )
 
 
 def _terms(projection: Projection, members: IntArray, units: IntArray) -> Terms:
@@ -264,7 +239,7 @@ def _terms(projection: Projection, members: IntArray, units: IntArray) -> Terms:
                         else:
                             chosen &= negative[:, i]
                 found = np.flatnonzero(chosen)
-                conjunction = codes[np.ix_(found, listed)]
+                conjunction = codes[found][:, listed]
                 lines.append(codes[found, j] // 2)
                 owners.append(rows[found])
                 coefficients.append(sign[found])
@@ -282,35 +257,90 @@ def _terms(projection: Projection, members: IntArray, units: IntArray) -> Terms:
     )
 
 
-def _slots(
-    terms: Terms, projection: Projection
-) -> tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray]:
-    """Group terms of one line with the same conjunction.
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Terms of one line with the same conjunction.
 
-    Returns the slot of each term, the first term of each slot, the weight of each slot if all its units
-    are alive, whether it has this weight in all rows in which it has any, and whether in all rows.
+    Attributes
+    ----------
+    of_term : array of int
+        The group of each term.
+    head : array of int
+        One term of each group.
+    weight : array of float
+        The weight of each group if all its units are alive.
+    one_weight : array of bool
+        Whether a group has this weight in all rows in which it has any.
+    constant : array of bool
+        Whether it has this weight in all rows.
     """
-    keys = row_keys(terms.first, terms.test, code_numbers(int(terms.test.max(initial=0)) + 1))
+
+    of_term: IntArray
+    head: IntArray
+    weight: FloatArray
+    one_weight: BoolArray
+    constant: BoolArray
+
+    @property
+    def kept(self) -> BoolArray:
+        """Which groups have terms that do not always cancel."""
+        return ~self.one_weight | (np.abs(self.weight) > TINY)
+
+
+def _grouped(terms: Terms, projection: Projection) -> Groups:
+    """Group the terms of each line that have the same conjunction."""
+    numbers = code_numbers(int(terms.test.max(initial=0)) + 1)
+    keys = row_keys(terms.first, terms.test.astype(np.int32), numbers)
     salt = code_numbers(int(terms.line.max(initial=0)) + 1)[0][terms.line]
     order, starts, _ = group_equal(keys[0] + salt, keys[1] ^ salt)
     count = np.diff(np.append(starts, len(order)))
-    slot = np.empty(len(order), np.int64)
-    slot[order] = np.repeat(np.arange(len(starts)), count)
-    static = np.bincount(
-        slot,
-        weights=terms.coefficient * projection.units.features.weights[terms.unit],
-        minlength=len(starts),
+    of_term = np.empty(len(order), np.int64)
+    of_term[order] = np.repeat(np.arange(len(starts)), count)
+    weight = terms.coefficient * projection.units.features.weights[terms.unit]
+    changes = ~projection.is_constant[terms.unit]
+    constant = np.bincount(of_term, weights=changes, minlength=len(starts)) == 0
+    head = order[starts].astype(np.int64)
+    single = (count == 1) & projection.has_one_weight[terms.unit[head]]
+    return Groups(
+        of_term,
+        head,
+        np.bincount(of_term, weights=weight, minlength=len(starts)).astype(np.float64),
+        np.asarray(single | constant, bool),
+        np.asarray(constant, bool),
     )
-    changing = np.bincount(slot, weights=~projection.is_constant[terms.unit], minlength=len(starts))
-    constant = changing == 0
-    heads = order[starts]
-    single = (count == 1) & projection.has_one_weight[terms.unit[heads]]
-    return slot, heads, static, single | constant, constant
 
 
-def _prefix_trees(
-    conjunctions: Terms, lines: int
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _pair_matrix(terms: Terms, groups: Groups, is_pair: BoolArray, n: int) -> Float32Array:
+    """Return the weights of pairs of variables as a matrix, without rows if they are few."""
+    if is_pair.sum() < DENSE * n * (n - 1):
+        return np.zeros((0, 0), np.float32)
+    head = groups.head[is_pair]
+    pairs = np.zeros((n, -(-n // 4) * 4), np.float32)
+    pairs[terms.line[head], terms.test[terms.first[head]] // 2] = groups.weight[is_pair]
+    return pairs
+
+
+def _slot_arrays(conjunctions: Terms, weight: FloatArray, shared: BoolArray, n: int) -> SlotArrays:
+    """Lay out slots that are sorted by line, those with a shared weight first."""
+    node_first, parent, test, node = _prefix_trees(conjunctions, n)
+    line, lines = conjunctions.line, np.arange(n)
+    ends = [
+        np.searchsorted(line, lines),
+        np.searchsorted(line + 0.5 * ~shared, lines + 0.5),
+        np.searchsorted(line, lines + 1),
+    ]
+    return SlotArrays(
+        node_first=packed(node_first, np.int64),
+        parent=packed(parent, np.uint32),
+        test=packed(test, np.uint32),
+        part=packed(np.stack(ends, axis=1), np.int64, 2),
+        node=packed(node, np.uint32),
+        source=packed(np.where(shared, conjunctions.unit, np.arange(len(line))), np.int64),
+        weight=packed(weight, np.float32),
+    )
+
+
+def _prefix_trees(conjunctions: Terms, lines: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Write the conjunctions of each line as a tree: a node is its parent and one more test.
 
     Frequent tests come first, so that many conjunctions share them. Returns where the nodes of each

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import add_lanes, add_row, compiled, inner, inner_fused, lanes_set, power_of_two
+from conjoin.kernels.jit import (
+    add_lanes,
+    add_row,
+    compiled,
+    inner,
+    inner_fused,
+    lanes_set,
+    power_of_two,
+)
 from conjoin.kernels.random_numbers import STEP, scatter
 from conjoin.kernels.row_projection import ROWS
 
@@ -106,10 +114,10 @@ def live_slots(slots, unit_words, place, weights, out, words, linked):
             n += 1
             if shared:
                 out.part[v, 1] = n
-            k = np.int64(slots.node[s])
-            while number[k] < 0:
-                number[k] = 1
-                k = np.int64(slots.parent[low + k - 1])
+            above = np.int64(slots.node[s])
+            while number[above] < 0:
+                number[above] = 1
+                above = np.int64(slots.parent[low + above - 1])
         out.part[v, 2] = n
         out.node_first[v] = nodes
         for k in range(1, count + 1):
@@ -202,12 +210,14 @@ def true_slots(part, slots, alive, low, high, words, weights, which):
         weights[n] = F(0.0)
         n += ONE
     shared = n
-    nodes, sources = slots.node[part[1] : part[2]], slots.source[part[1] : part[2]]
-    for s in range(len(nodes)):  # in rows where the slot is not alive its weight is 0
+    nodes, masks = slots.node[part[1] : part[2]], alive[part[1] : part[2]]
+    sources = slots.source[part[1] : part[2]]
+    for s in range(len(nodes)):
         k = nodes[s]
-        words[0, n], words[1, n] = low[k], high[k]
+        a, b = low[k] & masks[s, 0], high[k] & masks[s, 1]
+        words[0, n], words[1, n] = a, b
         which[n] = sources[s]
-        n += np.uint64(low[k] | high[k] != NONE)
+        n += np.uint64(a | b != NONE)
     while n % np.uint64(2) != NONE:
         words[0, n], words[1, n] = NONE, NONE
         which[n] = 0
@@ -269,7 +279,7 @@ def sweep_rows(order, pairs, slots, alive, rows, bias, burn_in, samples, counter
     slots : SlotArrays
         The other log-odds; `source` is an index into `rows`.
     alive : uint64, (slots, 2)
-        The rows in which slots with a shared weight are alive.
+        The rows in which each slot is alive.
     rows : float32, (any, 128)
         The weights of the other slots.
     bias : float32, (variables, 128)

@@ -14,8 +14,9 @@ from conjoin.data.frames import as_table
 from conjoin.data.packing import distinct_rows
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
-from conjoin.inference.batch_marginals import ROWS, BatchMarginals, Settings
+from conjoin.inference.batch_marginals import BatchMarginals, Settings
 from conjoin.inference.chain import variable_order
+from conjoin.inference.projection import ROWS
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.loglinear import LogLinearForm
