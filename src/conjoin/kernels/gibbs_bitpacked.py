@@ -179,10 +179,10 @@ def draw_rows(odds, random, ones, sums):
 
 
 @inner
-def node_words(start, end, slots, bits, low, high):
+def node_words(start, end, parent, test, bits, low, high):
     """Find the rows in which the conjunctions of a line hold: those of the parent and a test."""
     low[0], high[0] = ALL, ALL
-    parents, tests = slots.parent[start:end], slots.test[start:end]
+    parents, tests = parent[start:end], test[start:end]
     for k in range(len(parents)):
         p, t = parents[k], tests[k]
         low[k + 1] = low[p] & bits[t, 0]
@@ -190,15 +190,15 @@ def node_words(start, end, slots, bits, low, high):
 
 
 @inner
-def true_slots(part, slots, alive, low, high, words, weights, which):
+def true_slots(part, node, source, weight, alive, low, high, words, weights, which):
     """List the slots of a line that hold in some row, and the rows.
 
     Returns the end of the slots with a shared weight, padded to a multiple of four, and the end of all,
     padded to a multiple of two.
     """
     n = np.uint64(0)
-    nodes, masks = slots.node[part[0] : part[1]], alive[part[0] : part[1]]
-    values = slots.weight[part[0] : part[1]]
+    nodes, masks = node[part[0] : part[1]], alive[part[0] : part[1]]
+    values = weight[part[0] : part[1]]
     for s in range(len(nodes)):
         k = nodes[s]
         a, b = low[k] & masks[s, 0], high[k] & masks[s, 1]
@@ -210,8 +210,8 @@ def true_slots(part, slots, alive, low, high, words, weights, which):
         weights[n] = F(0.0)
         n += ONE
     shared = n
-    nodes, masks = slots.node[part[1] : part[2]], alive[part[1] : part[2]]
-    sources = slots.source[part[1] : part[2]]
+    nodes, masks = node[part[1] : part[2]], alive[part[1] : part[2]]
+    sources = source[part[1] : part[2]]
     for s in range(len(nodes)):
         k = nodes[s]
         a, b = low[k] & masks[s, 0], high[k] & masks[s, 1]
@@ -291,7 +291,7 @@ def sweep_rows(order, pairs, slots, alive, rows, bias, burn_in, samples, counter
     sums : float32, (batches, variables, 256)
         The result.
     """
-    n, batches = len(bias), len(sums)
+    n, batches, node_first = len(bias), len(sums), slots.node_first
     random = np.empty(4 * ROWS, np.uint32)
     odds = np.empty(ROWS, np.float32)
     ones = np.zeros(4 * ((n + 3) // 4) * ROWS, np.float32)
@@ -319,10 +319,13 @@ def sweep_rows(order, pairs, slots, alive, rows, bias, burn_in, samples, counter
             if len(pairs):
                 add_pairs(pairs[v], ones, odds)
             if slots.part[v, 0] < slots.part[v, 2]:
-                node_words(slots.node_first[v], slots.node_first[v + 1], slots, bits, low, high)
-                shared, end = true_slots(
-                    slots.part[v], slots, alive, low, high, words, weights, which
+                node_words(
+                    node_first[v], node_first[v + 1], slots.parent, slots.test, bits, low, high
                 )
+                shared, end = true_slots(
+                    slots.part[v], slots.node, slots.source, slots.weight, alive, low, high, words,
+                    weights, which,
+                )  # fmt: skip
                 add_slots(shared, end, words, weights, which, rows, odds)
             own = ones[v * ROWS : (v + 1) * ROWS]
             draw_rows(odds, random, own, now[v])

@@ -31,12 +31,14 @@ def holds(t, state, mask):
 
 
 @inner
-def add_to_states(entry, change, features, chain):
-    """Add to the log-odds of the states that satisfy the test of an entry."""
-    t = features.test[entry]
-    chain.stale[features.test_var[t]] = 1
-    for k in range(features.member_first[t], features.member_first[t + 1]):
-        chain.field[features.member[k]] += change
+def add_to_states(t, change, test_var, member_first, member, field, stale):
+    """Add to the log-odds of the states that satisfy a test.
+
+    It takes single arrays because a call with a whole tuple would copy all of it.
+    """
+    stale[test_var[t]] = 1
+    for k in range(member_first[t], member_first[t + 1]):
+        field[member[k]] += change
 
 
 @inner
@@ -53,8 +55,10 @@ def feature_value(f, features, state, skipped):
 @inner
 def refresh(plain, soft, chain):
     """Compute failing tests, log-odds and the log-potential from the states alone."""
-    chain.field[:] = 0.0
-    chain.stale[:] = 1
+    field, stale, test_var = chain.field, chain.stale, plain.test_var
+    member_first, member = plain.member_first, plain.member
+    field[:] = 0.0
+    stale[:] = 1
     total = 0.0
     for f in range(len(plain.weight)):
         count, place = 0, 0
@@ -70,66 +74,68 @@ def refresh(plain, soft, chain):
             total += plain.weight[f]
             for e in range(plain.first[f], plain.first[f + 1]):
                 if own < 0 or own == e:
-                    add_to_states(e, plain.weight[f], plain, chain)
+                    add_to_states(
+                        plain.test[e], plain.weight[f], test_var, member_first, member, field, stale
+                    )
         elif count == 1 and (own < 0 or own == place):
-            add_to_states(place, plain.weight[f], plain, chain)
+            add_to_states(
+                plain.test[place], plain.weight[f], test_var, member_first, member, field, stale
+            )
     for f in range(len(soft.weight)):
         total += feature_value(f, soft, chain.state, -1)
     chain.log_potential[0] = total
 
 
 @inner
-def flip_test(t, on, features, chain):
-    """Update counts and log-odds after a test has become true or false."""
-    for k in range(features.column_first[t], features.column_first[t + 1]):
-        e = features.column_entry[k]
-        f = features.entry_feature[e]
-        if on:
-            chain.failing[f] -= 1
-            chain.failing_sum[f] -= e
-            others, change = chain.failing[f], features.weight[f]
-            last = chain.failing_sum[f]
-        else:
-            others, change = chain.failing[f], -features.weight[f]
-            last = chain.failing_sum[f]
-            chain.failing[f] += 1
-            chain.failing_sum[f] += e
-        own = features.own[f]
-        if others == 0:  # all other tests hold: the other variables gain or lose the feature
-            if own < 0:
-                for j in range(features.first[f], features.first[f + 1]):
-                    if j != e:
-                        add_to_states(j, change, features, chain)
-            elif own != e:
-                add_to_states(own, change, features, chain)
-        elif others == 1 and (own < 0 or own == last):
-            add_to_states(last, change, features, chain)
-
-
-@inner
-def move(v, new, plain, chain):
-    """Set a variable to another state."""
+def move(v, new, features, chain):
+    """Set a variable to another state; update counts and log-odds."""
+    failing, failing_sum, field, stale = (
+        chain.failing, chain.failing_sum, chain.field, chain.stale,
+    )  # fmt: skip
+    test, test_var, mask = features.test, features.test_var, features.test_mask
+    member_first, member, first = features.member_first, features.member, features.first
     old = chain.state[v]
     chain.state[v] = new
-    for t in range(plain.test_first[v], plain.test_first[v + 1]):
-        on = holds(t, new, plain.test_mask)
-        if on != holds(t, old, plain.test_mask):
-            flip_test(t, on, plain, chain)
+    for t in range(features.test_first[v], features.test_first[v + 1]):
+        on = holds(t, new, mask)
+        if on == holds(t, old, mask):
+            continue
+        for k in range(features.column_first[t], features.column_first[t + 1]):
+            e = features.column_entry[k]
+            f = features.entry_feature[e]
+            change = features.weight[f]
+            if on:
+                failing[f] -= 1
+                failing_sum[f] -= e
+            others, last = failing[f], failing_sum[f]  # of the other tests of the feature
+            if not on:
+                failing[f] += 1
+                failing_sum[f] += e
+                change = -change
+            own = features.own[f]
+            if others == 0:  # all other tests hold: the other variables gain or lose the feature
+                if own < 0:
+                    for j in range(first[f], first[f + 1]):
+                        if j != e:
+                            add_to_states(
+                                test[j], change, test_var, member_first, member, field, stale
+                            )
+                elif own != e:
+                    add_to_states(test[own], change, test_var, member_first, member, field, stale)
+            elif others == 1 and (own < 0 or own == last):
+                add_to_states(test[last], change, test_var, member_first, member, field, stale)
 
 
 @inner
-def conditional_logits(v, plain, soft, chain, logits):
-    """Write the log-odds of a variable's states given all other variables."""
-    b, card = plain.state_first[v], plain.cards[v]
-    for s in range(card):
-        logits[s] = chain.field[b + s]
+def add_soft_features(v, soft, state, logits):
+    """Add the features with off values to the log-odds of a variable's states."""
     for t in range(soft.test_first[v], soft.test_first[v + 1]):
         for k in range(soft.column_first[t], soft.column_first[t + 1]):
             e = soft.column_entry[k]
             f = soft.entry_feature[e]
             if soft.own[f] < 0 or soft.own[f] == e:
-                value = feature_value(f, soft, chain.state, e)
-                for s in range(card):
+                value = feature_value(f, soft, state, e)
+                for s in range(soft.cards[v]):
                     logits[s] += value if holds(t, s, soft.test_mask) else value * soft.off[e]
 
 
@@ -158,13 +164,16 @@ def softmax(logits, card, beta, p):
 
 
 @inner
-def draw_state(u, p):
-    """Return the state that a uniform number stands for."""
-    for s in range(len(p)):
-        u -= p[s]
+def draw_state(u, b, card, p):
+    """Return the state of a variable that a uniform number stands for."""
+    likeliest = 0
+    for s in range(card):
+        u -= p[b + s]
         if u < 0.0:
             return s
-    return np.argmax(p)  # rounding: the probabilities sum to slightly less than 1
+        if p[b + s] > p[b + likeliest]:
+            likeliest = s
+    return likeliest  # rounding: the probabilities sum to slightly less than 1
 
 
 @inner
@@ -180,7 +189,8 @@ def count_turns(turns, b, card, p, sums, squares, batch):
 def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, scores):
     """Continue a chain (see `run_chain`)."""
     batches, n_sweeps = len(sums), len(betas)
-    cards, first, p = plain.cards, plain.state_first, chain.p
+    cards, first = plain.cards, plain.state_first
+    p, field, stale, state = chain.p, chain.field, chain.stale, chain.state
     since = np.zeros(len(cards), np.int64)  # the sweep from which on p is not yet in the sums
     widest = cards.max() if len(cards) else 1
     logits, new_p = np.empty(widest), np.empty(widest)
@@ -199,10 +209,13 @@ def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, sco
         last_beta = beta
         for i in range(len(order)):
             v = order[i]
-            b, card, old = first[v], cards[v], chain.state[v]
-            if chain.stale[v] or new_beta or has_soft:
-                chain.stale[v] = 0
-                conditional_logits(v, plain, soft, chain, logits)
+            b, card, old = first[v], cards[v], state[v]
+            if stale[v] or new_beta or has_soft:
+                stale[v] = 0
+                for s in range(card):
+                    logits[s] = field[b + s]
+                if has_soft:
+                    add_soft_features(v, soft, state, logits)
                 if not greedy:
                     softmax(logits, card, beta, new_p)
                     same = True
@@ -220,13 +233,13 @@ def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, sco
                 new = best_state(logits, card, old)
             else:
                 count += STEP
-                new = draw_state(uniform(count), p[b : b + card])
+                new = draw_state(uniform(count), b, card, p)
             if new != old:
                 changed = True
                 if has_soft:
                     chain.log_potential[0] += logits[new] - logits[old]
                 else:
-                    chain.log_potential[0] += chain.field[b + new] - chain.field[b + old]
+                    chain.log_potential[0] += field[b + new] - field[b + old]
                 move(v, new, plain, chain)
         done = sweep + 1
         if batches and done * batches // n_sweeps > batch:
@@ -237,7 +250,7 @@ def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, sco
             batch += 1
         if len(drawn) and done % thin == 0:
             for v in range(len(cards)):
-                drawn[done // thin - 1, v] = chain.state[v]
+                drawn[done // thin - 1, v] = state[v]
         if greedy and not changed:
             chain.counter[0] = count
             return done
