@@ -22,8 +22,7 @@ MAY_IMPORT = {
     "conversion": {"errors", "data", "models"},
     "kernels": set(),
     "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},
-    "sampling": {"errors", "progress", "jobs", "data", "models", "kernels"},
-    "inference": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling"},
+    "inference": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "scoring": {
         "errors",
         "progress",
@@ -32,7 +31,6 @@ MAY_IMPORT = {
         "models",
         "conversion",
         "kernels",
-        "sampling",
         "inference",
     },
     "weights": {
@@ -42,7 +40,6 @@ MAY_IMPORT = {
         "data",
         "models",
         "kernels",
-        "sampling",
         "inference",
         "scoring",
     },
