@@ -24,8 +24,7 @@ MAY_IMPORT = {
     "conversion": {"errors", "data", "models"},
     "kernels": set(),
     "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},
-    "sampling": {"errors", "progress", "jobs", "data", "models", "kernels"},
-    "inference": {"errors", "progress", "jobs", "data", "models", "kernels", "sampling"},
+    "inference": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "scoring": {
         "errors",
         "progress",
@@ -34,7 +33,6 @@ MAY_IMPORT = {
         "models",
         "conversion",
         "kernels",
-        "sampling",
         "inference",
     },
     "joint": {
@@ -45,7 +43,6 @@ MAY_IMPORT = {
         "models",
         "conversion",
         "kernels",
-        "sampling",
         "inference",
         "scoring",
     },

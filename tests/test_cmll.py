@@ -1,4 +1,4 @@
-"""CMLL: every engine against enumeration, sampled ones within their stated errors."""
+"""CMLL against enumeration; sampled scores within their stated errors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,11 @@ from conjoin import (
     Table,
     convert,
 )
-from conjoin.kernels.residual import residual_weights
-from conjoin.sampling import rows as engines
-from conjoin.sampling.engine import Settings
-from conjoin.sampling.gibbs import gibbs
-from conjoin.sampling.residual import project
-from conjoin.sampling.rows import ChainEngine, PairEngine, ResidualEngine, engine_for
-from conjoin.sampling.rules import Rules
+from conjoin.inference import batch_marginals
+from conjoin.inference.gibbs import gibbs
 from conjoin.scoring import cmll
 from conjoin.scoring.marginal_likelihood import random_sets
-from reference import all_states, feature_rows, log_potentials, normalized
+from reference import all_states, log_potentials, normalized
 from strategies import (
     generators,
     random_dependency_network,
@@ -117,21 +112,16 @@ def agree(result, expected, weights=None):
 
 @pytest.fixture
 def nothing_is_enumerated(monkeypatch):
-    monkeypatch.setattr(Settings, "limit", lambda self, variables: 1)
+    monkeypatch.setattr(batch_marginals.Settings, "max_states", lambda self, variables: 1)
 
 
 @pytest.mark.usefixtures("nothing_is_enumerated")
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("longest", "engine"), [(2, PairEngine), (4, ResidualEngine)])
-def test_lanes_of_binary_variables(seed, longest, engine):
+@pytest.mark.parametrize("longest", [2, 4])
+def test_binary_variables_are_sampled(seed, longest):
     rng = np.random.default_rng(seed)
     mn = binary_network(rng, 12, longest=longest)
     table = random_table(rng, mn.domain, 20)
-    rules, sweep = Rules.of(mn), np.arange(12)
-    made = engine_for(rules, [0, 3, 4, 7], sweep, Settings.of(100, 1000))
-    assert type(made) is engine
-    if engine is ResidualEngine:
-        assert made.narrow
     result = cmll(mn, table, sets=3, samples=2000)
     agree(result, cmll_by_row(mn, table.codes, result.sets))
 
@@ -147,56 +137,18 @@ def test_variables_of_several_states(seed):
     agree(result, cmll_by_row(mn, table.codes, result.sets))
 
 
+@pytest.mark.usefixtures("nothing_is_enumerated")
 @pytest.mark.parametrize("seed", range(3))
-def test_chains_for_what_fits_no_word(seed, monkeypatch):
+def test_hard_constraints_are_sampled(seed):
     rng = np.random.default_rng(seed)
     domain = Domain({f"x{i}": list(range(2 + i % 2)) for i in range(8)})
     impossible = Features.from_terms(domain, [(-np.inf, {"x0": 0, "x2": 1})])
     features = random_features(rng, domain, count=20)
     mn = MarkovNetwork(domain, Features.concatenate([features, impossible]))
-    monkeypatch.setattr(engines, "fits", lambda rules, free: False)
-    made = engine_for(Rules.of(mn), [0, 1, 2], np.arange(8), Settings.of(1, 2))
-    assert type(made) is ChainEngine
     table = random_table(rng, domain, 15)
     table = Table(domain, table.codes[np.isfinite(mn.log_potential(table))])
     result = cmll(mn, table, sets=2, samples=2000)
     agree(result, cmll_by_row(mn, table.codes, result.sets))
-
-
-@settings(max_examples=25)
-@with_random(generators())
-def test_the_conditioning_kernel(rng):
-    """Its residual weights against `Features.condition`, feature by feature."""
-    domain = random_domain(rng, 3, 5)
-    if rng.random() < 0.5:
-        features = random_features(rng, domain, count=20)
-        mn = MarkovNetwork(domain, features)
-    else:
-        dn = random_dependency_network(rng, domain, kinds=("tree",))
-        mn = convert(dn, orders="all", max_length=2)
-    free = sorted(rng.choice(len(domain), 2, replace=False).tolist())
-    rules = Rules.of(mn)
-    residual = project(rules, free)
-    (first_state, dead, weight, residual_of, soft, soft_ptr, soft_test, soft_off, test_state,
-     test_mask) = residual.arrays[:10]  # fmt: skip
-    row = random_table(rng, domain, 1).codes[0].astype(np.uint16)
-    out = np.zeros(residual_of.max(initial=-1) + 1)
-    residual_weights(
-        row, first_state, dead, weight, residual_of, soft, soft_ptr, soft_test, soft_off, test_state,
-        test_mask, np.zeros(dead.shape[1], np.uint64), out,
-    )  # fmt: skip
-    given = {v: int(row[v]) for v in range(len(domain)) if v not in free}
-    left = rules.features.condition(given)
-    left = left.select(np.flatnonzero(left.lengths > 0))
-    expected: dict = {}
-    for w, tests in feature_rows(left):
-        key = tuple(sorted((v, tuple(sorted(s)), o) for v, (s, o) in tests.items()))
-        expected[key] = expected.get(key, 0.0) + w
-    # As many residual weights as features, the soft ones one by one: compare sums and extremes.
-    assert out.sum() == pytest.approx(sum(expected.values()), abs=1e-9)
-    if rules.features.off is None:
-        found = sorted(w for w in out.tolist() if abs(w) > 1e-12)
-        assert found == pytest.approx(sorted(w for w in expected.values() if abs(w) > 1e-12))
 
 
 @settings(max_examples=15)
@@ -294,3 +246,25 @@ def test_variables_of_one_state_score_nothing():
     result = cmll(mn, Table(domain, np.array([[0, 1]])), sets=1)
     assert result.mean == pytest.approx(-np.log1p(np.exp(-1.0)))
     assert result.by_variable["a"] == 0
+
+
+def test_arrays_and_frames():
+    pandas = pytest.importorskip("pandas")
+    domain = Domain({"v0": [0, 1], "v1": [0, 1]})
+    mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"v0": 1, "v1": 1})]))
+    rows = np.array([[1, 1], [0, 1]])
+    expected = cmll(mn, Table(domain, rows)).by_row
+    assert cmll(mn, rows).by_row.tolist() == expected.tolist()
+    assert (
+        cmll(mn, pandas.DataFrame(rows, columns=["v0", "v1"])).by_row.tolist() == expected.tolist()
+    )
+
+
+def test_random_states():
+    rng = np.random.default_rng(2)
+    mn = binary_network(rng, 24)
+    table = random_table(rng, mn.domain, 6)
+    one, two = (cmll(mn, table, random_state=np.random.default_rng(3)) for _ in range(2))
+    assert one.sets == two.sets and one.by_row.tobytes() == two.by_row.tobytes()
+    with pytest.raises(ConjoinError, match="random_state"):
+        cmll(mn, table, random_state=-1)

@@ -388,7 +388,7 @@ def test_without_room_marginals_are_those_that_can_be_trusted():
     )
     assert off < 5 * found.run.error < bp_off
     # Options go to the engine that has them.
-    told = cj.marginals(weak, max_memory=1, damping=0.3, n_samples=300, seed=1)
+    told = cj.marginals(weak, max_memory=1, damping=0.3, n_samples=300, random_state=1)
     assert "4 chains of 300 sweeps" in told.run.note
     assert cj.log_partition(weak, max_memory=1, steps=10, damping=0.3).run.method == "ais"
     assert cj.most_probable(weak, max_memory=1, starts=2, time_limit=1.0).run.note

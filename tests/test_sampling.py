@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given as with_random
 from hypothesis import settings
 
-import conjoin
 from conjoin import (
     BayesianNetwork,
     ConjoinError,
@@ -22,11 +21,11 @@ from conjoin import (
     sample,
 )
 from conjoin.errors import ConvergenceWarning
-from conjoin.inference import samples
+from conjoin.inference.diagnostics import effective_size, split_r_hat, standard_error
+from conjoin.inference.gibbs import gibbs
+from conjoin.inference.rare_probability import probability as gibbs_probability
+from conjoin.inference.sampling import samples, sampling_method, table_diagnostics
 from conjoin.models.markov import TableFactor
-from conjoin.sampling.diagnostics import effective_size, split_r_hat, standard_error
-from conjoin.sampling.gibbs import gibbs, table_diagnostics
-from conjoin.sampling.rare import gibbs_probability
 from reference import all_states, conditionals_of_joint, log_potentials, normalized
 from strategies import (
     generators,
@@ -186,69 +185,88 @@ def endless():
     return MarkovNetwork(domain, Features.from_terms(domain, terms))
 
 
-def test_impossible_states_are_never_drawn():
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_impossible_states_are_never_drawn(method):
     mn = endless()
     states, p = posterior(mn, {})
     check(gibbs(mn, n_samples=5000), exact_marginals(mn.domain, p, states))
-    drawn = sample(mn, 5000)
+    drawn = sample(mn, 5000, method=method)
     assert np.isfinite(mn.log_potential(drawn)).all()
 
 
 def test_impossible_evidence_is_told():
     mn = endless()
-    with pytest.raises(ConjoinError, match="a=0, b=0 has probability 0"):
+    with pytest.raises(ConjoinError, match="probability is 0: a=0, b=0"):
         gibbs(mn, {"a": 0, "b": 0})
     domain = Domain({"a": [0, 1], "b": [0, 1]})
     never = TableFactor((0, 1), np.full((2, 2), -np.inf))
     with pytest.raises(ConjoinError, match="no state of positive probability"):
-        sample(MarkovNetwork(domain, factors=[never]), 3)
+        sample(MarkovNetwork(domain, factors=[never]), 3, method="gibbs")
 
 
-def test_a_chain_finds_its_way_to_possible_states():
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_a_chain_finds_its_way_to_possible_states(method):
     """Twelve variables that must all agree with their neighbour, and one end fixed."""
     domain = Domain({f"x{i}": [0, 1] for i in range(12)})
     terms = [(-np.inf, {f"x{i}": s, f"x{i + 1}": 1 - s}) for i in range(11) for s in (0, 1)]
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
-    table = sample(mn, 8, {"x0": 1})
+    table = sample(mn, 8, {"x0": 1}, method=method)
     assert (table.codes == 1).all()
 
 
-def test_what_is_known_stays():
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_what_is_known_stays(method):
     rng = np.random.default_rng(5)
     mn = random_markov_network(rng, Domain({"a": [0, 1], "b": ["x", "y", "z"], "c": [True, False]}))
-    table = sample(mn, 50, {"b": "y"})
+    table = sample(mn, 50, {"b": "y"}, method=method)
     assert (table.codes[:, 1] == 1).all()
     everything = {"a": 1, "b": "z", "c": False}
-    table = sample(mn, 3, everything)
+    table = sample(mn, 3, everything, method=method)
     assert table.codes.tolist() == [[1, 2, 1]] * 3
     assert gibbs(mn, everything).marginals == {}
 
 
-def test_nothing_to_draw():
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_nothing_to_draw(method):
     domain = Domain({"a": ["only"], "b": ["one"]})
     mn = MarkovNetwork(domain)
-    assert sample(mn, 2).codes.tolist() == [[0, 0], [0, 0]]
+    assert sample(mn, 2, method=method).codes.tolist() == [[0, 0], [0, 0]]
     assert gibbs(mn).marginals["a"].tolist() == [1.0]
-    assert len(sample(mn, 0)) == 0
-    assert len(sample(MarkovNetwork(Domain({})), 3)) == 3
+    assert len(sample(mn, 0, method=method)) == 0
+    assert len(sample(MarkovNetwork(Domain({})), 3, method=method)) == 3
 
 
-def test_the_same_whatever_the_jobs_and_blocks():
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_the_same_whatever_the_jobs_and_blocks(method):
     rng = np.random.default_rng(8)
     mn = random_markov_network(rng, random_domain(rng, 6, 6))
-    one = sample(mn, 1003, n_jobs=1)
-    two = sample(mn, 1003, n_jobs=2)
+    one = sample(mn, 1003, n_jobs=1, method=method)
+    two = sample(mn, 1003, n_jobs=2, method=method)
     assert one.codes.tobytes() == two.codes.tobytes()
-    blocks = list(samples(mn, 1003, block=100))
+    blocks = list(samples(mn, 1003, block=100, method=method))
     assert max(map(len, blocks)) <= 100
     assert np.concatenate([b.codes for b in blocks]).tobytes() == one.codes.tobytes()
-    assert sample(mn, 1003, random_state=1).codes.tobytes() != one.codes.tobytes()
+    assert sample(mn, 1003, random_state=1, method=method).codes.tobytes() != one.codes.tobytes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a, b = gibbs(mn, n_jobs=1), gibbs(mn, n_jobs=2)
     for name in mn.domain.names:
         assert a.marginals[name].tobytes() == b.marginals[name].tobytes()
         assert a.r_hat[name] == b.r_hat[name]
+
+
+def test_the_method_that_is_chosen():
+    rng = np.random.default_rng(5)
+    small = random_markov_network(rng, random_domain(rng, 4, 4))
+    assert sampling_method(small) == "exact"
+    assert sampling_method(DependencyNetwork.from_markov_network(small)) == "gibbs"
+    exact = sample(small, 50, method="exact")
+    assert sample(small, 50).codes.tobytes() == exact.codes.tobytes()
+    domain = Domain.numbered([2] * 60)
+    pairs = [(0.1, {f"v{i}": 1, f"v{j}": 1}) for i in range(60) for j in range(i)]
+    dense = MarkovNetwork(domain, Features.from_terms(domain, pairs))
+    assert sampling_method(dense) == "gibbs"
+    assert sampling_method(dense, {f"v{i}": 0 for i in range(50)}) == "exact"
 
 
 def test_wrong_arguments():
@@ -266,12 +284,11 @@ def test_wrong_arguments():
     for bad, words in (
         ({"thin": 0}, "thin"),
         ({"block": 0}, "block"),
+        ({"method": "gibs"}, "Did you mean .gibbs."),
         ({"burn_in": -1}, "burn_in"),
     ):
         with pytest.raises(ConjoinError, match=words):
             samples(mn, 3, **bad)
-    with pytest.raises(ConjoinError, match="no sampler for a str"):
-        conjoin.sampling.rules.Rules.of("model")
 
 
 # ---- diagnostics --------------------------------------------------------------------------------
@@ -327,10 +344,10 @@ def test_diagnostics_of_a_table():
     rng = np.random.default_rng(4)
     domain = Domain({"a": [0, 1], "b": [0, 1, 2]})
     mn = MarkovNetwork(domain, random_features(rng, domain))
-    r_hat, ess = table_diagnostics(sample(mn, 4002), 4)
+    r_hat, ess = table_diagnostics(sample(mn, 4002, method="gibbs"), 4)
     assert 1 <= r_hat < 1.01
     assert 500 < ess <= 4000
-    assert table_diagnostics(sample(mn, 7), 4) == (None, None)
+    assert table_diagnostics(sample(mn, 7, method="gibbs"), 4) == (None, None)
 
 
 # ---- rare probabilities -----------------------------------------------------------------------
@@ -352,7 +369,7 @@ def test_a_probability_under_one_in_a_million():
     assert estimate.log_stderr < 0.1
     assert estimate.value == pytest.approx(np.prod(list(estimate.factors.values())))
     # Counting as many samples has a relative error of more than 1 / sqrt(n p) > 5.
-    drawn = sample(mn, 8 * 4000, given)
+    drawn = sample(mn, 8 * 4000, given, method="gibbs")
     assert not (drawn.codes[:, :8] == 1).all(axis=1).any()
     assert 1 / np.sqrt(8 * 4000 * exact) > 50 * estimate.log_stderr
 

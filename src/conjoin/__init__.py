@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
+    from conjoin.inference.sampling import sample as sample
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from conjoin.models.table_cpd import TableCPD as TableCPD
     from conjoin.models.tree_cpds import BoostedTreesCPD as BoostedTreesCPD
     from conjoin.models.tree_cpds import TreeCPD as TreeCPD
-    from conjoin.sampling.gibbs import sample as sample
     from conjoin.scoring.pseudo_likelihood import pll as pll
 
 _HOMES = {
@@ -70,7 +70,7 @@ _HOMES = {
     "probability": "inference.engines",
     "read_table": "formats.files",
     "refine": "joint.refine",
-    "sample": "sampling.gibbs",
+    "sample": "inference.sampling",
     "save": "formats.files",
     "write_table": "formats.files",
 }

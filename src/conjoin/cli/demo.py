@@ -122,8 +122,8 @@ def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
     """Draw new digits; return the chance of ink of each pixel given all others, draws by digits."""
     import numpy as np
 
+    from conjoin.inference.sampling import sample
     from conjoin.reports.calibration import all_conditionals
-    from conjoin.sampling.gibbs import sample
     from conjoin.scoring.conditionals import ConditionalScorer
 
     tables = [
@@ -144,7 +144,7 @@ def completed(
     import numpy as np
 
     from conjoin.errors import ConvergenceWarning
-    from conjoin.sampling.gibbs import gibbs
+    from conjoin.inference.gibbs import gibbs
 
     names = pixels()
     known = len(names) // 2

@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_write, load, write_table
     from conjoin.inference import exact
-    from conjoin.sampling.diagnostics import MAX_R_HAT
-    from conjoin.sampling.gibbs import sample, table_diagnostics
+    from conjoin.inference.diagnostics import MAX_R_HAT
+    from conjoin.inference.sampling import sample, table_diagnostics
 
     started = time.perf_counter()
     check_can_write(options.output)
@@ -78,6 +78,7 @@ def run(options: argparse.Namespace) -> None:
             model,
             options.n,
             given,
+            method="gibbs",
             burn_in=options.burn_in,
             thin=options.thin,
             chains=options.chains,

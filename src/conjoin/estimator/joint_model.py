@@ -202,9 +202,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
             {column: value} that all rows have.
         """
         from conjoin.inference import exact
+        from conjoin.inference.diagnostics import MAX_R_HAT
         from conjoin.inference.plan import TooLarge
-        from conjoin.sampling.diagnostics import MAX_R_HAT
-        from conjoin.sampling.gibbs import sample, table_diagnostics
+        from conjoin.inference.sampling import sample, table_diagnostics
 
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
@@ -214,7 +214,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         try:
             table = exact.sample(self.model_, n, known, random_state=seed)
         except TooLarge:
-            table = sample(self.model_, n, known, thin=10, random_state=seed)
+            table = sample(self.model_, n, known, method="gibbs", thin=10, random_state=seed)
             r_hat, _ = table_diagnostics(table, 4)
             if r_hat is not None and r_hat > MAX_R_HAT:
                 warnings.warn(

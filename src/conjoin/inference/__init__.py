@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
-    from conjoin.sampling.gibbs import samples as samples
+    from conjoin.inference.sampling import samples as samples
 
 _HOMES = {
     "forecast": "inference.engines",
@@ -22,7 +22,7 @@ _HOMES = {
     "marginals": "inference.engines",
     "most_probable": "inference.engines",
     "probability": "inference.engines",
-    "samples": "sampling.gibbs",
+    "samples": "inference.sampling",
 }
 
 __all__ = [*_HOMES]

@@ -1,4 +1,4 @@
-"""Simulated annealing: Gibbs sampling while the temperature falls, for the most probable instance."""
+"""Simulated annealing: Gibbs sampling at a falling temperature, for the most probable instance."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.inference.chain import Sampler
+from conjoin.inference.instances import no_dependency_network, score
+from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.sites import Sites, no_dependency_network, score
 from conjoin.models.network import Network
 
 
@@ -18,9 +20,11 @@ def most_probable(
     *,
     starts: int = 10,
     max_sweeps: int = 300,
-    seed: int | np.random.Generator = 0,
+    random_state: RandomState = 0,
 ) -> Assignment:
-    """Return the best instance that annealing met.
+    """Return the best instance that annealing finds.
+
+    The best state of each run, of those at the end of sweeps, is then improved one variable at a time.
 
     Parameters
     ----------
@@ -29,28 +33,27 @@ def most_probable(
     given : mapping, optional
         The evidence.
     starts : int
-        The number of runs.
+        Number of runs.
     max_sweeps : int
-        The sweeps of each; the inverse temperature rises from 0.1 to 10.
-    seed : int or Generator
+        Number of sweeps per run; the inverse temperature rises from 0.1 to 10.
+    random_state : int or Generator
         The random numbers.
     """
-    from conjoin.kernels.sites import anneal, climb
-
     no_dependency_network(model, "annealing")
-    sites = Sites.of(model, given)
-    rng = np.random.default_rng(seed)
+    domain = model.domain
+    sampler = Sampler(model.form, domain.encode_partial(given or {}))
     betas = np.geomspace(0.1, 10.0, max_sweeps)
-    best, best_row, met = -np.inf, sites.row(), 0
-    for _ in range(starts):
-        row, found = sites.row(rng), sites.row()
-        state = rng.integers(0, 2**64 - 1, 1, np.uint64)
-        anneal(sites.arrays, row, betas, state, found)
-        climb(sites.arrays, found, max_sweeps)
-        value = score(model, found)
+    best, best_row, count = -np.inf, np.zeros(len(domain), np.int64), 0
+    for seed in streams(random_state, starts):
+        chain = sampler.chain(seed)
+        trace = chain.run(betas, draw=True, score=True)
+        scores = np.append(trace.scores[1:], chain.log_potential)
+        chain.set_state(trace.drawn[scores.argmax()].astype(np.int64))
+        chain.run(np.full(max_sweeps, np.inf))
+        value = score(model, chain.state)
         if value > best + 1e-9:
-            best, best_row, met = value, found, 1
+            best, best_row, count = value, chain.state.copy(), 1
         elif value > best - 1e-9:
-            met += 1
-    run = Run("annealing", note=f"the best of {starts} runs, met by {met} of them")
-    return Assignment(model.domain.decode(best_row), best, run)
+            count += 1
+    run = Run("annealing", note=f"the best of {starts} runs, found by {count} of them")
+    return Assignment(domain.decode(best_row), best, run)

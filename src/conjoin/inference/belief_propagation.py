@@ -10,8 +10,8 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
+from conjoin.inference.instances import no_dependency_network, score
 from conjoin.inference.results import Assignment, LogValue, Marginals, Run
-from conjoin.inference.sites import no_dependency_network, score
 from conjoin.inference.terms import (
     as_markov_network,
     tables_and_features,

@@ -176,7 +176,7 @@ class Completion:
                 for v in known.tolist()
             }
             result[r] = log_partition(
-                self.model, given, method="ais", seed=int(self.counters[r])
+                self.model, given, method="ais", random_state=int(self.counters[r])
             ).value
         return result[self.inverse], exact[self.inverse]
 

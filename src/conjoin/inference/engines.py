@@ -237,11 +237,11 @@ def rare_probability(
     model: Network, query: Mapping[str, Any], given: Mapping[str, Any], options: dict[str, Any]
 ) -> tuple[float, float, Run]:
     """Return a log-probability by Gibbs sampling and the chain rule, its error and its run."""
-    from conjoin.sampling.rare import gibbs_probability
+    from conjoin.inference import rare_probability as chain_rule
 
     if not query:
         return 0.0, 0.0, Run("gibbs", note="certain given the evidence")
-    found = gibbs_probability(model, query, given, **options)
+    found = chain_rule.probability(model, query, given, **options)
     exact = found.log_stderr == 0 and found.value > 0
     return found.log, found.log_stderr, Run("gibbs", note="" if exact else "sampled")
 

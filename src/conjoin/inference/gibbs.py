@@ -1,15 +1,240 @@
-"""Marginals by Gibbs sampling, as an engine among the others."""
+"""Marginals by Gibbs sampling, with diagnostics (the paper's Sections 2.1 and 3)."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.errors import ConvergenceWarning, ModelError
+from conjoin.inference.chain import Sampler, variable_order
+from conjoin.inference.diagnostics import (
+    BATCHES,
+    MAX_R_HAT,
+    MIN_ESS,
+    effective_size,
+    split_r_hat,
+    standard_error,
+)
+from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Marginals, Run
+from conjoin.jobs import run
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
-from conjoin.sampling.gibbs import estimate
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsResult:
+    """Marginals estimated by Gibbs chains.
+
+    Attributes
+    ----------
+    domain : Domain
+        The variables.
+    given : dict
+        The evidence, by name.
+    marginals : dict
+        For each variable the probability of each state: the mean of its conditional distribution
+        over all sweeps (Rao-Blackwellised).
+    stderr : dict
+        Their Monte Carlo standard errors, in the same form.
+    r_hat : dict
+        For each variable the largest split R-hat of its states: how far the chains, and their halves,
+        disagree. 1 is best.
+    ess : dict
+        For each variable the smallest effective sample size of its states.
+    n_samples, chains : int
+        The number of sweeps per chain and the number of chains.
+    """
+
+    domain: Domain
+    given: dict[str, Any]
+    marginals: dict[str, FloatArray]
+    stderr: dict[str, FloatArray]
+    r_hat: dict[str, float]
+    ess: dict[str, float]
+    n_samples: int
+    chains: int
+
+    def probability(self, name: str, state: Any) -> float:
+        """Return the probability of one state of a variable."""
+        return float(self.marginals[name][self.domain[name].index(state)])
+
+    def worst(self) -> tuple[float, float]:
+        """Return the largest R-hat and the smallest effective sample size of all variables."""
+        return max(self.r_hat.values(), default=1.0), min(self.ess.values(), default=np.inf)
+
+    def unsettled(self) -> list[str]:
+        """Return the variables whose chains disagree or have a small effective sample size."""
+        return [
+            name
+            for name in self.marginals
+            if self.r_hat[name] > MAX_R_HAT or self.ess[name] < MIN_ESS
+        ]
+
+    def __repr__(self) -> str:
+        r_hat, ess = self.worst()
+        return (
+            f"<GibbsResult: {len(self.marginals)} variables, {self.chains} chains of "
+            f"{self.n_samples:,} sweeps, R-hat at most {r_hat:.3f}, effective size at least "
+            f"{ess:,.0f}>"
+        )
+
+
+def gibbs(
+    model: Network,
+    given: Mapping[str, Any] | None = None,
+    *,
+    n_samples: int = 1000,
+    burn_in: int = 100,
+    chains: int = 4,
+    order: Sequence[str] | None = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+) -> GibbsResult:
+    """Estimate the marginals of all variables given evidence.
+
+    Parameters
+    ----------
+    model : Network
+        A dependency, Markov or Bayesian network. The distribution of a dependency network is the one
+        that its sweeps converge to; it may depend on the order.
+    given : mapping, optional
+        The evidence: {variable: state}.
+    n_samples : int
+        Number of sweeps per chain; a sweep draws every unknown variable once.
+    burn_in : int
+        Number of sweeps before them that are discarded.
+    chains : int
+        Number of independent chains, each from a random start.
+    order : sequence of str, optional
+        The order of a sweep, by default that of the variables.
+    random_state : int or Generator
+        The random numbers.
+    n_jobs : int, optional
+        Number of chains that run in parallel; results do not depend on it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the chains disagree or have a small effective sample size.
+
+    Examples
+    --------
+    >>> from conjoin import Domain, Features, MarkovNetwork
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> features = Features.from_terms(domain, [(2.0, {"rain": "yes", "wet": "yes"})])
+    >>> result = gibbs(MarkovNetwork(domain, features), {"wet": "yes"})
+    >>> round(result.probability("rain", "yes"), 6)  # 1 / (1 + exp(-2))
+    0.880797
+    """
+    result = estimate(
+        model,
+        given,
+        n_samples,
+        burn_in,
+        chains,
+        order=order,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    bad = result.unsettled()
+    if bad:
+        shown = ", ".join(map(repr, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        r_hat, ess = result.worst()
+        warnings.warn(
+            f"the chains have not converged for {len(bad)} of {len(result.marginals)} variables "
+            f"({shown}): R-hat up to {r_hat:.3f} (at most {MAX_R_HAT} is good), effective sample "
+            f"size down to {ess:.0f} (at least {MIN_ESS:.0f} is good). Use more samples and burn-in",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def estimate(
+    model: Network,
+    given: Mapping[str, Any] | None,
+    n_samples: int,
+    burn_in: int,
+    chains: int,
+    *,
+    order: Sequence[str] | None = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+) -> GibbsResult:
+    """Do what `gibbs` does without a warning."""
+    check_settings(n_samples, burn_in, chains)
+    domain = model.domain
+    evidence = domain.encode_partial(given or {})
+    sums, squares, length = chain_batches(
+        model.form, evidence, variable_order(domain, order), streams(random_state, chains), burn_in,
+        n_samples, n_jobs,
+    )  # fmt: skip
+    batches = sums.shape[1]
+    first = np.concatenate([[0], np.cumsum(domain.cards)])
+    mean = sums.sum((0, 1)) / (chains * batches * length)
+    error = standard_error(sums, length)
+    r_hat = split_r_hat(sums, squares, length)
+    ess = effective_size(sums, squares, length)
+    at = {
+        name: slice(first[v], first[v + 1])
+        for v, name in enumerate(domain.names)
+        if v not in evidence
+    }
+    return GibbsResult(
+        domain,
+        dict(given or {}),
+        {name: mean[states] for name, states in at.items()},
+        {name: error[states] for name, states in at.items()},
+        {name: float(r_hat[states].max()) for name, states in at.items()},
+        {name: float(ess[states].min()) for name, states in at.items()},
+        length * batches,
+        chains,
+    )
+
+
+def check_settings(n_samples: int, burn_in: int, chains: int) -> None:
+    """Raise an error if chains cannot be run like this."""
+    if n_samples < 2 or chains < 1 or burn_in < 0:
+        raise ModelError("n_samples must be 2 or more, chains 1 or more, burn_in not negative")
+
+
+def chain_batches(
+    form: LogLinearForm,
+    given: Mapping[int, int],
+    order: IntArray,
+    seeds: list[np.random.SeedSequence],
+    burn_in: int,
+    n_samples: int,
+    n_jobs: int | None,
+) -> tuple[FloatArray, FloatArray, int]:
+    """Run chains; return sums of conditionals and of their squares, and the sweeps per batch.
+
+    The sums have the shape (chains, batches, states); the sweeps are rounded up to an even number of
+    batches of one length.
+    """
+    batches = min(BATCHES, n_samples // 2 * 2)
+    length = -(-n_samples // batches)
+    sampler = Sampler(form, given, order)
+    tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
+    done = run(_chain_sums, tasks, n_jobs, what="Gibbs chains")
+    sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
+    return sums, squares, length
+
+
+def _chain_sums(
+    sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, n_sweeps: int, batches: int
+) -> tuple[FloatArray, FloatArray]:
+    chain = sampler.chain(seed)
+    chain.burn_in(burn_in)
+    trace = chain.run(n_sweeps, batches=batches)
+    return trace.sums, trace.squares
 
 
 def marginals(
@@ -20,7 +245,7 @@ def marginals(
     n_samples: int = 1000,
     burn_in: int = 100,
     chains: int = 4,
-    seed: int | np.random.Generator = 0,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> Marginals:
     """Return the distribution of each variable as Gibbs chains estimate it.
@@ -32,29 +257,23 @@ def marginals(
     given : mapping, optional
         The evidence.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
-    n_samples, burn_in, chains : int
-        Sweeps of each chain that count, those before that do not, and how many chains.
-    seed : int or Generator
-        For the chains.
-    n_jobs : int, optional
-        Chains that run at once; results do not depend on it.
+        The variables to return, by default all.
+    n_samples, burn_in, chains, random_state, n_jobs
+        As for `gibbs`.
 
     Returns
     -------
     Marginals
-        `run.converged` says whether the chains agree, `run.error` the largest standard error.
+        `run.converged` says whether the chains agree; `run.error` is the largest standard error.
     """
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**31))
-    found = estimate(model, given, n_samples, burn_in, chains, random_state=seed, n_jobs=n_jobs)
-    arrays = []
-    for variable in model.domain:
-        if variable.name in found.marginals:
-            arrays.append(found.marginals[variable.name])
-        else:
-            known = variable.index(found.given[variable.name])
-            arrays.append(np.eye(len(variable))[known])
+    found = estimate(
+        model, given, n_samples, burn_in, chains, random_state=random_state, n_jobs=n_jobs
+    )
+    evidence = model.domain.encode_partial(given or {})
+    arrays = [
+        np.eye(len(variable))[evidence[v]] if v in evidence else found.marginals[variable.name]
+        for v, variable in enumerate(model.domain)
+    ]
     error = max((float(e.max()) for e in found.stderr.values()), default=0.0)
     unsettled, (r_hat, _) = found.unsettled(), found.worst()
     note = f"{found.chains} chains of {found.n_samples:,} sweeps "
@@ -65,5 +284,5 @@ def marginals(
         )
     else:
         note += f"agree (R-hat up to {r_hat:.3f}), standard errors up to {error:.2g}"
-    run = Run("gibbs", converged=not unsettled, note=note, error=error)
-    return Marginals(model.domain, arrays, run, None if targets is None else tuple(targets))
+    how = Run("gibbs", converged=not unsettled, note=note, error=error)
+    return Marginals(model.domain, arrays, how, None if targets is None else tuple(targets))

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.inference.chain import Sampler
+from conjoin.inference.instances import score
+from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.sites import Sites, score
 from conjoin.models.network import Network
 
 
@@ -18,7 +20,7 @@ def most_probable(
     *,
     starts: int = 10,
     max_sweeps: int = 1000,
-    seed: int | np.random.Generator = 0,
+    random_state: RandomState = 0,
 ) -> Assignment:
     """Return the best of several instances that no change of one variable improves.
 
@@ -29,22 +31,23 @@ def most_probable(
     given : mapping, optional
         The evidence.
     starts : int
-        How many starts: the first states of all variables, then random ones.
+        Number of starts: the first states of all variables, then random ones.
     max_sweeps : int
-        When to give up; a dependency network may never come to rest.
-    seed : int or Generator
+        Maximum number of sweeps; a dependency network may never converge.
+    random_state : int or Generator
         The random numbers.
     """
-    from conjoin.kernels.sites import climb
-
-    sites = Sites.of(model, given)
-    rng = np.random.default_rng(seed)
-    best, best_row, ended = -np.inf, sites.row(), False
-    for start in range(starts):
-        row = sites.row(rng if start else None)
-        sweeps = climb(sites.arrays, row, max_sweeps)
-        value = score(model, row)
-        if value > best or start == 0:
-            best, best_row, ended = value, row, sweeps <= max_sweeps
-    run = Run("icm", converged=ended, note=f"a local optimum, the best of {starts} starts")
-    return Assignment(model.domain.decode(best_row), best, run)
+    domain = model.domain
+    sampler = Sampler(model.form, domain.encode_partial(given or {}))
+    zero_temperature = np.full(max_sweeps, np.inf)
+    best, best_row, converged = -np.inf, np.zeros(len(domain), np.int64), False
+    for number, seed in enumerate(streams(random_state, starts)):
+        chain = sampler.chain(seed)
+        if number == 0:
+            chain.set_state(np.zeros(len(domain), np.int64))
+        sweeps = chain.run(zero_temperature).sweeps
+        value = score(model, chain.state)
+        if value > best or number == 0:
+            best, best_row, converged = value, chain.state.copy(), sweeps <= max_sweeps
+    run = Run("icm", converged=converged, note=f"a local optimum, the best of {starts} starts")
+    return Assignment(domain.decode(best_row), best, run)

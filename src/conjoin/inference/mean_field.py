@@ -1,24 +1,50 @@
-"""Mean field: independent variables that are as close as they can be to the model.
+"""Mean field: independent variables that are as close as possible to the model.
 
 In a dependency network each variable follows the expected logarithm of its own CPD (Lowd and Shamaei
-2011, the paper's Section 3); the normaliser of a CPD does not depend on its target and falls away.
+2011, the paper's Section 3); the normaliser of a CPD does not depend on its target and cancels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import Domain
+from conjoin.inference.chain import possible_form
+from conjoin.inference.instances import no_dependency_network
+from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.inference.results import LogValue, Marginals, Run
-from conjoin.inference.sites import Sites, no_dependency_network
-from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
 SOFT_ZERO = -50.0
-"""What stands for log 0, which no distribution of independent variables could avoid."""
+"""The weight that stands for log 0, which no distribution of independent variables could avoid."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The best fixed point: distributions of all variables side by side, and the bound of log Z."""
+
+    q: FloatArray
+    bound: float
+    run: Run
+    has_zeros: bool
+
+
+def _start(
+    domain: Domain, evidence: Mapping[int, int], rng: np.random.Generator | None
+) -> FloatArray:
+    """Return distributions of all variables: uniform, or random; certain where there is evidence."""
+    parts = []
+    for v, card in enumerate(domain.cards.tolist()):
+        if v in evidence:
+            parts.append(np.eye(card)[evidence[v]])
+        else:
+            parts.append(np.full(card, 1 / card) if rng is None else rng.dirichlet(np.ones(card)))
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _solve(
@@ -27,28 +53,29 @@ def _solve(
     starts: int,
     max_sweeps: int,
     tolerance: float,
-    seed: int | np.random.Generator,
-) -> tuple[Sites, FloatArray, float, Run]:
-    from conjoin.kernels.sites import expected_total, mean_field
+    random_state: RandomState,
+) -> _Solution:
+    from conjoin.kernels.mean_field import expected_potential, mean_field
 
-    sites = Sites.of(model, given, hard=SOFT_ZERO)
-    rng = np.random.default_rng(seed)
-    best, best_q, best_run = -np.inf, sites.distributions(), Run("mean_field")
-    for start in range(starts):
-        q = sites.distributions(rng if start else None)
-        sweeps, change = mean_field(sites.arrays, sites.first, q, max_sweeps, tolerance)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            entropy = -np.where(q > 0, q * np.log(q), 0.0).sum()
-        bound = expected_total(sites.arrays, sites.first, q) + entropy
-        if bound > best:
-            ended = sweeps <= max_sweeps
-            told = f"{min(sweeps, max_sweeps)} sweeps" + (
-                "" if ended else f", not at rest (last change {change:.1g})"
-            )
-            best, best_q, best_run = bound, q, Run("mean_field", converged=ended, note=told)
-        if isinstance(model, DependencyNetwork):
-            break  # there is no bound by which to choose among several starts
-    return sites, best_q, float(best), best_run
+    evidence = model.domain.encode_partial(given or {})
+    form = possible_form(model.form, evidence)
+    features = form.with_hard_weight(SOFT_ZERO).arrays
+    free = np.setdiff1d(np.arange(len(model.domain)), list(evidence)).astype(np.int64)
+    rng = np.random.default_rng(seed_sequence(random_state))
+    found: list[_Solution] = []
+    # Without a joint distribution there is no bound by which to choose among several starts.
+    for start in range(starts if form.is_joint else 1):
+        q = _start(model.domain, evidence, rng if start else None)
+        sweeps, change = mean_field(free, features, q, max_sweeps, tolerance)
+        positive = q[q > 0]
+        bound = form.constant + expected_potential(features, q) - positive @ np.log(positive)
+        converged = sweeps <= max_sweeps
+        note = f"{min(sweeps, max_sweeps)} sweeps"
+        if not converged:
+            note += f", not converged (last change {change:.1g})"
+        run = Run("mean_field", converged=converged, note=note)
+        found.append(_Solution(q, float(bound), run, bool(form.hard.any())))
+    return max(found, key=lambda solution: solution.bound)
 
 
 def marginals(
@@ -59,7 +86,7 @@ def marginals(
     starts: int = 4,
     max_sweeps: int = 1000,
     tolerance: float = 1e-7,
-    seed: int | np.random.Generator = 0,
+    random_state: RandomState = 0,
 ) -> Marginals:
     """Return the distribution of each variable in the closest product of independent ones.
 
@@ -70,19 +97,20 @@ def marginals(
     given : mapping, optional
         The evidence.
     targets : sequence of str, optional
-        The variables that are asked for; by default all.
+        The variables to return, by default all.
     starts : int
-        The iteration is started evenly, and then at random; the best bound of log Z is kept.
+        Number of starts, the first uniform, the others random; the best bound of log Z is kept.
     max_sweeps : int
-        When to give up.
+        Maximum number of sweeps.
     tolerance : float
-        The iteration rests when no probability changes by more than this.
-    seed : int or Generator
+        The iteration has converged when no probability changes by more than this in a sweep.
+    random_state : int or Generator
         The random numbers.
     """
-    sites, q, _, run = _solve(model, given, starts, max_sweeps, tolerance, seed)
-    names = None if targets is None else tuple(targets)
-    return Marginals(model.domain, sites.split(q), run, names)
+    found = _solve(model, given, starts, max_sweeps, tolerance, random_state)
+    cards = model.domain.cards
+    arrays = np.split(found.q, np.cumsum(cards)[:-1]) if len(cards) else []
+    return Marginals(model.domain, arrays, found.run, None if targets is None else tuple(targets))
 
 
 def log_partition(
@@ -92,11 +120,10 @@ def log_partition(
     starts: int = 4,
     max_sweeps: int = 1000,
     tolerance: float = 1e-7,
-    seed: int | np.random.Generator = 0,
+    random_state: RandomState = 0,
 ) -> LogValue:
     """Return a lower bound of log Z; parameters are those of `marginals`."""
     no_dependency_network(model, "mean_field")
-    sites, _, bound, run = _solve(model, given, starts, max_sweeps, tolerance, seed)
-    weights = sites.arrays[4]
-    kind = "an estimate, zeros softened" if (weights == SOFT_ZERO).any() else "a lower bound"
-    return LogValue(bound, Run(run.method, converged=run.converged, note=f"{kind}; {run.note}"))
+    found = _solve(model, given, starts, max_sweeps, tolerance, random_state)
+    kind = "an estimate, zeros softened" if found.has_zeros else "a lower bound"
+    return LogValue(found.bound, replace(found.run, note=f"{kind}; {found.run.note}"))

@@ -10,12 +10,12 @@ from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.completion import completed
+from conjoin.inference.gibbs import estimate
 from conjoin.inference.plan import MAX_VARIABLES
 from conjoin.joint.thinning import MAX_CELLS, ThinningSearch
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
-from conjoin.sampling.gibbs import estimate
 
 CELLS_PER_ROW = 256
 """Default number of cells of the tables of exact inference per row of data."""

@@ -139,3 +139,107 @@ class LiveRows(NamedTuple):
     def nbytes(self) -> int:
         """The memory that the lists take, in bytes."""
         return sum(array.nbytes for array in self)
+
+
+class ChainArrays(NamedTuple):
+    """The state of one Gibbs chain.
+
+    Attributes
+    ----------
+    state : int64, (variables,)
+        The state of each variable.
+    counter : uint64, (1,)
+        The counter of the random numbers.
+    failing : int64, (plain features,)
+        How many tests of each feature fail.
+    failing_sum : int64, (plain features,)
+        The sum of the numbers of the failing entries: of the failing entry if it is the only one.
+    field : float64, (states,)
+        The log-odds of each state given all other variables, without features that have off values.
+    stale : uint8, (variables,)
+        Whether the log-odds of a variable have changed since its last turn.
+    p : float64, (states,)
+        The distribution of each variable at its last turn.
+    log_potential : float64, (1,)
+        The sum of all features.
+    """
+
+    state: npt.NDArray[np.int64]
+    counter: npt.NDArray[np.uint64]
+    failing: npt.NDArray[np.int64]
+    failing_sum: npt.NDArray[np.int64]
+    field: npt.NDArray[np.float64]
+    stale: npt.NDArray[np.uint8]
+    p: npt.NDArray[np.float64]
+    log_potential: npt.NDArray[np.float64]
+
+
+class KnownTests(NamedTuple):
+    """The tests of known variables in features that also test free variables.
+
+    Features that have the same tests of free variables form a *unit* and are listed together.
+
+    Attributes
+    ----------
+    test_var : int64, (tests,)
+        The variable of each test.
+    test_mask : uint64, (tests, words)
+        The states that satisfy each test, as bits.
+    first : int64, (features + 1,)
+        The first entry of each feature.
+    test : int64, (entries,)
+        The test of each entry.
+    off : float64, (entries,)
+        The factor by which a failing test multiplies the feature.
+    plain : bool, (features,)
+        Whether all these factors are 0.
+    weight : float64, (features,)
+        The weight of each feature.
+    unit_first : int64, (units + 1,)
+        The first feature of each unit.
+    """
+
+    test_var: npt.NDArray[np.int64]
+    test_mask: npt.NDArray[np.uint64]
+    first: npt.NDArray[np.int64]
+    test: npt.NDArray[np.int64]
+    off: npt.NDArray[np.float64]
+    plain: npt.NDArray[np.bool_]
+    weight: npt.NDArray[np.float64]
+    unit_first: npt.NDArray[np.int64]
+
+
+class SlotArrays(NamedTuple):
+    """Conjunctions in the log-odds of binary variables, for rows of evidence side by side.
+
+    Line v is the log-odds of variable v. Its *slots* are conjunctions of tests of other variables, each
+    with a weight that all rows share or with one weight per row; slots of the first kind come first in
+    a line. The conjunctions of a line form a tree: a *node* is its parent and one more test. Test
+    2v + s is "variable v has state s".
+
+    Attributes
+    ----------
+    node_first : int64, (lines + 1,)
+        The first node of each line.
+    parent : uint32, (nodes,)
+        The parent of each node, counted from 1 within the line; 0 is the empty conjunction.
+    test : uint32, (nodes,)
+        The test that each node adds.
+    part : int64, (lines, 3)
+        Where the slots of a line start, where those with one weight per row start, and where they end.
+    node : uint32, (slots,)
+        The node of each slot, counted from 1 within the line.
+    source : int64, (slots,)
+        Of a slot with a shared weight the unit that says in which rows it is alive, of the others the
+        index of their weights.
+    weight : float32, (slots,)
+        The shared weight.
+    """
+
+    node_first: npt.NDArray[np.int64]
+    parent: npt.NDArray[np.uint32]
+    test: npt.NDArray[np.uint32]
+    part: npt.NDArray[np.int64]
+    node: npt.NDArray[np.uint32]
+    source: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.float32]

@@ -24,7 +24,7 @@ from conjoin.kernels.message_passing import (
     trace,
     workspace_for,
 )
-from conjoin.kernels.random import STEP, scatter, uniform
+from conjoin.kernels.random_numbers import STEP, scatter, uniform
 
 DRAWS = 3
 """Draws from the distribution of a row's free variables; the other modes are those of messages."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM
 from conjoin.kernels.jit import compiled, inner
-from conjoin.kernels.random import STEP, uniform
+from conjoin.kernels.random_numbers import STEP, uniform
 from conjoin.kernels.row_elimination import component, reduce_row, room_for_rows, root_of
 
 CLIMBING_SWEEPS = 1000

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
+from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes, Table, codes_of
+from conjoin.data.table import Codes, codes_of
 from conjoin.errors import DataError, ModelError
+from conjoin.inference.batch_marginals import BatchMarginals, Settings
+from conjoin.inference.chain import variable_order
+from conjoin.inference.projection import ROWS
+from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
+from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.progress import progress
-from conjoin.sampling.chain import variable_order
-from conjoin.sampling.engine import BLOCK, Engine, Settings
-from conjoin.sampling.rows import engine_for
-from conjoin.sampling.rules import Rules
 from conjoin.scoring.result import Score
 
 Sets = tuple[tuple[str, ...], ...]
+
+STEP = 64
+"""Number of blocks between two reports of the progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +56,7 @@ class CMLL(Score):
         return {**super().report(), **more}
 
     def notes(self) -> list[str]:
-        """Return the error of sampling and the sets, a sentence a line."""
+        """Return the sampling error and the sets, one sentence per line."""
         lines = [f"{self.exact:.2%} exact; sampling adds an error of {self.mc_stderr:.6f}"]
         return lines + [f"set {k}: {', '.join(part)}" for k, part in enumerate(self.sets, 1)]
 
@@ -63,7 +68,7 @@ class CMLL(Score):
         )
 
 
-def random_sets(domain: Domain, count: int = 4, random_state: int = 0) -> Sets:
+def random_sets(domain: Domain, count: int = 4, random_state: RandomState = 0) -> Sets:
     """Return a random partition of the variables into sets of about the same size.
 
     Examples
@@ -74,13 +79,15 @@ def random_sets(domain: Domain, count: int = 4, random_state: int = 0) -> Sets:
     """
     if count < 1:
         raise ModelError(f"the number of sets must be 1 or more, not {count}")
-    mixed = np.random.default_rng(random_state).permutation(len(domain))
+    mixed = np.random.default_rng(seed_sequence(random_state)).permutation(len(domain))
     parts = [sorted(mixed[k::count].tolist()) for k in range(count)]
     return tuple(tuple(domain.names[v] for v in part) for part in parts if part)
 
 
 def as_sets(
-    domain: Domain, sets: int | Mapping[str, Any] | Iterable[Iterable[str]], random_state: int
+    domain: Domain,
+    sets: int | Mapping[str, Any] | Iterable[Iterable[str]],
+    random_state: RandomState = 0,
 ) -> Sets:
     """Return sets of variables given as a number, as {name: set}, or as lists of names."""
     if isinstance(sets, int):
@@ -104,40 +111,40 @@ def as_sets(
 
 def cmll(
     model: Network,
-    data: Table,
+    data: Any,
     *,
     sets: int | Mapping[str, Any] | Iterable[Iterable[str]] = 4,
     burn_in: int = 100,
     samples: int = 1000,
     order: Sequence[str] | None = None,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> CMLL:
-    """Score a network by its marginals given three quarters of each row.
+    """Score a network by the marginals of a quarter of the variables given the others, in each row.
 
     The variables are divided into sets. The score of a row is the sum over its variables of the log
     of the variable's marginal probability given the values of all variables in other sets. Marginals
-    are averages of conditional distributions over Gibbs sweeps; components of few states, after the
-    evidence is put in, are enumerated instead, if the network has a joint distribution. Where many
-    variables are free only those that depend on no other are exact.
+    are averages of conditional distributions over Gibbs sweeps. They are exact for variables that
+    depend on no other free variable and, if the network is a joint distribution, for components of few
+    states, which are enumerated.
 
     Parameters
     ----------
     model : Network
         A dependency, Markov or Bayesian network.
-    data : Table
-        The rows. Values that are missing are not scored; they are drawn along with the set, whatever
-        their own set is.
+    data : Table, array or frame
+        The rows. Missing values are not scored; they are free variables whatever their set.
     sets : int, mapping or lists of names
-        How many sets to divide the variables into at random, the set of each variable, or the sets.
+        The number of sets into which the variables are divided at random, the set of each variable, or
+        the sets.
     burn_in, samples : int
-        Gibbs sweeps that do not count, and that do, for each row and set.
+        Number of Gibbs sweeps that are discarded, and of those that count, for each row and set.
     order : sequence of str, optional
         The order of a sweep, by default that of the variables.
-    random_state : int
-        The seed of the partition and of the chains.
+    random_state : int or Generator
+        The random numbers of the partition and of the chains.
     n_jobs : int, optional
-        Blocks of rows that are worked on at once; results do not depend on it.
+        Number of blocks of rows that are scored in parallel; results do not depend on it.
 
     Returns
     -------
@@ -145,7 +152,7 @@ def cmll(
 
     Examples
     --------
-    >>> from conjoin import Features, MarkovNetwork
+    >>> from conjoin import Features, MarkovNetwork, Table
     >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
     >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"a": 1, "b": 1})]))
     >>> result = cmll(mn, Table.from_rows(domain, [(1, 1)]), sets=[["a"], ["b"]])
@@ -153,122 +160,144 @@ def cmll(
     (-0.6265, 1.0)
     """
     domain = model.domain
-    chosen = as_sets(domain, sets, random_state)
-    codes = codes_of(domain, data, complete=False)
+    table = as_table(data, domain)
+    seed = seed_sequence(random_state)
+    chosen = as_sets(domain, sets, seed)
+    codes = codes_of(domain, table, complete=False)
     settings = Settings.of(burn_in, samples)
-    rules = Rules.of(model)
     sweep = variable_order(domain, order)
-    weights = np.ones(len(codes)) if data.weights is None else data.weights
+    weights = np.ones(len(codes)) if table.weights is None else table.weights
     if not weights.sum() > 0:
         raise DataError("the table has no rows of positive weight to score")
-    tasks = []
-    for number, part in enumerate(chosen):
+    lacking = codes == table.missing
+    blocks: list[tuple[_Block]] = []
+    for part, own in zip(chosen, seed.spawn(len(chosen)), strict=True):
         at = np.array([domain.index(name) for name in part], np.int64)
-        tasks += _tasks(
-            rules, codes, weights, data.missing, at, sweep, settings, (random_state, number)
-        )
+        found = _blocks(model.form, codes, weights, lacking, at, sweep, settings, own)
+        blocks += [(block,) for block in found]
     by_row = np.zeros(len(codes))
     by_variable = np.zeros(len(domain))
     variance, exact, scored = 0.0, 0, 0
-    step = 64
-    for low in progress(range(0, len(tasks), step), "scoring"):
-        chunk = tasks[low : low + step]
-        for rows, scores, variables, sums, noise, sure, count in run(_block, chunk, n_jobs):
-            np.add.at(by_row, rows, scores)
-            by_variable[variables] += sums
-            variance += noise
-            exact += sure
-            scored += count
-    have = weights @ (codes != data.missing)
+    for low in progress(range(0, len(blocks), STEP), "scoring"):
+        for part_score in run(_score, blocks[low : low + STEP], n_jobs):
+            np.add.at(by_row, part_score.rows, part_score.by_row)
+            by_variable[part_score.targets] += part_score.by_target
+            variance += part_score.variance
+            exact += part_score.exact
+            scored += part_score.scored
+    have = weights @ ~lacking
     return CMLL(
         "cmll",
         by_row,
         weights,
         dict(zip(domain.names, (by_variable / np.maximum(have, 1e-300)).tolist(), strict=True)),
-        int((codes != data.missing).sum()),
+        int((~lacking).sum()),
         float(np.sqrt(variance) / weights.sum()),
         exact / scored if scored else 1.0,
         chosen,
     )
 
 
-def _tasks(
-    rules: Rules,
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows with the same free variables and few different rows of evidence.
+
+    Attributes
+    ----------
+    engine : BatchMarginals
+        The marginals of the free variables.
+    codes, weights, rows : arrays
+        The rows, their weights and their numbers.
+    evidence : array of int
+        Which row of evidence each row has, ascending.
+    targets : array of int
+        The free variables that are scored.
+    counters : array of uint64
+        The random numbers of each row of evidence.
+    """
+
+    engine: BatchMarginals
+    codes: Codes
+    weights: FloatArray
+    rows: IntArray
+    evidence: IntArray
+    targets: IntArray
+    counters: UIntArray
+
+
+class _BlockScore(NamedTuple):
+    """The scores of the rows of a block, and their sums by target."""
+
+    rows: IntArray
+    by_row: FloatArray
+    targets: IntArray
+    by_target: FloatArray
+    variance: float
+    exact: int
+    scored: int
+
+
+def _blocks(
+    form: LogLinearForm,
     codes: Codes,
     weights: FloatArray,
-    missing: int,
+    lacking: BoolArray,
     at: IntArray,
     sweep: IntArray,
     settings: Settings,
-    seed: tuple[int, ...],
-) -> list[tuple[Any, ...]]:
-    """Return blocks of rows with one set of free variables, equal evidence side by side."""
-    cards = rules.domain.cards
-    lacking = codes == missing
-    codes = np.where(cards == 1, codes.dtype.type(0), codes)  # there is no doubt about these
-    tasks: list[tuple[Any, ...]] = []
-    kinds, kind_of = distinct_rows(lacking.astype(np.uint8))
-    for kind in range(len(kinds)):
-        pattern = np.flatnonzero(kind_of == kind)
-        free = np.unique(np.concatenate([at, np.flatnonzero(lacking[pattern[0]])]))
+    seed: np.random.SeedSequence,
+) -> Iterator[_Block]:
+    """Yield blocks of rows for one set of variables; rows with equal evidence share an answer."""
+    cards = form.domain.cards
+    codes = np.where(cards == 1, codes.dtype.type(0), codes)  # there is only one possible value
+    patterns, pattern_of = distinct_rows(lacking.astype(np.uint8))
+    rng = np.random.default_rng(seed)
+    for pattern in range(len(patterns)):
+        rows = np.flatnonzero(pattern_of == pattern)
+        free = np.unique(np.concatenate([at, np.flatnonzero(lacking[rows[0]])]))
         free = free[cards[free] > 1]
-        targets = at[~lacking[pattern[0]][at]]
+        targets = at[~lacking[rows[0]][at]]
         targets = targets[cards[targets] > 1]
         if not len(targets):
             continue
-        evidence = codes[pattern]
+        evidence = codes[rows]
         evidence[:, free] = 0
-        first, owner_of = distinct_rows(evidence)
-        members = np.argsort(owner_of, kind="stable")
-        bounds = np.searchsorted(owner_of[members], np.arange(len(first) + 1))
-        engine = engine_for(rules, free.tolist(), sweep, settings)
-        counters = np.random.default_rng([*seed, len(tasks)]).integers(
-            0, 2**64, len(first), dtype=np.uint64
-        )
-        for low in range(0, len(first), BLOCK):
-            some = members[bounds[low] : bounds[min(low + BLOCK, len(first))]]
-            rows, owner = pattern[some], owner_of[some] - low
-            tasks.append(
-                (engine, codes[rows], weights[rows], rows, owner, free, targets, cards,
-                 counters[low : low + BLOCK], settings)
+        first, evidence_of = distinct_rows(evidence)
+        members = np.argsort(evidence_of, kind="stable")
+        bounds = np.searchsorted(evidence_of[members], np.arange(len(first) + 1))
+        engine = BatchMarginals(form, free, sweep, settings)
+        counters = rng.integers(0, 2**64, len(first), dtype=np.uint64)
+        for low in range(0, len(first), ROWS):
+            some = members[bounds[low] : bounds[min(low + ROWS, len(first))]]
+            yield _Block(
+                engine, codes[rows[some]], weights[rows[some]], rows[some], evidence_of[some] - low,
+                targets, counters[low : low + ROWS],
             )  # fmt: skip
-    return tasks
 
 
-def _block(
-    engine: Engine,
-    codes: Codes,
-    weights: FloatArray,
-    rows: IntArray,
-    owner: IntArray,
-    free: IntArray,
-    targets: IntArray,
-    cards: IntArray,
-    counters: UIntArray,
-    settings: Settings,
-) -> tuple[Any, ...]:
-    """Score a block of rows: `owner` says which evidence each has."""
-    first = np.searchsorted(owner, np.arange(len(counters)))
-    mean, batch, sure = engine.marginals(codes[first], counters)
-    place = np.searchsorted(free, targets)
-    start = (np.cumsum(cards[free]) - cards[free])[place]
-    state = start + codes[:, targets]
-    p = mean[owner[:, None], state]
+def _score(block: _Block) -> _BlockScore:
+    """Score the rows of a block."""
+    engine, evidence = block.engine, block.evidence
+    first = np.searchsorted(evidence, np.arange(len(block.counters)))
+    found = engine.marginals(block.codes[first], block.counters)
+    place = np.searchsorted(engine.free, block.targets)
+    state = (np.cumsum(engine.cards) - engine.cards)[place] + block.codes[:, block.targets]
+    p = found.mean[evidence[:, None], state]
+    exact = found.exact[evidence][:, place]
     with np.errstate(divide="ignore"):
         logs = np.log(p)
-    # The error of a sum of logs of means, to first order, from the batch means; rows with the same
-    # evidence share it.
-    noise = 0.0
-    if not sure.all():
-        from conjoin.kernels.residual import batch_pulls
+    variance = 0.0
+    if not exact.all():
+        # The error of a sum of logs of means, to first order, from the batch means; rows with the same
+        # evidence share it.
+        from conjoin.kernels.gibbs_bitpacked import weighted_batches
 
-        scale = np.where((p > 0) & ~sure[owner][:, place], weights[:, None], 0.0)
-        scale /= np.where(p > 0, p, 1.0)
-        pulls = np.zeros((len(batch), len(counters)))
-        batch_pulls(batch, state, owner, scale, pulls)
-        length = settings.samples // settings.batches
-        noise = float((pulls.var(axis=0, ddof=1) / len(batch)).sum()) / length**2
-    return (
-        rows, logs.sum(axis=1), targets, weights @ logs, noise,
-        int(sure[owner][:, place].sum()), logs.size,
+        scale = np.where((p > 0) & ~exact, block.weights[:, None], 0.0) / np.where(p > 0, p, 1.0)
+        pulls = np.zeros((len(found.batch), len(block.counters)))
+        weighted_batches(found.batch, state, evidence, scale, pulls)
+        length = engine.settings.samples // len(found.batch)
+        variance = float((pulls.var(axis=0, ddof=1) / len(found.batch)).sum()) / length**2
+    return _BlockScore(
+        block.rows, logs.sum(axis=1), block.targets, block.weights @ logs, variance,
+        int(exact.sum()), logs.size,
     )  # fmt: skip

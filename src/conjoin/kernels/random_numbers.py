@@ -1,4 +1,4 @@
-"""Random numbers inside kernels: a counter that the caller holds, scattered by SplitMix64."""
+"""Random numbers inside kernels: a counter that the caller keeps, scrambled by SplitMix64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from conjoin.kernels.jit import inner
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
-"""What a counter grows by a draw."""
+"""The increment of a counter per draw."""
 
 
 @inner

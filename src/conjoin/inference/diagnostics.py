@@ -1,4 +1,4 @@
-"""How far estimates of Gibbs chains can be trusted."""
+"""Diagnostics: how far the estimates of Gibbs chains can be trusted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 
+BATCHES = 20
+"""Number of parts in which the sweeps of a chain are summed, for standard errors."""
+
 MAX_R_HAT = 1.05
+"""Chains with a larger R-hat disagree."""
+
 MIN_ESS = 100.0
+"""Estimates with a smaller effective sample size are not trusted."""
 
 
 def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
@@ -18,7 +24,7 @@ def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArra
     sums, squares : arrays of float, shape (chains, batches, quantities)
         Sums of the values of each batch, and of their squares; the number of batches is even.
     length : int
-        How many values a batch has.
+        The number of values per batch.
 
     Examples
     --------
@@ -60,9 +66,10 @@ def standard_error(sums: FloatArray, length: int) -> FloatArray:
 
 
 def effective_size(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
-    """Return how many independent values would give the same standard error.
+    """Return the number of independent values that would have the same standard error.
 
-    Never more than there are values, although chains can do better than independent draws.
+    It is never larger than the number of values, although chains can do better than independent
+    draws.
 
     Examples
     --------

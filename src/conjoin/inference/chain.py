@@ -1,0 +1,236 @@
+"""The general Markov chain: any network, any evidence, any schedule of inverse temperatures.
+
+Gibbs sampling, annealed importance sampling, simulated annealing and iterated conditional modes all run
+this chain: a sweep draws each variable from its conditional distribution to the power of the inverse
+temperature beta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes, code_dtype
+from conjoin.errors import ModelError
+from conjoin.inference.exact import impossible
+from conjoin.kernels.layouts import ChainArrays, packed
+from conjoin.models.loglinear import LogLinearForm
+
+MAX_RESTARTS = 20
+"""Number of times a chain is restarted if it does not find a possible state."""
+
+
+def variable_order(domain: Domain, order: Sequence[str] | None) -> IntArray:
+    """Return the positions of an order of all variables given by name, by default the domain's own."""
+    if order is None:
+        return np.arange(len(domain))
+    listed = [domain.index(name) for name in order]
+    if sorted(listed) != list(range(len(domain))):
+        raise ModelError(
+            f"the order must name each of the {len(domain)} variables once; it has {len(listed)} "
+            f"names, {len(set(listed))} of them different"
+        )
+    return np.array(listed, np.int64)
+
+
+def possible_form(form: LogLinearForm, given: Mapping[int, int]) -> LogLinearForm:
+    """Return a form conditioned on evidence; raise an error if the evidence is impossible by itself."""
+    conditioned = form.condition(given).nonzero()
+    if conditioned.constant == -np.inf:
+        variables = form.domain.variables
+        raise impossible({variables[v].name: variables[v].states[s] for v, s in given.items()})
+    return conditioned
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The record of some sweeps.
+
+    Attributes
+    ----------
+    sweeps : int
+        The number of sweeps until no variable changed, at an infinite inverse temperature; otherwise
+        one more than there were sweeps.
+    drawn : array of codes, shape (sweeps // thin, variables)
+        The states after every `thin` sweeps, if they were asked for.
+    sums, squares : arrays of float, shape (batches, states)
+        Sums of the conditional probabilities and of their squares.
+    scores : array of float, shape (sweeps,)
+        The log-potential before each sweep, if it was asked for.
+    """
+
+    sweeps: int
+    drawn: Codes
+    sums: FloatArray
+    squares: FloatArray
+    scores: FloatArray
+
+
+class Sampler:
+    """A network conditioned on evidence, ready for chains.
+
+    Parameters
+    ----------
+    form : LogLinearForm
+        The network.
+    given : mapping
+        The codes of the known variables, by position.
+    order : array of int, optional
+        The order of a sweep. A variable that is neither in it nor given keeps its random initial
+        state, so no variable in it may depend on it.
+    hard_weight : float, optional
+        The finite weight that replaces -inf. By default it is so low that one violated constraint
+        outweighs all soft features together: a chain that starts in an impossible state moves to
+        states that violate fewer constraints, and never back.
+
+    Attributes
+    ----------
+    constant : float
+        The log-potential that the evidence contributes by itself.
+    hard : array of bool
+        Which of the features without off values are hard constraints.
+    """
+
+    def __init__(
+        self,
+        form: LogLinearForm,
+        given: Mapping[int, int],
+        order: IntArray | None = None,
+        hard_weight: float | None = None,
+    ) -> None:
+        self.domain, self.given = form.domain, dict(given)
+        conditioned = possible_form(form, given)
+        self.constant = conditioned.constant
+        if hard_weight is None:
+            hard_weight = conditioned.overwhelming_weight
+        finite = conditioned.with_hard_weight(hard_weight)
+        soft: BoolArray = finite.features.soft_rows()
+        self.hard = conditioned.hard[~soft]
+        self.must_be_possible = form.is_joint and bool(self.hard.any())
+        # The arrays of a whole form are kept by it, so a network without evidence has them already.
+        self.plain = (finite.select(~soft) if soft.any() else finite).arrays
+        self.soft = finite.select(soft).arrays
+        sweep = np.arange(len(self.domain)) if order is None else order
+        self.order = packed(sweep[~np.isin(sweep, list(given))], np.int64)
+
+    def chain(self, seed: np.random.SeedSequence) -> Chain:
+        """Start a chain in a random state that agrees with the evidence."""
+        return Chain(self, seed)
+
+
+class Chain:
+    """One chain. It keeps its state, so it can be continued.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        The network and the evidence.
+    seed : SeedSequence
+        The random numbers.
+    """
+
+    def __init__(self, sampler: Sampler, seed: np.random.SeedSequence) -> None:
+        self.sampler, self._seed = sampler, seed
+        features, cards = len(sampler.plain.weight), sampler.plain.cards
+        n_states = int(cards.sum())
+        self.arrays = ChainArrays(
+            state=packed(self._random_state(0), np.int64),
+            counter=packed(seed.generate_state(1, np.uint64), np.uint64),
+            failing=np.zeros(features, np.int64),
+            failing_sum=np.zeros(features, np.int64),
+            field=np.zeros(n_states),
+            stale=np.ones(len(cards), np.uint8),
+            p=np.zeros(n_states),
+            log_potential=np.zeros(1),
+        )
+
+    @property
+    def state(self) -> IntArray:
+        """The current state of each variable."""
+        return self.arrays.state
+
+    @property
+    def log_potential(self) -> float:
+        """The sum of all features in the current state, without the constant."""
+        return float(self.arrays.log_potential[0])
+
+    def set_state(self, state: IntArray) -> None:
+        """Move all variables at once; the evidence stays."""
+        self.arrays.state[:] = state
+        for position, code in self.sampler.given.items():
+            self.arrays.state[position] = code
+
+    def _random_state(self, attempt: int) -> IntArray:
+        cards = self.sampler.plain.cards
+        words = self._seed.generate_state(1 + (attempt + 1) * len(cards), np.uint32)
+        state = words[1 + attempt * len(cards) :].astype(np.int64) % cards
+        for position, code in self.sampler.given.items():
+            state[position] = code
+        return state
+
+    def run(
+        self,
+        betas: int | FloatArray,
+        *,
+        thin: int = 1,
+        draw: bool = False,
+        batches: int = 0,
+        score: bool = False,
+    ) -> Trace:
+        """Continue the chain.
+
+        Parameters
+        ----------
+        betas : int or array of float
+            The inverse temperature of each sweep; a number of sweeps means that of the network, 1. At
+            infinity each variable takes its best state, and the chain stops when none changes.
+        thin : int
+            Number of sweeps between recorded states.
+        draw : bool
+            Whether to record states.
+        batches : int
+            Number of parts in which conditional probabilities are summed; 0 if they are not needed.
+        score : bool
+            Whether to record the log-potential before each sweep.
+        """
+        from conjoin.kernels.gibbs_chain import run_chain
+
+        sampler = self.sampler
+        schedule = packed(np.ones(betas) if isinstance(betas, int) else betas, np.float64)
+        cards, n_states = sampler.plain.cards, len(self.arrays.field)
+        drawn = np.zeros((len(schedule) // thin if draw else 0, len(cards)), np.uint16)
+        sums, squares = np.zeros((batches, n_states)), np.zeros((batches, n_states))
+        scores = np.zeros(len(schedule) if score else 0)
+        kernel: Any = run_chain
+        sweeps = kernel(
+            sampler.order, sampler.plain, sampler.soft, self.arrays, schedule, thin, drawn, sums,
+            squares, scores,
+        )  # fmt: skip
+        return Trace(sweeps, drawn.astype(code_dtype(cards)), sums, squares, scores)
+
+    def burn_in(self, n_sweeps: int) -> None:
+        """Run without a record; end in a possible state, or raise an error if none was found."""
+        self.run(n_sweeps)
+        if not self.sampler.must_be_possible:
+            return
+        for attempt in range(1, MAX_RESTARTS + 1):
+            if self.is_possible():
+                return
+            self.run(max(n_sweeps, 10))
+            if not self.is_possible():
+                self.set_state(self._random_state(attempt))
+                self.run(max(n_sweeps, 10))
+        if not self.is_possible():
+            raise ModelError(
+                "no state of positive probability was found that agrees with the evidence; it may "
+                "be impossible, or reachable only from few states"
+            )
+
+    def is_possible(self) -> bool:
+        """Return whether the state, after at least one `run`, violates no hard constraint."""
+        return not (self.arrays.failing[self.sampler.hard] == 0).any()

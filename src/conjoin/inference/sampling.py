@@ -1,0 +1,237 @@
+"""Drawing joint states: exactly where that fits into memory, otherwise by Gibbs chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.table import Codes, Table, code_dtype
+from conjoin.errors import ModelError, did_you_mean
+from conjoin.inference import exact
+from conjoin.inference.chain import Chain, Sampler, variable_order
+from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
+from conjoin.inference.plan import TooLarge
+from conjoin.inference.random_state import RandomState, seed_sequence
+from conjoin.jobs import run
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.network import Network
+from conjoin.progress import progress
+
+METHODS = ("auto", "exact", "gibbs")
+
+EXACT_MEMORY = 1 << 28
+"""Maximum memory, in bytes, of the tables with which `method="auto"` draws exactly."""
+
+BLOCK_CELLS = 1 << 24
+"""Maximum number of cells of a table in a stream of samples, unless the caller sets its rows."""
+
+
+def sample(
+    model: Network,
+    n: int,
+    given: Mapping[str, Any] | None = None,
+    *,
+    method: str = "auto",
+    burn_in: int = 100,
+    thin: int = 1,
+    chains: int = 4,
+    order: Sequence[str] | None = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+) -> Table:
+    """Draw joint states.
+
+    Parameters
+    ----------
+    model : Network
+        A dependency, Markov or Bayesian network.
+    n : int
+        Number of rows.
+    given : mapping, optional
+        The evidence: {variable: state}. Every row has these states.
+    method : str
+        "exact" draws independent rows by exact inference, "gibbs" takes them from Gibbs chains, where
+        consecutive rows are correlated; "auto" is exact if that takes little memory, and Gibbs
+        sampling otherwise and for dependency networks (see `sampling_method`).
+    burn_in : int
+        Number of sweeps of each chain before its first row; for Gibbs sampling, like the next three.
+    thin : int
+        Number of sweeps between two rows of a chain.
+    chains : int
+        Number of independent chains; each draws a part of the rows.
+    order : sequence of str, optional
+        The order of a sweep, by default that of the variables.
+    random_state : int or Generator
+        The random numbers.
+    n_jobs : int, optional
+        Number of chains that run in parallel; results do not depend on it.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> from conjoin import Domain, Features, MarkovNetwork
+    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> features = Features.from_terms(domain, [(2.0, {"rain": "yes", "wet": "yes"})])
+    >>> table = sample(MarkovNetwork(domain, features), 10_000, {"wet": "yes"})
+    >>> len(table), round(float(table.marginals()[0][1]), 1)
+    (10000, 0.9)
+    """
+    parts = list(
+        samples(
+            model, n, given, method=method, burn_in=burn_in, thin=thin, chains=chains, order=order,
+            random_state=random_state, n_jobs=n_jobs,
+        )
+    )  # fmt: skip
+    if len(parts) == 1:
+        return parts[0]
+    empty = np.zeros((0, len(model.domain)), code_dtype(model.domain.cards))
+    return Table(model.domain, np.concatenate([empty, *(part.codes for part in parts)]))
+
+
+def sampling_method(model: Network, given: Mapping[str, Any] | None = None) -> str:
+    """Return the method that `sample` chooses by itself: "exact" or "gibbs".
+
+    Parameters
+    ----------
+    model : Network
+        The model.
+    given : mapping, optional
+        The evidence.
+    """
+    if isinstance(model, DependencyNetwork):
+        return "gibbs"
+    try:
+        exact.forecast(model, given, max_memory=EXACT_MEMORY)
+    except TooLarge:
+        return "gibbs"
+    return "exact"
+
+
+def samples(
+    model: Network,
+    n: int,
+    given: Mapping[str, Any] | None = None,
+    *,
+    method: str = "auto",
+    burn_in: int = 100,
+    thin: int = 1,
+    chains: int = 4,
+    order: Sequence[str] | None = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+    block: int | None = None,
+) -> Iterator[Table]:
+    """Draw joint states as `sample` does, as a stream of tables of bounded size.
+
+    Parameters
+    ----------
+    model, n, given, method, burn_in, thin, chains, order, random_state, n_jobs
+        As for `sample`. The rows are the same for any block size.
+    block : int, optional
+        Maximum number of rows per table; by default as many as make 16 million cells.
+
+    Yields
+    ------
+    Table
+    """
+    if n < 0 or burn_in < 0 or thin < 1 or chains < 1:
+        raise ModelError("n and burn_in must not be negative; thin and chains must be 1 or more")
+    if method not in METHODS:
+        raise ModelError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
+    if block is None:
+        block = max(1, BLOCK_CELLS // max(1, len(model.domain)))
+    if block < 1:
+        raise ModelError(f"block must be 1 or more, not {block}")
+    sweep = variable_order(model.domain, order)
+    if method == "auto":
+        method = sampling_method(model, given)
+    seed = seed_sequence(random_state)
+    if method == "exact":
+        return _exact_stream(model, n, given, np.random.default_rng(seed), block)
+    sampler = Sampler(model.form, model.domain.encode_partial(given or {}), sweep)
+    share, extra = divmod(n, chains)
+    parts = [(s, share + (i < extra)) for i, s in enumerate(seed.spawn(chains))]
+    return _gibbs_stream(sampler, parts, burn_in, thin, n_jobs, block)
+
+
+def _exact_stream(
+    model: Network,
+    n: int,
+    given: Mapping[str, Any] | None,
+    rng: np.random.Generator,
+    block: int,
+) -> Iterator[Table]:
+    """Yield independent rows: one generator draws them all, in order."""
+    for low in range(0, n, block):
+        yield exact.sample(model, min(block, n - low), given, random_state=rng)
+
+
+def _gibbs_stream(
+    sampler: Sampler,
+    parts: list[tuple[np.random.SeedSequence, int]],
+    burn_in: int,
+    thin: int,
+    n_jobs: int | None,
+    block: int,
+) -> Iterator[Table]:
+    """Yield the rows of each chain (its seed and number of rows) after those of the one before."""
+    if sum(rows for _, rows in parts) <= block:
+        tasks = [(sampler, seed, burn_in, rows, thin) for seed, rows in parts if rows]
+        drawn = run(_chain_rows, tasks, n_jobs)
+        if drawn:
+            yield Table(sampler.domain, np.concatenate(drawn))
+        return
+    steps = [
+        (seed, at, min(block, rows - at)) for seed, rows in parts for at in range(0, rows, block)
+    ]
+    chain: Chain | None = None
+    for seed, at, rows in progress(steps, "drawing"):
+        if chain is None or at == 0:
+            chain = sampler.chain(seed)
+            chain.burn_in(burn_in)
+        yield Table(sampler.domain, chain.run(rows * thin, thin=thin, draw=True).drawn)
+
+
+def _chain_rows(
+    sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, rows: int, thin: int
+) -> Codes:
+    chain = sampler.chain(seed)
+    chain.burn_in(burn_in)
+    return chain.run(rows * thin, thin=thin, draw=True).drawn
+
+
+def table_diagnostics(table: Table, chains: int) -> tuple[float | None, float | None]:
+    """Return the largest R-hat and the smallest effective size of all states of a drawn table.
+
+    Parameters
+    ----------
+    table : Table
+        What `sample` returned, by Gibbs sampling.
+    chains : int
+        The number of chains it came from. The halves of chains are compared, so one is enough.
+
+    Returns
+    -------
+    r_hat, ess : float or None
+        None if the chains have too few rows.
+    """
+    share = len(table) // chains
+    batches = min(BATCHES, share // 2 * 2)
+    if batches < 2 or share // batches < 2:
+        return None, None
+    length = share // batches
+    extra = len(table) % chains
+    starts = [share * i + min(i, extra) for i in range(chains)]
+    r_hat, ess = 1.0, float(chains * batches * length)
+    for i, card in enumerate(table.domain.cards.tolist()):
+        parts = np.stack([table.codes[a : a + batches * length, i] for a in starts])
+        seen = parts.reshape(chains, batches, length)
+        sums = np.stack([(seen == s).sum(axis=2) for s in range(card)], axis=2).astype(np.float64)
+        r_hat = max(r_hat, float(split_r_hat(sums, sums, length).max()))
+        ess = min(ess, float(effective_size(sums, sums, length).min()))
+    return r_hat, ess
