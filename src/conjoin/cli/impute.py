@@ -1,13 +1,21 @@
-"""`conjoin impute`: missing values of a table, filled in by a model."""
+"""`conjoin impute`: fill in the missing values of a table."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+from conjoin.cli.arguments import (
+    TABLE_FORMATS,
+    add_json,
+    add_model,
+    add_output,
+    add_random_state,
+    add_table,
+    new_command,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
@@ -16,41 +24,36 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = new_command(
+        commands,
         "impute",
-        help="fill in the missing values of a table",
-        description="Fill in the missing values of a table with those that a model finds most probable "
-        "given the rest of the row. A dependency network is converted first. From CSV to CSV and from "
-        "Parquet to Parquet, columns that the model does not know and values that are there stay as "
-        "they are; a hole in a column of numbers that were cut into bins gets the bin.",
+        run,
+        "fill in the missing values of a table",
+        "Fill in the missing values of a table with the values that the model finds most probable given "
+        "the rest of the row. A dependency network is converted first. From CSV to CSV and from Parquet "
+        "to Parquet, all other columns and values stay as they are. In a column of numbers that the "
+        "model has cut into bins, a missing value is filled in with the bin.",
     )
-    parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
-    parser.add_argument("table", metavar="TABLE", help="the table (.csv, .parquet, .data)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="the full table (.csv, .parquet, .data)",
-    )
+    add_model(parser)
+    add_table(parser)
+    add_output(parser, "FILE", f"the table to write {TABLE_FORMATS}")
     parser.add_argument(
         "--by",
         choices=("row", "cell"),
         default="row",
-        help="the most probable values of a row together, or of each cell (default row)",
+        help="choose the values of a row jointly (the default), or each cell on its own",
     )
     parser.add_argument(
         "--draw",
         action="store_true",
-        help="draw values from their distribution instead of taking the most probable",
+        help="draw values from their distribution instead of taking the most probable ones",
     )
-    add_seed(parser, "the seed")
-    parser.add_argument("--json", action="store_true", help="print a summary for programs")
-    parser.set_defaults(run=run)
+    add_random_state(parser, "drawing, and for rows that are too large for exact inference")
+    add_json(parser)
 
 
-def joint_of(model: Network, table: Table) -> Network:
-    """Return a model with a joint distribution: dependency networks are converted."""
+def joint_network(model: Network, table: Table) -> Network:
+    """Return a network with a joint distribution: a dependency network is converted."""
     from conjoin.conversion.dn2mn import convert
     from conjoin.models.dependency import DependencyNetwork
 
@@ -65,21 +68,20 @@ def run(options: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     check_can_write(options.output)
-    check_seed_and_jobs(options)
     model = load(options.model)
     table = read_table(options.table, model.domain)
     holes = table.codes == table.missing
-    codes = completed(
-        joint_of(model, table), table, 1 if options.draw else None, options.by, options.seed
-    )
-    full = codes[0] if options.draw else codes
-    filled = Table(model.domain, full, table.weights)
+    joint = joint_network(model, table)
+    draws = 1 if options.draw else None
+    codes = completed(joint, table, draws, options.by, options.random_state)
+    filled = Table(model.domain, codes[0] if options.draw else codes, table.weights)
     write_filled(options.table, filled, holes, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started
     if options.json:
-        report = {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
-        print(json.dumps(report))
+        print_json(
+            {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
+        )
         return
     print(
         f"{options.output}: {len(table):,} rows, {cells:,} values filled in {rows:,} of them "
