@@ -86,9 +86,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--checkpoint",
-        metavar="FILE",
-        help="save finished work to this file and resume from it if it exists; it is deleted once the "
-        "model is written",
+        metavar="PATH",
+        help="save finished work here and resume from it if it exists; it is deleted once the model is "
+        "written",
     )
     add_random_state(parser, "choosing the rows held out")
     add_jobs(parser)

@@ -143,11 +143,12 @@ def _print_probability(
     from conjoin.inference.engines import probability
 
     found = probability(model, event, given, **how)
+    value = float(getattr(found, "probability", found))
     if as_json:
-        print_json({"probability": found.probability, **_how_found(found.run)})
+        print_json({"probability": value, **_how_found(found.run)})
         return
     bar = f" | {_conditions(given)}" if given else ""
-    print(f"P({_conditions(event)}{bar}) = {found.probability:.6g} ({found.run})")
+    print(f"P({_conditions(event)}{bar}) = {value:.6g} ({found.run})")
 
 
 def _print_most_probable(
