@@ -1,4 +1,4 @@
-"""What a network looks like: its graph, its strongest links, and how far it can be trusted."""
+"""Reports on a network: its graph, its strongest links, and how reliable its predictions are."""
 
 from conjoin.reports.calibration import calibration as calibration
 from conjoin.reports.graph import to_networkx as to_networkx
