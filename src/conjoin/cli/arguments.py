@@ -82,6 +82,19 @@ def add_random_state(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
+def add_number(
+    parser: argparse.ArgumentParser, name: str, metavar: str, default: float, what: str
+) -> None:
+    """Add a number with a default, which the help states."""
+    parser.add_argument(
+        name,
+        metavar=metavar,
+        type=type(default),
+        default=default,
+        help=f"{what} (default {default:g})",
+    )
+
+
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add --jobs, the number of cores."""
     parser.add_argument(

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import MARKOV_FORMATS, add_output, new_command, optional_table
+from conjoin.cli import arguments as shared
 from conjoin.errors import FormatError, ModelError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "convert",
         run,
@@ -26,45 +26,42 @@ def add_parser(commands: Any) -> None:
         "Turn a dependency network into a Markov network, in closed form. The endings of the file names "
         "determine the formats.",
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "network",
         metavar="DN",
         help="the dependency network (.dn, .conjoin, or .toml written by hand); a Bayesian network "
         "(.bif, .bn) is rewritten exactly",
     )
-    add_output(parser, "MN", f"the Markov network to write {MARKOV_FORMATS}")
-    parser.add_argument(
-        "--data", metavar="FILE", help="a table that the base instance is drawn from"
-    )
-    parser.add_argument(
+    shared.add_output(parser, "MN", f"the Markov network to write {shared.MARKOV_FORMATS}")
+    add("--data", metavar="FILE", help="a table that the base instance is drawn from")
+    add(
         "--base",
         choices=("marginals", "uniform", "data", "instance"),
         help="the distribution of the base instance: the product of the marginals of --data (the "
         "default with --data), uniform (the default without), the rows of --data, or the rows of "
         "--instance",
     )
-    parser.add_argument(
-        "--instance", metavar="FILE", help="a table of base instances, often of a single row"
-    )
-    parser.add_argument(
+    add("--instance", metavar="FILE", help="a table of base instances, often of a single row")
+    add(
         "--orders",
         choices=("single", "rotations", "all"),
         default="rotations",
         help="average over the given orders only, over all their rotations (the default), or over all "
         "possible orders",
     )
-    parser.add_argument(
+    add(
         "--order",
         metavar="FILE",
         help="the order of the variables: one name per line, or one comma-separated order per line "
         "(default: the network's own order)",
     )
-    parser.add_argument(
+    add(
         "--no-reverse",
         action="store_true",
         help="do not also average over the reverse of each order",
     )
-    parser.add_argument(
+    add(
         "--max-length",
         metavar="K",
         type=int,
@@ -112,10 +109,11 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
     from conjoin.conversion.dn2mn import MAX_LENGTH, convert
 
     domain = network.domain
+    instances = shared.optional_table(options.instance, domain)
     return convert(
         network,
-        optional_table(options.data, domain),
-        base=options.base if options.instance is None else optional_table(options.instance, domain),
+        shared.optional_table(options.data, domain),
+        base=options.base if instances is None else instances,
         orders=options.orders,
         order=None if options.order is None else read_orders(Path(options.order), domain),
         reverse=not options.no_reverse,

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import add_output, add_random_state, announce, new_command
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,7 +27,7 @@ HELD_OUT = 300
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "demo",
         run,
@@ -38,8 +38,8 @@ def add_parser(commands: Any) -> None:
         "ink: given all other pixels of a drawn digit, or given the upper half. Needs scikit-learn and "
         "matplotlib.",
     )
-    add_output(parser, "PNG", "the picture to write", default="conjoin-demo.png")
-    add_random_state(parser, "the split and the draws")
+    shared.add_output(parser, "PNG", "the picture to write", default="conjoin-demo.png")
+    shared.add_random_state(parser, "the split and the draws")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.scoring.pll import pll
 
     started = time.perf_counter()
-    announce("learning")
+    shared.announce("learning")
     train, test = load_images(options.random_state)
     print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
     dn = learn(train, "logistic", random_state=options.random_state)

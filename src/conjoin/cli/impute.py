@@ -6,16 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    TABLE_FORMATS,
-    add_json,
-    add_model,
-    add_output,
-    add_random_state,
-    add_table,
-    new_command,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
@@ -24,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "impute",
         run,
@@ -34,22 +25,23 @@ def add_parser(commands: Any) -> None:
         "to Parquet, all other columns and values stay as they are. In a column of numbers that the "
         "model has cut into bins, a missing value is filled in with the bin.",
     )
-    add_model(parser)
-    add_table(parser)
-    add_output(parser, "FILE", f"the table to write {TABLE_FORMATS}")
-    parser.add_argument(
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    add(
         "--by",
         choices=("row", "cell"),
         default="row",
         help="choose the values of a row jointly (the default), or each cell on its own",
     )
-    parser.add_argument(
+    add(
         "--draw",
         action="store_true",
         help="draw values from their distribution instead of taking the most probable ones",
     )
-    add_random_state(parser, "drawing, and for rows that are too large for exact inference")
-    add_json(parser)
+    shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
+    shared.add_json(parser)
 
 
 def joint_network(model: Network, table: Table) -> Network:
@@ -79,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started
     if options.json:
-        print_json(
+        shared.print_json(
             {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
         )
         return

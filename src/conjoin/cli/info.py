@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import add_json, new_command, print_json
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.conversion.inconsistencies import Inconsistency
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "info",
         run,
@@ -26,13 +26,14 @@ def add_parser(commands: Any) -> None:
         "Describe a model or a table file: its kind, its variables, its features by length, the sizes of "
         "its Markov blankets.",
     )
-    parser.add_argument("file", metavar="FILE", help="a model or a table")
-    parser.add_argument(
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a model or a table")
+    add(
         "--inconsistency",
         action="store_true",
         help="for a dependency network: also measure how far its conditionals disagree, and about what",
     )
-    add_json(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
             found = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(found)
     if options.json:
-        print_json(report)
+        shared.print_json(report)
         return
     print("\n".join(_lines(report)))
     if found is not None:

@@ -9,17 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    TABLE_FORMATS,
-    add_jobs,
-    add_json,
-    add_output,
-    add_random_state,
-    announce,
-    new_command,
-    optional_table,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 from conjoin.errors import DataError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "learn",
         run,
@@ -40,12 +30,11 @@ def add_parser(commands: Any) -> None:
         "distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov "
         "network; a result written as .dn is the dependency network of the conditionals.",
     )
-    parser.add_argument("table", metavar="TRAIN", help=f"the training table {TABLE_FORMATS}")
-    add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")
-    parser.add_argument(
-        "--valid", metavar="FILE", help="a table on which to choose kappa and the penalty"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("table", metavar="TRAIN", help=f"the training table {shared.TABLE_FORMATS}")
+    shared.add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")
+    add("--valid", metavar="FILE", help="a table on which to choose kappa and the penalty")
+    add(
         "--cpd",
         choices=("tree", "logistic", "hybrid", "mixed", "boosted"),
         default="hybrid",
@@ -53,29 +42,23 @@ def add_parser(commands: Any) -> None:
         "with the paths of the target's tree as further features (hybrid, the default); hybrid for "
         "variables of two states and trees for the others (mixed); or sums of small trees",
     )
-    parser.add_argument("--kappa", metavar="K", type=float, help="the structure prior of trees")
-    parser.add_argument("--penalty", metavar="L", type=float, help="the L1 penalty")
-    parser.add_argument(
+    add("--kappa", metavar="K", type=float, help="the structure prior of trees")
+    add("--penalty", metavar="L", type=float, help="the L1 penalty")
+    add(
         "--folds",
         metavar="N",
         type=int,
         help="choose kappa and the penalty by cross-validation with N folds",
     )
-    parser.add_argument(
-        "--min-leaf",
-        metavar="N",
-        type=float,
-        default=10.0,
-        help="minimum number of rows in a leaf (default 10)",
-    )
-    parser.add_argument(
+    shared.add_number(parser, "--min-leaf", "N", 10.0, "minimum number of rows in a leaf")
+    add(
         "--closed-form",
         action="store_true",
         help="keep the Markov network as converted. By default, a network learned from 50 rows or more "
         "is refined: it is made thin enough for exact inference and its likelihood is maximised, or it "
         "is tuned by pseudo-likelihood if thinning would lose too much",
     )
-    parser.add_argument(
+    add(
         "--discretize",
         metavar="HOW",
         action="append",
@@ -84,15 +67,15 @@ def add_parser(commands: Any) -> None:
         "for mdl); COLUMN=HOW for one column, where HOW may also be cut points: age=30,40,65. May be "
         "repeated",
     )
-    parser.add_argument(
+    add(
         "--checkpoint",
         metavar="PATH",
         help="save finished work here and resume from it if it exists; it is deleted once the model is "
         "written",
     )
-    add_random_state(parser, "choosing the rows held out")
-    add_jobs(parser)
-    add_json(parser)
+    shared.add_random_state(parser, "choosing the rows held out")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -117,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
     if options.discretize:
         table, _ = discretize_by(table, parse_discretize(options.discretize, table.domain.names))
     _point_out_numbers(table.domain)
-    announce("learning")
+    shared.announce("learning")
     dn = _learn(table, kept, options)
     model: Network = dn
     if not to_dn:
@@ -130,7 +113,9 @@ def run(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     learned = dn.provenance["learned"]
     if options.json:
-        print_json({"model": options.output, "kind": model.kind, "seconds": seconds, **learned})
+        shared.print_json(
+            {"model": options.output, "kind": model.kind, "seconds": seconds, **learned}
+        )
         return
     chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
     if not to_dn:
@@ -149,7 +134,7 @@ def _learn(table: Table, kept: Checkpoint | None, options: argparse.Namespace) -
         dn = learn(
             table,
             options.cpd,
-            valid=optional_table(options.valid, table.domain),
+            valid=shared.optional_table(options.valid, table.domain),
             folds=options.folds,
             kappa=options.kappa,
             penalty=options.penalty,

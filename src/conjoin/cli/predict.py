@@ -6,13 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    add_json,
-    add_model,
-    add_random_state,
-    add_table,
-    new_command,
-)
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
@@ -21,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "predict",
         run,
@@ -30,14 +24,13 @@ def add_parser(commands: Any) -> None:
         "lacks, are summed out; values of the column itself are ignored. A dependency network is "
         "converted first.",
     )
-    add_model(parser)
-    add_table(parser)
-    parser.add_argument("--target", metavar="NAME", required=True, help="the column to predict")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing"
-    )
-    add_random_state(parser, "rows that are too large for exact inference")
-    add_json(parser)
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    add("--target", metavar="NAME", required=True, help="the column to predict")
+    add("-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing")
+    shared.add_random_state(parser, "rows that are too large for exact inference")
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

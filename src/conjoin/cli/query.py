@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    CONDITIONS,
-    add_given,
-    add_json,
-    add_model,
-    new_command,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
@@ -24,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "query",
         run,
@@ -33,33 +26,32 @@ def add_parser(commands: Any) -> None:
         "event, or for the most probable instance. Answers are exact if exact inference fits into "
         "memory and approximate otherwise; each answer says which.",
     )
-    add_model(parser)
-    add_given(parser)
-    parser.add_argument(
-        "--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_given(parser)
+    add("--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)")
+    add(
         "--target",
         metavar="NAME",
         action="append",
         default=[],
         help="a variable whose distribution to print (may be repeated; default: all that are not given)",
     )
-    parser.add_argument(
+    add(
         "--probability",
-        metavar="CONDITIONS",
+        metavar="shared.CONDITIONS",
         action="append",
         default=[],
-        help=f"print the probability that all these conditions hold: {CONDITIONS}; may be repeated",
+        help=f"print the probability of an event: {shared.CONDITIONS}; may be repeated",
     )
-    parser.add_argument("--map", action="store_true", help="print the most probable instance")
-    parser.add_argument(
+    add("--map", action="store_true", help="print the most probable instance")
+    add(
         "--task",
         choices=("MAR", "PR", "MAP"),
         help="print a UAI solution file: marginals, the base-10 logarithm of the probability of the "
         "evidence (or of Z), or the most probable instance",
     )
-    parser.add_argument(
+    add(
         "--method",
         metavar="M",
         default="auto",
@@ -67,13 +59,13 @@ def add_parser(commands: Any) -> None:
         "--probability and PR; exact, ilp, max_product, annealing, icm or viterbi for the most "
         "probable instance (default auto)",
     )
-    parser.add_argument(
+    add(
         "--max-memory",
         metavar="GIB",
         type=float,
         help="memory that exact inference may use, in GiB (default 4)",
     )
-    add_json(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -124,7 +116,7 @@ def _print_marginals(
     found = marginals(model, given, targets=names, **how)
     if as_json:
         report = {name: {str(s): p for s, p in found[name].items()} for name in names}
-        print_json({"marginals": report, **_how_found(found.run)})
+        shared.print_json({"marginals": report, **_how_found(found.run)})
         return
     print(f"Probabilities{_given(given)} ({found.run})")
     width = max((len(name) for name in names), default=0)
@@ -134,18 +126,14 @@ def _print_marginals(
 
 
 def _print_probability(
-    model: Network,
-    event: dict[str, Any],
-    given: dict[str, Any],
-    how: dict[str, Any],
-    as_json: bool,
+    model: Network, event: dict[str, Any], given: dict[str, Any], how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import probability
 
     found = probability(model, event, given, **how)
     value = float(getattr(found, "probability", found))
     if as_json:
-        print_json({"probability": value, **_how_found(found.run)})
+        shared.print_json({"probability": value, **_how_found(found.run)})
         return
     bar = f" | {_conditions(given)}" if given else ""
     print(f"P({_conditions(event)}{bar}) = {value:.6g} ({found.run})")
@@ -166,7 +154,7 @@ def _print_most_probable(
         report: dict[str, Any] = {"most_probable": states, "score": found.score}
         if math.isfinite(found.bound):
             report["bound"] = found.bound
-        print_json({**report, **_how_found(found.run)})
+        shared.print_json({**report, **_how_found(found.run)})
         return
     print(f"Most probable instance{_given(given)} ({found.run})")
     width = max((len(name) for name in found), default=0)

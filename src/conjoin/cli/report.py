@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conjoin.cli.arguments import add_model, add_output, new_command, optional_table
+from conjoin.cli import arguments as shared
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "report",
         run,
@@ -20,19 +20,20 @@ def add_parser(commands: Any) -> None:
         "where the conditionals of a dependency network disagree and, with a table, how reliable its "
         "predictions are.",
     )
-    add_model(parser)
-    add_output(parser, "HTML", "the page to write", default="report.html")
-    parser.add_argument(
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_output(parser, "HTML", "the page to write", default="report.html")
+    add(
         "--data",
         metavar="FILE",
         help="the table it was learned from; its marginals weight the strengths of links",
     )
-    parser.add_argument(
+    add(
         "--test",
         metavar="FILE",
         help="a table it was not learned from, to check its predictions on",
     )
-    parser.add_argument(
+    add(
         "--conditionals",
         metavar="DN",
         help="the dependency network that a Markov network was converted from",
@@ -57,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
     write_report(
         model,
         path,
-        optional_table(options.data, model.domain),
-        optional_table(options.test, model.domain),
+        shared.optional_table(options.data, model.domain),
+        shared.optional_table(options.test, model.domain),
         conditionals=conditionals,
         title=f"{Path(options.model).name}: a {what}",
     )

@@ -8,18 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conjoin.cli.arguments import (
-    add_jobs,
-    add_json,
-    add_random_state,
-    new_command,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "reproduce",
         run,
@@ -28,29 +22,28 @@ def add_parser(commands: Any) -> None:
         "tables and its figure next to the published figures. Results are kept: if the command is "
         "interrupted, running it again resumes where it stopped.",
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--data",
         metavar="DIR",
         help="the collection of data sets, DIR/NAME/NAME.train.data[.gz] and so on (default: the "
         "folder named by the environment variable CONJOIN_DATA)",
     )
-    parser.add_argument(
+    add(
         "--out",
         metavar="DIR",
         default="reproduction",
         help="the folder to write to (default reproduction)",
     )
-    parser.add_argument(
-        "--only", metavar="NAME", nargs="+", help="only these data sets, named as their files are"
-    )
-    parser.add_argument(
+    add("--only", metavar="NAME", nargs="+", help="only these data sets, named as their files are")
+    add(
         "--quick",
         action="store_true",
         help="only five small data sets: nltcs, plants, baudio, jester, bnetflix",
     )
-    add_random_state(parser, "the chains of CMLL")
-    add_jobs(parser)
-    add_json(parser)
+    shared.add_random_state(parser, "the chains of CMLL")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -80,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     results = read_results(out)
     written = write_report(results, out)
     if options.json:
-        print_json(results)
+        shared.print_json(results)
         return
     for path in written:
         print(path)

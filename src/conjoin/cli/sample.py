@@ -7,18 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    TABLE_FORMATS,
-    add_given,
-    add_jobs,
-    add_json,
-    add_model,
-    add_output,
-    add_random_state,
-    announce,
-    new_command,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
@@ -27,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "sample",
         run,
@@ -36,37 +25,26 @@ def add_parser(commands: Any) -> None:
         "distribution, or rows of Gibbs chains. The chains of a dependency network update its variables "
         "in their order.",
     )
-    add_model(parser)
-    parser.add_argument("-n", type=int, required=True, metavar="N", help="number of rows to draw")
-    add_output(parser, "FILE", f"the table to write {TABLE_FORMATS}")
-    add_given(parser)
-    parser.add_argument(
+    add = parser.add_argument
+    shared.add_model(parser)
+    add("-n", type=int, required=True, metavar="N", help="number of rows to draw")
+    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    shared.add_given(parser)
+    add(
         "--method",
         choices=("auto", "exact", "gibbs"),
         default="auto",
         help="independent rows from the exact distribution, Gibbs chains, or exact if that fits into "
         "memory and Gibbs otherwise (auto, the default)",
     )
-    parser.add_argument(
-        "--burn-in",
-        metavar="K",
-        type=int,
-        default=100,
-        help="gibbs: sweeps of each chain before its first row (default 100)",
+    shared.add_number(
+        parser, "--burn-in", "K", 100, "gibbs: sweeps of each chain before its first row"
     )
-    parser.add_argument(
-        "--thin",
-        metavar="K",
-        type=int,
-        default=1,
-        help="gibbs: sweeps from one row of a chain to the next (default 1)",
-    )
-    parser.add_argument(
-        "--chains", metavar="N", type=int, default=4, help="gibbs: number of chains (default 4)"
-    )
-    add_random_state(parser, "drawing")
-    add_jobs(parser)
-    add_json(parser)
+    shared.add_number(parser, "--thin", "K", 1, "gibbs: sweeps from one row of a chain to the next")
+    shared.add_number(parser, "--chains", "N", 4, "gibbs: number of chains")
+    shared.add_random_state(parser, "drawing")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -83,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
     model = load(options.model)
     given = parse_given(options.given, model.domain)
-    announce("drawing")
+    shared.announce("drawing")
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output)
@@ -95,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     if options.json:
-        print_json({
+        shared.print_json({
             "table": options.output,
             "rows": len(table),
             "given": {k: str(v) for k, v in given.items()},

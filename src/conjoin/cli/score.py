@@ -7,16 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import (
-    add_jobs,
-    add_json,
-    add_model,
-    add_random_state,
-    add_table,
-    new_command,
-    optional_table,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
@@ -26,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "score",
         run,
@@ -36,42 +27,29 @@ def add_parser(commands: Any) -> None:
         "log-likelihood (cmll) divides the variables into four sets and predicts each value from the "
         "three sets that it is not in. Missing values are not scored.",
     )
-    add_model(parser)
-    add_table(parser)
-    parser.add_argument(
-        "--metric", choices=("pll", "cmll"), default="pll", help="the score (default pll)"
-    )
-    parser.add_argument(
-        "--against", metavar="MODEL", help="another model to compare with, on the same rows"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    add("--metric", choices=("pll", "cmll"), default="pll", help="the score (default pll)")
+    add("--against", metavar="MODEL", help="another model to compare with, on the same rows")
+    add(
         "--marginals",
         metavar="FILE",
         help="pll: a table, such as the training table, whose marginals stand in for missing values "
         "(default: TABLE itself)",
     )
-    parser.add_argument(
+    add(
         "--sets",
         metavar="FILE",
         help="cmll: the sets of variables, one comma-separated set per line (default: four random "
         "sets, which are printed)",
     )
-    parser.add_argument(
-        "--burn-in",
-        metavar="K",
-        type=int,
-        default=100,
-        help="cmll: sweeps before the first sample (default 100)",
-    )
-    parser.add_argument(
-        "--samples", metavar="K", type=int, default=1000, help="cmll: sweeps (default 1000)"
-    )
-    parser.add_argument(
-        "--by-variable", action="store_true", help="also print the mean score of each variable"
-    )
-    add_random_state(parser, "cmll")
-    add_jobs(parser)
-    add_json(parser)
+    shared.add_number(parser, "--burn-in", "K", 100, "cmll: sweeps before the first sample")
+    shared.add_number(parser, "--samples", "K", 1000, "cmll: sweeps")
+    add("--by-variable", action="store_true", help="also print the mean score of each variable")
+    shared.add_random_state(parser, "cmll")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -101,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
         }
     seconds = time.perf_counter() - started
     if options.json:
-        print_json({**report, "seconds": seconds})
+        shared.print_json({**report, "seconds": seconds})
         return
     error = "" if math.isnan(result.stderr) else f" ± {result.stderr:.6f}"
     print(
@@ -126,7 +104,7 @@ def score(model: Network, table: Table, options: argparse.Namespace) -> Score:
     from conjoin.scoring.pll import pll
 
     if options.metric == "pll":
-        marginals = optional_table(options.marginals, model.domain)
+        marginals = shared.optional_table(options.marginals, model.domain)
         return pll(model, table, marginals=marginals, n_jobs=options.jobs)
     return cmll(
         model,

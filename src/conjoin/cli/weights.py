@@ -6,22 +6,12 @@ import argparse
 import time
 from typing import Any
 
-from conjoin.cli.arguments import (
-    MARKOV_FORMATS,
-    add_jobs,
-    add_json,
-    add_output,
-    add_random_state,
-    announce,
-    new_command,
-    optional_table,
-    print_json,
-)
+from conjoin.cli import arguments as shared
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
-    parser = new_command(
+    parser = shared.new_command(
         commands,
         "weights",
         run,
@@ -30,35 +20,36 @@ def add_parser(commands: Any) -> None:
         "with a Gaussian prior: from zero, for the features of any network, or from the weights of a "
         "Markov network, with the prior centred on them.",
     )
-    parser.add_argument("model", metavar="MODEL", help="the network (.conjoin, .mn, .dn)")
-    parser.add_argument("--data", metavar="TRAIN", required=True, help="the training table")
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the network (.conjoin, .mn, .dn)")
+    add("--data", metavar="TRAIN", required=True, help="the training table")
+    add(
         "--valid",
         metavar="FILE",
         help="a table on which to choose the prior and when to stop (default: a tenth of the rows is "
         "held out for this, and the final fit uses all rows)",
     )
-    parser.add_argument(
+    add(
         "--objective",
         choices=("pseudo-likelihood", "likelihood"),
         default="pseudo-likelihood",
         help="the objective to maximise (default pseudo-likelihood); the likelihood needs a network "
         "that is thin enough for exact inference",
     )
-    parser.add_argument(
+    add(
         "--max-cells",
         metavar="N",
         type=float,
         help="first reduce the network so that the tables of exact inference have at most N cells in "
         "total",
     )
-    parser.add_argument(
+    add(
         "--start",
         choices=("zero", "model"),
         default="zero",
         help="start from zero (the default) or from the model's own weights",
     )
-    parser.add_argument(
+    add(
         "--prior-sd",
         metavar="S",
         type=float,
@@ -66,19 +57,17 @@ def add_parser(commands: Any) -> None:
         help="standard deviations of the prior to try (default 0.05 0.1 0.2 0.5 1; from a model 0.02 "
         "0.05, or 0.1 0.5 2 for the likelihood)",
     )
-    parser.add_argument(
-        "--l1", metavar="L", type=float, default=0.0, help="additional L1 penalty (default 0)"
-    )
-    parser.add_argument(
+    shared.add_number(parser, "--l1", "L", 0.0, "additional L1 penalty")
+    add(
         "--iterations",
         metavar="K",
         type=int,
         help="maximum number of iterations (default 100; 10 from a model by pseudo-likelihood)",
     )
-    add_output(parser, "OUT", f"the Markov network to write {MARKOV_FORMATS}")
-    add_random_state(parser, "choosing the rows held out")
-    add_jobs(parser)
-    add_json(parser)
+    shared.add_output(parser, "OUT", f"the Markov network to write {shared.MARKOV_FORMATS}")
+    shared.add_random_state(parser, "choosing the rows held out")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -92,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
     check_can_save(MarkovNetwork, options.output)
     model = load(options.model)
     table = read_table(options.data, model.domain)
-    valid = optional_table(options.valid, model.domain)
-    announce("learning")
+    valid = shared.optional_table(options.valid, model.domain)
+    shared.announce("learning")
     if options.max_cells is not None:
         model = thin(model, table, max_cells=options.max_cells)
     mn = learn_weights(
@@ -112,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     record = mn.provenance["weights"]
     if options.json:
-        print_json({"model": options.output, "seconds": seconds, **record})
+        shared.print_json({"model": options.output, "seconds": seconds, **record})
         return
     print(
         f"{options.output}: {len(mn.features):,} weights from {len(table):,} rows, "

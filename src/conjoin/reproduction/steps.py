@@ -28,10 +28,7 @@ Result = dict[str, Any]
 
 CPDS = ("tree", "logistic", "hybrid")
 PAPER_CPDS = ("tree", "logistic")
-PRIORS = {
-    "tree": (0.05, 0.1, 0.2, 0.5, 1.0),
-    "logistic": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
-}
+PRIORS = {"tree": (0.05, 0.1, 0.2, 0.5, 1.0), "logistic": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)}
 """The standard deviations of Section 6.2."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "1": {"orders": "single", "reverse": False, "base": "mode"},
