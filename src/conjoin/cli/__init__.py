@@ -1,1 +1,1 @@
-"""The command line: one module per command, and the arguments that several of them share."""
+"""The command line: one module per command, whose docstring is its help."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import ModelError
@@ -20,21 +19,6 @@ CONDITIONS = (
     "comma-separated conditions NAME=STATE; put a condition that contains a comma in double quotes "
     '("A, B=yes") and double any quotes inside it'
 )
-
-
-def new_command(
-    commands: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    summary: str,
-    description: str,
-) -> argparse.ArgumentParser:
-    """Declare a command; `summary` is its line in the list of all commands."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description
-    )
-    parser.set_defaults(run=run)
-    return parser
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,15 @@
-"""`conjoin convert`: turn a dependency network into a Markov network."""
+"""Turn a dependency network into a Markov network.
+
+Turn a dependency network into a Markov network, in closed form. The endings of the file names
+determine the formats.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
 from conjoin.errors import FormatError, ModelError
@@ -16,16 +20,8 @@ if TYPE_CHECKING:
     from conjoin.models.markov import MarkovNetwork
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "convert",
-        run,
-        "turn a dependency network into a Markov network",
-        "Turn a dependency network into a Markov network, in closed form. The endings of the file names "
-        "determine the formats.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     add(
         "network",

@@ -1,4 +1,10 @@
-"""`conjoin demo`: learn handwritten digits, draw new ones, and complete half-hidden ones."""
+"""Learn handwritten digits, draw new ones, complete halves.
+
+Learn one joint distribution of the digit and its 64 black-and-white pixels from the 8x8 handwritten
+digits that scikit-learn ships; score it, draw new digits from it, and complete digits whose lower
+half is hidden. In the picture, the grey of a pixel is its probability of ink: given all other
+pixels of a drawn digit, or given the upper half. Needs scikit-learn and matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +31,8 @@ HELD_OUT = 300
 """The number of images kept for testing."""
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "demo",
-        run,
-        "learn handwritten digits, draw new ones, complete halves",
-        "Learn one joint distribution of the digit and its 64 black-and-white pixels from the 8x8 "
-        "handwritten digits that scikit-learn ships; score it, draw new digits from it, and complete "
-        "digits whose lower half is hidden. In the picture, the grey of a pixel is its probability of "
-        "ink: given all other pixels of a drawn digit, or given the upper half. Needs scikit-learn and "
-        "matplotlib.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     shared.add_output(parser, "PNG", "the picture to write", default="conjoin-demo.png")
     shared.add_random_state(parser, "the split and the draws")
 

@@ -1,10 +1,16 @@
-"""`conjoin impute`: fill in the missing values of a table."""
+"""Fill in the missing values of a table.
+
+Fill in the missing values of a table with the values that the model finds most probable given the
+rest of the row. A dependency network is converted first. From CSV to CSV and from Parquet to
+Parquet, all other columns and values stay as they are. In a column of numbers that the model has
+cut into bins, a missing value is filled in with the bin.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
 
@@ -13,18 +19,8 @@ if TYPE_CHECKING:
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "impute",
-        run,
-        "fill in the missing values of a table",
-        "Fill in the missing values of a table with the values that the model finds most probable given "
-        "the rest of the row. A dependency network is converted first. From CSV to CSV and from Parquet "
-        "to Parquet, all other columns and values stay as they are. In a column of numbers that the "
-        "model has cut into bins, a missing value is filled in with the bin.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_table(parser)

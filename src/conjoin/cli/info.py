@@ -1,4 +1,8 @@
-"""`conjoin info`: describe a model or a table file."""
+"""Describe a model or a table file.
+
+Describe a model or a table file: its kind, its variables, its features by length, the sizes of its
+Markov blankets.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,8 @@ if TYPE_CHECKING:
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "info",
-        run,
-        "describe a model or a table file",
-        "Describe a model or a table file: its kind, its variables, its features by length, the sizes of "
-        "its Markov blankets.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     add("file", metavar="FILE", help="a model or a table")
     add(

@@ -1,4 +1,9 @@
-"""`conjoin learn`: learn a dependency network or a Markov network from a table."""
+"""Learn a model from a table.
+
+Learn a model from a table: one conditional distribution per variable, turned into one joint
+distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
+network; a result written as .dn is the dependency network of the conditionals.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +24,8 @@ if TYPE_CHECKING:
     from conjoin.models.dependency import DependencyNetwork
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "learn",
-        run,
-        "learn a model from a table",
-        "Learn a model from a table: one conditional distribution per variable, turned into one joint "
-        "distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov "
-        "network; a result written as .dn is the dependency network of the conditionals.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     add("table", metavar="TRAIN", help=f"the training table {shared.TABLE_FORMATS}")
     shared.add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")

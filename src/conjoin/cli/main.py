@@ -46,8 +46,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        module.add_parser(commands)
+    for module in COMMANDS:  # a command is a module; its docstring is the help
+        summary, _, description = (module.__doc__ or "").partition("\n\n")
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=summary[0].lower() + summary[1:].rstrip("."),
+            description=" ".join(description.split()),
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
 
 

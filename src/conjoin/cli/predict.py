@@ -1,4 +1,8 @@
-"""`conjoin predict`: predict one column of a table from the others."""
+"""Predict a column of a table from the others.
+
+Predict any one column of a table from the others. Missing values, and columns that the table lacks,
+are summed out; values of the column itself are ignored. A dependency network is converted first.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,8 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "predict",
-        run,
-        "predict a column of a table from the others",
-        "Predict any one column of a table from the others. Missing values, and columns that the table "
-        "lacks, are summed out; values of the column itself are ignored. A dependency network is "
-        "converted first.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_table(parser)

@@ -1,4 +1,9 @@
-"""`conjoin query`: ask a model for probabilities, or for its most probable instance."""
+"""Ask a model for probabilities.
+
+Ask a model for the distribution of each variable given evidence, for the probability of an event,
+or for the most probable instance. Answers are exact if exact inference fits into memory and
+approximate otherwise; each answer says which.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +20,8 @@ if TYPE_CHECKING:
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "query",
-        run,
-        "ask a model for probabilities",
-        "Ask a model for the distribution of each variable given evidence, for the probability of an "
-        "event, or for the most probable instance. Answers are exact if exact inference fits into "
-        "memory and approximate otherwise; each answer says which.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_given(parser)

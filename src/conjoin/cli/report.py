@@ -1,25 +1,19 @@
-"""`conjoin report`: write one page about a model."""
+"""Write a page about a model.
+
+Write one self-contained HTML page about a model: its graph, its strongest links in words, where the
+conditionals of a dependency network disagree and, with a table, how reliable its predictions are.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from conjoin.cli import arguments as shared
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "report",
-        run,
-        "write a page about a model",
-        "Write one self-contained HTML page about a model: its graph, its strongest links in words, "
-        "where the conditionals of a dependency network disagree and, with a table, how reliable its "
-        "predictions are.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_output(parser, "HTML", "the page to write", default="report.html")

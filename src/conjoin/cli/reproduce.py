@@ -1,4 +1,9 @@
-"""`conjoin reproduce`: run the paper's evaluation."""
+"""Run the evaluation of the paper.
+
+Run the evaluation of the paper (Lowd, UAI 2012, Section 6) on its data sets, and write its tables
+and its figure next to the published figures. Results are kept: if the command is interrupted,
+running it again resumes where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,12 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 from conjoin.cli import arguments as shared
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "reproduce",
-        run,
-        "run the evaluation of the paper",
-        "Run the evaluation of the paper (Lowd, UAI 2012, Section 6) on its data sets, and write its "
-        "tables and its figure next to the published figures. Results are kept: if the command is "
-        "interrupted, running it again resumes where it stopped.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     add(
         "--data",

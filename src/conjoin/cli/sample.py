@@ -1,4 +1,9 @@
-"""`conjoin sample`: draw rows from a model."""
+"""Draw rows from a model.
+
+Draw rows from a model, given evidence if there is any: independent rows from the exact
+distribution, or rows of Gibbs chains. The chains of a dependency network update its variables in
+their order.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +19,8 @@ if TYPE_CHECKING:
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "sample",
-        run,
-        "draw rows from a model",
-        "Draw rows from a model, given evidence if there is any: independent rows from the exact "
-        "distribution, or rows of Gibbs chains. The chains of a dependency network update its variables "
-        "in their order.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     add("-n", type=int, required=True, metavar="N", help="number of rows to draw")

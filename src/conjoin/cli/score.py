@@ -1,11 +1,17 @@
-"""`conjoin score`: measure how well a model predicts a table."""
+"""Score a model on a table.
+
+Score a model on a table, in nats per row. The pseudo-log-likelihood (pll) is the sum of the
+log-probability of each value given the rest of its row. The conditional marginal log-likelihood (cmll)
+divides the variables into four sets and predicts each value from the three sets that it is not in.
+Missing values are not scored.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
 
@@ -15,18 +21,8 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import Score
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "score",
-        run,
-        "score a model on a table",
-        "Score a model on a table, in nats per row. The pseudo-log-likelihood (pll) is the sum of the "
-        "log-probability of each value given the rest of its row. The conditional marginal "
-        "log-likelihood (cmll) divides the variables into four sets and predicts each value from the "
-        "three sets that it is not in. Missing values are not scored.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_table(parser)

@@ -1,25 +1,20 @@
-"""`conjoin weights`: learn the weights of a network's features, or tune them."""
+"""Learn or tune the weights of a network by pseudo-likelihood or likelihood.
+
+Learn the weights of a network's features by maximum pseudo-likelihood, or maximum likelihood, with
+a Gaussian prior: from zero, for the features of any network, or from the weights of a Markov
+network, with the prior centred on them.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from conjoin.cli import arguments as shared
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser = shared.new_command(
-        commands,
-        "weights",
-        run,
-        "learn or tune the weights of a network by pseudo-likelihood or likelihood",
-        "Learn the weights of a network's features by maximum pseudo-likelihood, or maximum likelihood, "
-        "with a Gaussian prior: from zero, for the features of any network, or from the weights of a "
-        "Markov network, with the prior centred on them.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     add = parser.add_argument
     add("model", metavar="MODEL", help="the network (.conjoin, .mn, .dn)")
     add("--data", metavar="TRAIN", required=True, help="the training table")
