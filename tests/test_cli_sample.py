@@ -37,7 +37,7 @@ def model(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.data", "out.csv.gz"])
-def test_rows_are_those_of_the_library(name, model, capsys):
+def test_rows_agree_with_the_library(name, model, capsys):
     folder, mn = model
     out = folder / name
     arguments = ["sample", str(folder / "model.conjoin"), "-n", "50", "-o", str(out)]
@@ -178,3 +178,7 @@ def test_the_older_name_of_the_seed(model, capsys):
         rows.append(out.read_text())
     assert rows[0] == rows[1]
     capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["sample", "--help"])
+    shown = capsys.readouterr().out
+    assert "--random-state" in shown and "--seed" not in shown
