@@ -41,7 +41,8 @@ def test_score(files, capsys):
     assert found["against"]["difference"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
     assert main(["score", "model.conjoin", "test.csv", "--by-variable"]) == 0
     out = capsys.readouterr().out
-    assert f"pll {expected.mean:.6f}" in out and "smokes" in out
+    assert f"pll {expected.mean:.6f}" in out
+    assert "mean score of each variable, in nats:\n" in out and "smokes" in out
     assert main(["score", "model.conjoin", "test.csv", "--against", "model.dn"]) == 0
     assert "difference to model.dn: " in capsys.readouterr().out
 

@@ -126,7 +126,7 @@ def test_strengths_survive_conversion_over_all_orders(rng):
 
 
 def test_the_odds_are_the_odds_ratio():
-    """For binary variables: exp of the contrast of the weights; for others: one state against the rest."""
+    """For binary variables: exp of the contrast of the weights; otherwise one state against the rest."""
     domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
     mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.5, {"a": "no", "b": "yes"})]))
     base = {"a": {"no": 0.9, "yes": 0.1}, "b": {"no": 0.8, "yes": 0.2}}

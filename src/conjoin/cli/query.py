@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         metavar="M",
         default="auto",
-        help="exact, gibbs, bp or mean_field for distributions; exact, bp, mean_field or ais for "
-        "--probability and PR; exact, ilp, max_product, annealing, icm or viterbi for the most "
+        help="exact, gibbs, bp or mean_field for distributions, or ais for --probability; exact, bp, "
+        "mean_field or ais for PR; exact, ilp, max_product, annealing, icm or viterbi for the most "
         "probable instance (default auto)",
     )
     add(

@@ -90,6 +90,7 @@ def run(options: argparse.Namespace) -> None:
             f"nats per row; better on {comparison.better:,} rows, worse on {comparison.worse:,}"
         )
     if options.by_variable:
+        print("mean score of each variable, in nats:")
         for name, value in sorted(result.by_variable.items(), key=lambda item: item[1]):
             print(f"{value:12.6f}  {name}")
 

@@ -15,7 +15,6 @@ from conjoin.conversion.dn2mn import convert
 from conjoin.formats.files import load, save
 from conjoin.formats.storage import write_bytes
 from conjoin.learning.learn import learn
-from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
@@ -113,15 +112,8 @@ class Experiment:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(model, path)
 
-    def _markov(self, step: str) -> MarkovNetwork:
-        model = load(self.model_path(step))
-        assert isinstance(model, MarkovNetwork)
-        return model
-
-    def _dependency(self, cpd: str) -> DependencyNetwork:
-        model = load(self.model_path(f"{cpd}.dn"))
-        assert isinstance(model, DependencyNetwork)
-        return model
+    def _model(self, step: str) -> Any:
+        return load(self.model_path(step))
 
     # ---- the list of steps --------------------------------------------------------------------------
 
@@ -165,7 +157,7 @@ class Experiment:
 
     def _convert(self, cpd: str, variant: str) -> Result:
         """Convert; the time includes reading the training rows and writing the model (Table 5)."""
-        dn = self._dependency(cpd)
+        dn = self._model(f"{cpd}.dn")
         options = dict(VARIANTS[variant])
         started = time.perf_counter()
         train = replace(self.files).train
@@ -179,7 +171,7 @@ class Experiment:
 
     def _weights(self, cpd: str) -> Result:
         """Learn weights from zero; times include reading and writing, and are with and without tuning."""
-        dn = self._dependency(cpd)
+        dn = self._model(f"{cpd}.dn")
         started = time.perf_counter()
         files = replace(self.files)
         mn = learn_weights(
@@ -201,7 +193,7 @@ class Experiment:
         """Take the geometric mean of two joints: the mean of their log-potentials."""
         halves = []
         for source in ("tree.all", "logistic.all"):
-            features = self._markov(source).features
+            features = self._model(source).features
             halves.append(replace(features, weights=features.weights / 2))
         mn = MarkovNetwork(self.files.train.domain, Features.concatenate(halves)).merged()
         self._keep("mean.all", mn)
@@ -210,7 +202,7 @@ class Experiment:
     def _tune(self, source: str) -> Result:
         started = time.perf_counter()
         mn = learn_weights(
-            self._markov(source),
+            self._model(source),
             self.files.train,
             valid=self.files.valid,
             start="model",
@@ -223,7 +215,7 @@ class Experiment:
 
     def _cmll(self, source: str) -> Result:
         score = cmll(
-            self._markov(source),
+            self._model(source),
             self.files.test,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
