@@ -1,4 +1,4 @@
-"""Writes reproduction.md from the result files beside it; run it after a new `conjoin reproduce`.
+"""Write reproduction.md from the stored result files. After a new run:
 
 conjoin reproduce --out OUT
 cp OUT/results.json OUT/sets.json OUT/about.json OUT/figure1.svg OUT/figure1.png docs/reproduction/
@@ -18,12 +18,12 @@ PAGE = HERE / "reproduction.md"
 
 
 def page() -> str:
-    """Return the page: the tables and the figure, then what was noticed."""
+    """Return the page: the tables and the figure, followed by the notes."""
     results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
     about = json.loads((FOLDER / "about.json").read_text(encoding="utf-8"))
     tables = report(results, about)
-    head = "## Past the paper\n"
-    figure = "![Figure 1, run again](reproduction/figure1.svg)\n\n"
+    head = "## Beyond the paper\n"
+    figure = "![Figure 1, reproduced](reproduction/figure1.svg)\n\n"
     notes = (FOLDER / "notes.md").read_text(encoding="utf-8")
     return tables.replace(head, figure + head) + "\n" + notes
 

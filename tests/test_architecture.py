@@ -1,4 +1,4 @@
-"""Imports point one way, and importing the package costs next to nothing."""
+"""Imports point in one direction, and importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_imports_point_downwards(layer):
             assert parts[1] in allowed, f"{path.name} imports {module}"
 
 
-def test_the_layers_are_all_there_is():
+def test_all_layers_are_listed():
     found = {p.stem for p in ROOT.iterdir() if p.suffix == ".py" or p.is_dir()}
     assert found - {"__pycache__", "__init__", "__main__", "py"} == set(LAYERS)
 
@@ -131,8 +131,8 @@ def test_the_command_reference_is_up_to_date():
     assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()
 
 
-def test_what_has_no_way_in_from_python_is_called_by_kernels_only():
-    """`inner` functions lack the code by which Python would call them."""
+def test_functions_not_callable_from_python_are_called_by_kernels_only():
+    """`inner` functions are compiled without a Python wrapper."""
     hidden = set()
     for path in sorted((ROOT / "kernels").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:

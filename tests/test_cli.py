@@ -115,7 +115,8 @@ def test_convert(arguments, options, network, capsys, monkeypatch):
         (["info", "order.txt"], "names no model format"),
         (["info", "table.csv", "--inconsistency"], "goes with a dependency network"),
         (["info", "model.mn", "--inconsistency"], "goes with a dependency network"),
-        (["demo", "--seed", "-1"], "--seed must not be negative"),
+        (["demo", "--random-state", "-1"], "--random-state must not be negative"),
+        (["demo", "--seed", "-1"], "--random-state must not be negative"),
     ],
 )
 def test_mistakes_give_one_line_and_leave_nothing(arguments, message, network, capsys, monkeypatch):

@@ -21,6 +21,7 @@ from conjoin import (
 from conjoin.cli.given import parse_given
 from conjoin.cli.main import main
 from conjoin.scoring import cmll
+from strategies import random_dependency_network
 
 DOMAIN = Domain({"rain": ["no", "yes"], "a,b=c": [0, 1, 2], 'say "hi"': ["x=1", "y"]})
 
@@ -36,22 +37,24 @@ def model(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.data", "out.csv.gz"])
-def test_rows_are_those_of_the_library(name, model, capsys):
+def test_rows_agree_with_the_library(name, model, capsys):
     folder, mn = model
     out = folder / name
     arguments = ["sample", str(folder / "model.conjoin"), "-n", "50", "-o", str(out)]
-    assert main([*arguments, "--given", "rain=yes", "--burn-in", "7", "--seed", "3"]) == 0
+    arguments += ["--method", "gibbs", "--burn-in", "7", "--random-state", "3"]
+    assert main([*arguments, "--given", "rain=yes"]) == 0
     assert "50 rows from 4 chains" in capsys.readouterr().out
-    expected = sample(mn, 50, {"rain": "yes"}, burn_in=7, random_state=3, method="gibbs")
+    expected = sample(mn, 50, {"rain": "yes"}, method="gibbs", burn_in=7, random_state=3)
     assert read_table(out, DOMAIN).codes.tolist() == expected.codes.tolist()
 
 
 def test_the_summary(model, capsys):
     folder, _ = model
     arguments = ["sample", str(folder / "model.conjoin"), "-n", "4000", "-o", str(folder / "o.csv")]
-    assert main([*arguments, "--json", "--chains", "2", "--thin", "2"]) == 0
+    arguments += ["--method", "gibbs", "--chains", "2", "--thin", "2"]
+    assert main([*arguments, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["rows"] == 4000
+    assert report["rows"] == 4000 and report["method"] == "gibbs"
     assert report["given"] == {}
     assert 1 <= report["r_hat"] < 1.05
     assert 100 < report["ess"] <= 4000
@@ -64,11 +67,13 @@ def test_the_summary(model, capsys):
         (["--given", "rain=maybe"], "variable 'rain' has no state 'maybe'. Known: 'no', 'yes'"),
         (["--given", "rain"], "'rain' is not a condition"),
         (["--given", "rain=no,rain=yes"], "'rain' is given twice"),
-        (["--given", 'rain=no,"a,b=c=2"'], "its probability is 0"),
+        (["--given", 'rain=no,"a,b=c=2"'], "probability is 0"),
+        (["--method", "gibbs", "--given", 'rain=no,"a,b=c=2"'], "probability is 0"),
         (["-n", "0"], "-n must be 1 or more"),
-        (["--seed", "-1"], "--seed"),
+        (["--random-state", "-1"], "--random-state"),
+        (["--seed", "-1"], "--random-state"),
         (["--jobs", "0"], "--jobs"),
-        (["--thin", "0"], "thin"),
+        (["--method", "gibbs", "--thin", "0"], "thin"),
         (["-o", "x.txt"], "no table format"),
         (["-o", "no/such/folder.csv"], "there is no folder"),
     ],
@@ -112,7 +117,7 @@ def test_parquet_keeps_types_and_missing_values(tmp_path):
 
 def test_scored_by_cmll(model, capsys):
     folder, mn = model
-    table = sample(mn, 30, method="gibbs")
+    table = sample(mn, 30)
     write_table(table, folder / "rows.csv")
     arguments = [
         "score",
@@ -141,12 +146,39 @@ def test_rows_drawn_exactly_where_chains_disagree(tmp_path, capsys):
     out = tmp_path / "o.csv"
     arguments = ["sample", str(tmp_path / "m.conjoin"), "-n", "4000", "-o", str(out)]
     assert any(
-        main([*arguments, "--seed", str(seed)]) == 0
+        main([*arguments, "--method", "gibbs", "--random-state", str(seed)]) == 0
         and "the chains disagree" in capsys.readouterr().err
         for seed in range(8)  # all four may start on one side by chance
     )
-    assert main([*arguments, "--exact"]) == 0
-    said = capsys.readouterr()
-    assert "4,000 rows drawn exactly" in said.out and not said.err
-    share = read_table(out, domain).codes[:, 0].mean()
-    assert share == pytest.approx(0.75, abs=5 * np.sqrt(0.75 * 0.25 / 4000))
+    for method in ("exact", "auto"):
+        assert main([*arguments, "--method", method]) == 0
+        said = capsys.readouterr()
+        assert "4,000 rows drawn exactly" in said.out and not said.err
+        share = read_table(out, domain).codes[:, 0].mean()
+        assert share == pytest.approx(0.75, abs=5 * np.sqrt(0.75 * 0.25 / 4000))
+
+
+def test_a_dependency_network_is_sampled_by_chains(tmp_path, capsys):
+    dn = random_dependency_network(np.random.default_rng(0))
+    save(dn, tmp_path / "m.conjoin")
+    arguments = ["sample", str(tmp_path / "m.conjoin"), "-n", "8", "-o", str(tmp_path / "o.csv")]
+    assert main(arguments) == 0
+    assert "8 rows from 4 chains" in capsys.readouterr().out
+    assert main([*arguments, "--method", "exact"]) == 1
+    assert "conjoin: " in capsys.readouterr().err
+
+
+def test_the_older_name_of_the_seed(model, capsys):
+    folder, _ = model
+    rows = []
+    for option in ("--random-state", "--seed"):
+        out = folder / "o.csv"
+        arguments = ["sample", str(folder / "model.conjoin"), "-n", "20", "-o", str(out)]
+        assert main([*arguments, option, "5"]) == 0
+        rows.append(out.read_text())
+    assert rows[0] == rows[1]
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["sample", "--help"])
+    shown = capsys.readouterr().out
+    assert "--random-state" in shown and "--seed" not in shown

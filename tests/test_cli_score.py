@@ -42,7 +42,10 @@ def test_score(files, capsys):
     assert found["against"]["difference"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
     assert main(["score", "model.conjoin", "test.csv", "--by-variable"]) == 0
     out = capsys.readouterr().out
-    assert f"pll {expected.mean:.6f}" in out and "smokes" in out
+    assert f"pll {expected.mean:.6f}" in out
+    assert "mean score of each variable, in nats:\n" in out and "smokes" in out
+    assert main(["score", "model.conjoin", "test.csv", "--against", "model.dn"]) == 0
+    assert "difference to model.dn: " in capsys.readouterr().out
 
 
 def test_score_cmll(files, capsys, tmp_path):
@@ -74,7 +77,7 @@ def test_weights(files, capsys):
     [
         (["score", "none.conjoin", "test.csv"], "no such file"),
         (["score", "model.conjoin", "train.csv", "--jobs", "0"], "--jobs"),
-        (["score", "model.conjoin", "test.csv", "--metric", "cmll", "--seed", "-1"], "--seed"),
+        (["score", "model.conjoin", "test.csv", "--random-state", "-1"], "--random-state"),
         (
             ["weights", "model.dn", "--data", "train.csv", "--start", "model", "-o", "a.mn"],
             "convert",

@@ -698,14 +698,22 @@ def test_query_command(tmp_path, capsys):
     bn.save(path)
     assert main(["query", path, "--given", "wet=yes"]) == 0
     out = capsys.readouterr().out.split("\n")
-    assert out[0].split() == ["rain", "no", "0.3077", "yes", "0.6923"]  # 0.18 / 0.26
-    assert out[1].startswith("n=1,2") and out[2] == "(exact)"
+    assert out[0] == "Probabilities given wet=yes (exact)"
+    assert out[1].split() == ["rain", "no", "0.3077", "yes", "0.6923"]  # 0.18 / 0.26
+    assert out[2].startswith("n=1,2")
+    event = ["--probability", "rain=yes", "--given", "wet=yes"]
+    assert main(["query", path, *event]) == 0
+    assert capsys.readouterr().out == "P(rain=yes | wet=yes) = 0.6923 (exact)\n"
+    assert main(["query", path, "--probability", "rain=yes, wet=no"]) == 0
+    assert capsys.readouterr().out == "P(rain=yes, wet=no) = 0.02 (exact)\n"
     assert main(["query", path, "--given", "rain=yes, wet=no", "--target", "n=1,2"]) == 0
     assert "0.5000" in capsys.readouterr().out
     assert main(["query", path, "--given", '"n=1,2=1"', "--target", "wet", "--json"]) == 0
     import json
 
     told = json.loads(capsys.readouterr().out)
+    assert main(["query", path, *event, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["probability"] == pytest.approx(0.18 / 0.26)
     wet = 0.26 * 0.25 / (0.26 * 0.25 + 0.74 * 0.5)
     assert told["marginals"]["wet"]["yes"] == pytest.approx(wet) and told["exact"]
     twice = ["--given", "rain=yes", "--given", "wet=no", "--target", "n=1,2"]
@@ -716,7 +724,11 @@ def test_query_command(tmp_path, capsys):
     assert told["most_probable"] == {"rain": "no", "wet": "no", "n=1,2": 0}
     assert told["score"] == pytest.approx(math.log(0.8 * 0.9 * 0.5))
     assert main(["query", path, "--map", "--given", "wet=yes"]) == 0
-    assert "wet    yes  (given)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Most probable instance given wet=yes (exact)" in out
+    assert (
+        "wet    yes  (given)" in out and "log-potential: -2.00248" in out
+    )  # log(0.2 * 0.9 * 0.75)
     for wrong, message in (
         (["--given", "wet"], "NAME=STATE"),
         (["--given", "wet=perhaps"], "no state 'perhaps'"),
@@ -726,6 +738,8 @@ def test_query_command(tmp_path, capsys):
         (["--method", "magic"], "no method 'magic'"),
         (["--task", "MAR", "--json"], "--task"),
         (["--map", "--target", "wet"], "--map"),
+        (["--map", "--probability", "wet=no"], "--map"),
+        (["--target", "wet", "--probability", "wet=no"], "--probability"),
         (["--max-memory", "0"], "--max-memory"),
     ):
         assert main(["query", path, *wrong]) == 1

@@ -892,7 +892,7 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
         (["learn", "train.csv", "-o", "x.bif"], "no format"),
         (["learn", "train.csv", "-o", "x.dn", "--jobs", "0"], "--jobs"),
         (["learn", "train.csv", "-o", "x.dn", "--folds", "1"], "folds"),
-        (["learn", "train.csv", "-o", "x.dn", "--seed", "-1"], "--seed"),
+        (["learn", "train.csv", "-o", "x.dn", "--random-state", "-1"], "--random-state"),
     ):
         assert main(arguments) == 1
         assert message in capsys.readouterr().err

@@ -407,7 +407,7 @@ def test_an_interrupt_stops_at_once_inside_a_kernel(n_jobs, kept, tmp_path):
     assert first == "in\n", err
     assert "out" not in out
     assert process.returncode == 130
-    hint = "; the same command goes on from kept" if kept else ""
+    hint = "; the same command resumes from kept" if kept else ""
     assert err == f"conjoin: interrupted{hint}\n"
     left = {"a.parquet", "kept"} if kept else {"a.parquet"}
     assert {p.name for p in tmp_path.iterdir()} == left

@@ -53,7 +53,7 @@ def by_names(domain, marginals):
 
 
 def expected_tables(domain, marginals, values_of):
-    """The pair parts by brute force: values_of(i) are the log-potentials that i's owner states."""
+    """The parts of all pairs by brute force; values_of(i) are the log-potentials of the CPD of i."""
     n = len(domain)
     parts = [reference_parts(domain, marginals, values_of(i), i) for i in range(n)]
     return {
@@ -114,7 +114,7 @@ def test_strengths_of_dependency_and_bayesian_networks(rng):
 @given(generators())
 @settings(max_examples=20, deadline=None)
 def test_strengths_survive_conversion_over_all_orders(rng):
-    """All orders keep the mean of what the CPDs say; with off values, too."""
+    """A conversion over all orders keeps the mean over the CPDs, also with off values."""
     dn = random_dependency_network(rng, random_domain(rng, 3, 5))
     mn = convert(dn, orders="all", max_length=2)
     one, other = interactions(dn), interactions(mn)
@@ -123,7 +123,7 @@ def test_strengths_survive_conversion_over_all_orders(rng):
 
 
 def test_the_odds_are_the_odds_ratio():
-    """Of two binary variables, exp of the weights' contrast; of more states, one against the rest."""
+    """For binary variables: exp of the contrast of the weights; otherwise one state against the rest."""
     domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
     mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.5, {"a": "no", "b": "yes"})]))
     base = {"a": {"no": 0.9, "yes": 0.1}, "b": {"no": 0.8, "yes": 0.2}}
@@ -138,7 +138,7 @@ def test_the_odds_are_the_odds_ratio():
     assert link.odds == pytest.approx(np.exp(2.0))
 
 
-def test_strengths_of_what_is_impossible_and_of_nothing():
+def test_strengths_of_impossible_states_and_empty_networks():
     domain = Domain({"a": [0, 1], "b": [0, 1], "c": ["only"]})
     zero = TableFactor((0, 1), np.array([[0.0, -np.inf], [0.0, 0.0]]))
     found = interactions(MarkovNetwork(domain, factors=[zero]))
@@ -162,7 +162,7 @@ def chain(n, weight=1.0):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 100])
-def test_boxes_do_not_overlap_and_the_same_seed_gives_the_same_places(n):
+def test_boxes_do_not_overlap_and_layouts_are_reproducible(n):
     found = interactions(chain(n))
     one, again = layout.draw(found), layout.draw(found)
     np.testing.assert_array_equal(one.centre, again.centre)
@@ -176,14 +176,14 @@ def test_boxes_do_not_overlap_and_the_same_seed_gives_the_same_places(n):
         assert not np.array_equal(layout.draw(found, random_state=1).centre, one.centre)
 
 
-def test_of_many_variables_the_strongest_are_drawn():
+def test_only_the_variables_with_the_strongest_links_are_drawn():
     rng = np.random.default_rng(0)
-    n = layout.MOST + 40
+    n = layout.MAX_VARIABLES + 40
     domain = Domain({f"v{i}": [0, 1] for i in range(n)})
-    terms = [(3.0, {f"v{i}": 1, f"v{i + 1}": 1}) for i in range(layout.MOST - 1)]
-    terms += [(float(rng.random()), {f"v{i}": 1, "v0": 1}) for i in range(layout.MOST, n)]
+    terms = [(3.0, {f"v{i}": 1, f"v{i + 1}": 1}) for i in range(layout.MAX_VARIABLES - 1)]
+    terms += [(float(rng.random()), {f"v{i}": 1, "v0": 1}) for i in range(layout.MAX_VARIABLES, n)]
     drawing = layout.draw(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
-    assert drawing.variables.tolist() == list(range(layout.MOST))
+    assert drawing.variables.tolist() == list(range(layout.MAX_VARIABLES))
 
 
 def test_plot():
@@ -280,7 +280,7 @@ def test_calibration_with_missing_values_agrees_with_pll():
 
 
 class Reader(HTMLParser):
-    """Checks that tags are closed in order, and gathers text and addresses."""
+    """Check that tags are closed in order, and collect text and addresses."""
 
     def __init__(self):
         super().__init__()
@@ -307,7 +307,7 @@ def read(text):
     reader.feed(text)
     reader.close()
     assert reader.open == []
-    assert reader.addresses == []  # nothing from elsewhere
+    assert reader.addresses == []  # nothing is loaded from elsewhere
     assert "script" not in reader.tags
     assert "@import" not in text
     for picture in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
@@ -339,7 +339,7 @@ def weather_network(domain):
     )  # fmt: skip
 
 
-def test_the_report_is_one_whole_page(tmp_path):
+def test_the_report_is_self_contained(tmp_path):
     rng = np.random.default_rng(1)
     train, test = weather(rng), weather(rng)
     dn = weather_network(train.domain)
@@ -360,9 +360,10 @@ def test_the_report_is_one_whole_page(tmp_path):
         pages[name] = " ".join(read((tmp_path / "b.html").read_text("utf-8")).text)
     assert "conditionals disagree" in pages["dn"]
     assert "conditionals disagree" not in pages["mn"]
-    assert "come true" not in pages["mn"]
+    assert "predictions reliable" not in pages["mn"]
     write_report(mn, tmp_path / "c.html", train)
-    assert "may be those that it was learned from" in (tmp_path / "c.html").read_text("utf-8")
+    text = (tmp_path / "c.html").read_text("utf-8")
+    assert "predictions reliable" in text and "may be its training rows" in text
     write_report(MarkovNetwork(train.domain), tmp_path / "d.html")
     assert "There are none" in " ".join(read((tmp_path / "d.html").read_text("utf-8")).text)
     other = random_dependency_network(rng)
@@ -371,7 +372,7 @@ def test_the_report_is_one_whole_page(tmp_path):
     assert not (tmp_path / "e.html").exists()
 
 
-def test_the_report_of_conditionals_with_zeros_says_what_was_not_measured(tmp_path):
+def test_the_report_says_that_disagreement_with_zeros_is_not_measured(tmp_path):
     domain = Domain({"a": [0, 1], "b": [0, 1]})
     cpds = [TableCPD.of(domain, n, [m], {0: 0.0, 1: 0.5}) for n, m in ("ab", "ba")]
     write_report(DependencyNetwork(domain, cpds), tmp_path / "a.html")
@@ -428,7 +429,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
     joint, alone = (
         float(re.search(rf"{label}.* (-[\d.]+) nats", text)[1]) for label in ("conv", "alone")
     )
-    assert joint > alone / 2  # the links tell more than half of what there is to know
+    assert joint > alone / 2  # the links explain more than half of the uncertainty
     picture = (tmp_path / "conjoin-demo.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 10_000
@@ -439,7 +440,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("absent", ["sklearn", "matplotlib", "networkx"])
-def test_what_is_not_installed_is_told(absent, monkeypatch, capsys):
+def test_errors_name_the_package_to_install(absent, monkeypatch, capsys):
     real = builtins.__import__
 
     def refuse(name, *rest):
@@ -479,7 +480,7 @@ def test_from_a_csv_to_an_answer_with_two_commands(tmp_path, capsys, monkeypatch
 
 @pytest.mark.skipif("CONJOIN_DATA" not in os.environ, reason="CONJOIN_DATA names no folder")
 def test_the_votes_of_the_readme(tmp_path, capsys, monkeypatch):
-    """The README's commands print what it says, but for the time and some of the second digit.
+    """The commands of the README print what it shows, except for times and the last digits.
 
     Where learning stops depends on rounding, and so on the machine.
     """

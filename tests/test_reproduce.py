@@ -1,4 +1,4 @@
-"""The paper's evaluation as a command: resumed, checked, written whole."""
+"""The paper's evaluation as a command: resuming, checks, and the files written."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_run_is_resumed_and_reported(collection, capsys, monkeypatch):
     capsys.readouterr()
 
 
-def test_missing_data_is_told_with_the_place_to_get_it(collection, capsys, monkeypatch):
+def test_missing_data_is_an_error_that_says_where_to_get_it(collection, capsys, monkeypatch):
     assert run(collection, "toy", "nowhere") == 1
     assert "nowhere.train.data" in capsys.readouterr().err
     monkeypatch.delenv("CONJOIN_DATA", raising=False)
@@ -83,7 +83,7 @@ def test_missing_data_is_told_with_the_place_to_get_it(collection, capsys, monke
     assert "CONJOIN_DATA" in capsys.readouterr().err
 
 
-def test_files_of_other_sizes_are_not_the_papers(collection, capsys):
+def test_files_of_other_sizes_are_rejected(collection, capsys):
     (collection / "data" / "toy").rename(collection / "data" / "nltcs")
     for path in (collection / "data" / "nltcs").iterdir():
         path.rename(path.with_name(path.name.replace("toy", "nltcs")))
@@ -91,7 +91,7 @@ def test_files_of_other_sizes_are_not_the_papers(collection, capsys):
     assert "16,181" in capsys.readouterr().err
 
 
-def test_the_published_figures_are_whole():
+def test_the_published_values_are_complete():
     for table in (PLL, CMLL, SECONDS):
         assert set(table) == set(DATA_SETS) and all(len(row) == 4 for row in table.values())
     # The geometric means that the paper prints below Table 5, from its rounded seconds.
@@ -106,14 +106,14 @@ def test_a_report_of_some_steps():
     assert "1 of 2 scores agree" in page and "NLTCS tree LW (by 0.021)" in page
 
 
-def test_the_papers_data_is_found(data):
+def test_the_data_of_the_paper_is_found(data):
     from conjoin.reproduction.data import Files, find_folder
 
     files = Files("nltcs", find_folder(str(data)))
     assert len(files.test) == 3236
 
 
-def test_the_page_is_that_of_the_result_files():
+def test_the_page_is_up_to_date():
     script = Path(__file__).parent.parent / "docs" / "generate_reproduction.py"
     names = runpy.run_path(str(script))
     assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()

@@ -1,27 +1,117 @@
-"""Arguments that several commands take."""
+"""Arguments that several commands share, declared and checked in one place."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import ModelError
 
+if TYPE_CHECKING:
+    from conjoin.data.domain import Domain
+    from conjoin.data.table import Table
 
-def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add --seed; `what` says what it is for."""
-    parser.add_argument("--seed", type=int, default=0, help=f"{what} (default 0)")
+TABLE_FORMATS = "(.csv, .parquet, .data)"
+MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
+CONDITIONS = (
+    "comma-separated conditions NAME=STATE; put a condition that contains a comma in double quotes "
+    '("A, B=yes") and double any quotes inside it'
+)
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add --jobs."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add MODEL, the model to use."""
+    parser.add_argument("model", metavar="MODEL", help="the model, in any format that can be read")
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Add TABLE, the table to work on."""
+    parser.add_argument("table", metavar="TABLE", help=f"the table {TABLE_FORMATS}")
+
+
+def add_output(
+    parser: argparse.ArgumentParser, metavar: str, what: str, default: str | None = None
+) -> None:
+    """Add -o/--output, which is required unless it has a default."""
     parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="how many cores to use (default all)"
+        "-o",
+        "--output",
+        metavar=metavar,
+        required=default is None,
+        default=default,
+        help=what if default is None else f"{what} (default {default})",
     )
 
 
-def check_seed_and_jobs(options: argparse.Namespace) -> None:
-    """Refuse a negative seed, and 0 jobs."""
-    if options.seed < 0:
-        raise ModelError(f"--seed must not be negative, not {options.seed}")
+def add_given(parser: argparse.ArgumentParser) -> None:
+    """Add --given, the evidence."""
+    parser.add_argument(
+        "--given",
+        metavar="CONDITIONS",
+        action="append",
+        default=[],
+        help=f"the evidence: {CONDITIONS}; may be repeated",
+    )
+
+
+def add_random_state(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --random-state, the seed of `what`; --seed is its older name."""
+    parser.add_argument(
+        "--random-state", metavar="N", type=int, default=0, help=f"seed for {what} (default 0)"
+    )
+    parser.add_argument(
+        "--seed", dest="random_state", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+
+
+def add_number(
+    parser: argparse.ArgumentParser, name: str, metavar: str, default: float, what: str
+) -> None:
+    """Add a number with a default, which the help states."""
+    parser.add_argument(
+        name,
+        metavar=metavar,
+        type=type(default),
+        default=default,
+        help=f"{what} (default {default:g})",
+    )
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add --jobs, the number of cores."""
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, default=-1, help="number of cores to use (default all)"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def check_shared(options: argparse.Namespace) -> None:
+    """Reject values of the shared arguments that are out of range."""
+    if getattr(options, "random_state", 0) < 0:
+        raise ModelError(f"--random-state must not be negative, not {options.random_state}")
     if getattr(options, "jobs", 1) == 0:
-        raise ModelError("--jobs must not be 0; -1 is all cores")
+        raise ModelError("--jobs must not be 0; -1 uses all cores")
+
+
+def optional_table(path: str | None, domain: Domain) -> Table | None:
+    """Read a table that may not have been given."""
+    from conjoin.formats.files import read_table
+
+    return None if path is None else read_table(path, domain)
+
+
+def announce(work: str) -> None:
+    """Say on a terminal what has started, because the first run takes longer."""
+    if sys.stderr.isatty():
+        print(f"{work} (the first run also compiles code, once)", file=sys.stderr)
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """Print the result of a command as one line of JSON."""
+    print(json.dumps(report, ensure_ascii=False))

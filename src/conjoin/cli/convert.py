@@ -1,90 +1,96 @@
-"""`conjoin convert`: a dependency network becomes a Markov network."""
+"""Turn a dependency network into a Markov network.
+
+Turn a dependency network into a Markov network, in closed form. The endings of the file names
+determine the formats.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from conjoin.cli import arguments as shared
 from conjoin.errors import FormatError, ModelError
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
+    from conjoin.models.dependency import DependencyNetwork
+    from conjoin.models.markov import MarkovNetwork
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "convert",
-        help="turn a dependency network into a Markov network",
-        description="Turn a dependency network into a Markov network, in closed form. Formats follow "
-        "the endings of the file names.",
-    )
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add(
         "network",
         metavar="DN",
-        help="the dependency network (.dn, .conjoin or an expert's .toml); a Bayesian network "
+        help="the dependency network (.dn, .conjoin, or .toml written by hand); a Bayesian network "
         "(.bif, .bn) is rewritten exactly",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="MN",
-        required=True,
-        help="the Markov network (.mn, .conjoin, .uai)",
-    )
-    parser.add_argument(
-        "--data", metavar="FILE", help="a table that the base instance is drawn from"
-    )
-    parser.add_argument(
+    shared.add_output(parser, "MN", f"the Markov network to write {shared.MARKOV_FORMATS}")
+    add("--data", metavar="FILE", help="a table that the base instance is drawn from")
+    add(
         "--base",
         choices=("marginals", "uniform", "data", "instance"),
-        help="what the base instance is averaged over: the product of the marginals of --data (the "
-        "default with --data), all instances alike (the default without), the rows of --data, or "
-        "the row or rows of --instance",
+        help="the distribution of the base instance: the product of the marginals of --data (the "
+        "default with --data), uniform (the default without), the rows of --data, or the rows of "
+        "--instance",
     )
-    parser.add_argument(
-        "--instance", metavar="FILE", help="a table of base instances, often just one"
-    )
-    parser.add_argument(
+    add("--instance", metavar="FILE", help="a table of base instances, often of a single row")
+    add(
         "--orders",
         choices=("single", "rotations", "all"),
         default="rotations",
-        help="average over the orders themselves, over all their rotations (the default), or over "
-        "all orders there are",
+        help="average over the given orders only, over all their rotations (the default), or over all "
+        "possible orders",
     )
-    parser.add_argument(
+    add(
         "--order",
         metavar="FILE",
-        help="the order of the variables: one name a line, or one order a line with commas; by "
-        "default that of the network",
+        help="the order of the variables: one name per line, or one comma-separated order per line "
+        "(default: the network's own order)",
     )
-    parser.add_argument(
+    add(
         "--no-reverse",
         action="store_true",
-        help="do not average over the reverse of each order too",
+        help="do not also average over the reverse of each order",
     )
-    parser.add_argument(
+    add(
         "--max-length",
         metavar="K",
         type=int,
-        help="with --orders all: features with more tests than this are averaged without writing "
-        "out their sub-features (default 6)",
+        help="with --orders all: features with more than K tests are averaged without writing out "
+        "their sub-features (default 6)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.convert import MAX_LENGTH, convert
-    from conjoin.formats.files import check_can_save, load, read_table, save
+    from conjoin.formats.files import check_can_save, load, save
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
 
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
+    _check_base(options)
+    network = load(options.network)
+    if isinstance(network, BayesianNetwork):
+        mn = network.to_markov_network()
+    elif isinstance(network, DependencyNetwork):
+        mn = _convert(network, options)
+    else:
+        raise ModelError(f"{options.network} holds a {network.kind} already, nothing to convert")
+    save(mn, options.output)
+    seconds = time.perf_counter() - started
+    size = f"{len(mn.factors):,} factors" if mn.factors else f"{len(mn.features):,} features"
+    print(f"{options.output}: Markov network, {len(mn.domain)} variables, {size} ({seconds:.2f} s)")
+
+
+def _check_base(options: argparse.Namespace) -> None:
+    """Reject combinations of options that make no sense together."""
     if options.base == "instance" and options.instance is None:
         raise ModelError("--base instance needs --instance FILE")
     if options.instance is not None and options.base not in (None, "instance"):
@@ -93,71 +99,59 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError(f"--base {options.base} needs --data FILE")
     if options.max_length is not None and options.orders != "all":
         raise ModelError("--max-length goes with --orders all")
-    network = load(options.network)
-    if isinstance(network, BayesianNetwork):
-        mn = network.to_markov_network()
-    elif isinstance(network, DependencyNetwork):
-        table = base = order = None
-        if options.data is not None:
-            table = read_table(options.data, network.domain)
-        if options.instance is not None:
-            base = read_table(options.instance, network.domain)
-        elif options.base is not None:
-            base = options.base
-        if options.order is not None:
-            order = read_orders(Path(options.order), network.domain)
-        mn = convert(
-            network,
-            table,
-            base=base,
-            orders=options.orders,
-            order=order,
-            reverse=not options.no_reverse,
-            max_length=MAX_LENGTH if options.max_length is None else options.max_length,
-        )
-    else:
-        raise ModelError(f"{options.network} holds a {network.kind} already, nothing to convert")
-    save(mn, options.output)
-    seconds = time.perf_counter() - started
-    size = f"{len(mn.features):,} features"
-    if mn.factors:
-        size = f"{len(mn.factors):,} factors"
-    print(f"{options.output}: Markov network, {len(mn.domain)} variables, {size} ({seconds:.2f} s)")
+
+
+def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovNetwork:
+    from conjoin.conversion.convert import MAX_LENGTH, convert
+
+    domain = network.domain
+    instances = shared.optional_table(options.instance, domain)
+    return convert(
+        network,
+        shared.optional_table(options.data, domain),
+        base=options.base if instances is None else instances,
+        orders=options.orders,
+        order=None if options.order is None else read_orders(Path(options.order), domain),
+        reverse=not options.no_reverse,
+        max_length=MAX_LENGTH if options.max_length is None else options.max_length,
+    )
 
 
 def read_orders(path: Path, domain: Domain) -> list[list[str]]:
-    """Read orders of the variables: one name a line, or one order a line with commas.
+    """Read orders of the variables: one name per line, or one comma-separated order per line.
 
-    A number that is not a name stands for the variable at that place, counted from 0.
+    A number that is not a name stands for the variable at that position, counted from 0.
     """
     from conjoin.formats.storage import read_text
 
-    lines = [(n, line) for n, line in enumerate(read_text(path).split("\n"), 1) if line.strip()]
+    numbered = enumerate(read_text(path).split("\n"), 1)
+    lines = [
+        (n, [word.strip() for word in line.split(",")]) for n, line in numbered if line.strip()
+    ]
     if not lines:
         raise FormatError("the file holds no order", str(path))
-    several = any("," in line for _, line in lines) and len(domain) > 1
-    listed = [[(n, w.strip()) for w in line.split(",")] for n, line in lines]
-    orders = listed if several else [[word for line in listed for word in line]]
-    result = []
-    for order in orders:
-        names = []
-        for number, word in order:
-            if (
-                word not in domain.names
-                and word.isascii()
-                and word.isdigit()
-                and int(word) < len(domain)
-            ):
-                word = domain.names[int(word)]
-            if word not in domain.names:
-                raise FormatError(f"there is no variable {word!r}", str(path), number)
-            names.append(word)
-        if len(set(names)) != len(names) or len(names) != len(domain):
-            raise FormatError(
-                f"an order must name each of the {len(domain)} variables once; this one has "
-                f"{len(names)} names, {len(set(names))} of them different",
-                str(path),
-                order[0][0],
-            )
-        result.append(names)
-    return result
+    if len(domain) > 1 and any(len(words) > 1 for _, words in lines):
+        orders = [[(n, word) for word in words] for n, words in lines]
+    else:
+        orders = [[(n, word) for n, words in lines for word in words]]
+    return [_order(words, path, domain) for words in orders]
+
+
+def _order(words: list[tuple[int, str]], path: Path, domain: Domain) -> list[str]:
+    """Return the names of one order; `words` are (line, name or position)."""
+    names = []
+    for line, word in words:
+        name = word
+        if name not in domain.names and word.isascii() and word.isdigit():
+            name = domain.names[int(word)] if int(word) < len(domain) else word
+        if name not in domain.names:
+            raise FormatError(f"there is no variable {word!r}", str(path), line)
+        names.append(name)
+    if len(set(names)) != len(names) or len(names) != len(domain):
+        raise FormatError(
+            f"an order must name each of the {len(domain)} variables once; this one has "
+            f"{len(names)} names, {len(set(names))} of them different",
+            str(path),
+            words[0][0],
+        )
+    return names

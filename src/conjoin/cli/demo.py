@@ -1,16 +1,21 @@
-"""`conjoin demo`: handwritten digits, from a table to pictures that were never drawn."""
+"""Learn handwritten digits, draw new ones, complete halves.
+
+Learn one joint distribution of the digit and its 64 black-and-white pixels from the 8x8 handwritten
+digits that scikit-learn ships; score it, draw new digits from it, and complete digits whose lower
+half is hidden. In the picture, the grey of a pixel is its probability of ink: given all other
+pixels of a drawn digit, or given the upper half. Needs scikit-learn and matplotlib.
+"""
 
 from __future__ import annotations
 
 import argparse
 import io
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,41 +24,54 @@ if TYPE_CHECKING:
     from conjoin.models.network import Network
 
 SIDE = 8
+"""The width and height of an image, in pixels."""
 DRAWN = 3
-"""How many new digits are drawn of each."""
+"""The number of new images drawn of each digit."""
 HELD_OUT = 300
+"""The number of images kept for testing."""
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "demo",
-        help="learn handwritten digits, draw new ones, complete halves",
-        description="Learn the 8x8 handwritten digits that scikit-learn ships, in black and white, as "
-        "one joint distribution of 64 pixels and the digit; score it, draw new digits from it, and "
-        "complete digits of which the lower half is hidden. In the picture the grey of a pixel is its "
-        "chance of ink: given all other pixels of a digit that was drawn, or given the upper half. "
-        "Needs scikit-learn and matplotlib.",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="PNG",
-        default="conjoin-demo.png",
-        help="the picture (default conjoin-demo.png)",
-    )
-    add_seed(parser, "the seed")
-    parser.set_defaults(run=run)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    shared.add_output(parser, "PNG", "the picture to write", default="conjoin-demo.png")
+    shared.add_random_state(parser, "the split and the draws")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    path = Path(options.output)
+    _check(path)
+
+    from conjoin.conversion.convert import convert
+    from conjoin.formats.storage import write_bytes
+    from conjoin.learning.learn import learn
+    from conjoin.scoring.pseudo_likelihood import pll
+
+    started = time.perf_counter()
+    shared.announce("learning")
+    train, test = load_images(options.random_state)
+    print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
+    dn = learn(train, "logistic", random_state=options.random_state)
+    print(f"learned    {dn!r}: PLL {pll(dn, test).mean:.2f} nats per test digit")
+    mn = convert(dn, train)
+    print(f"converted  {mn!r}: PLL {pll(mn, test).mean:.2f} nats")
+    print(f"           (variables taken alone: {_independent_pll(train, test):.2f} nats)")
+    right = (mn.log_conditional("digit", test).argmax(axis=1) == test.codes[:, 0]).mean()
+    print(f"recognised {right:.0%} of the test digits")
+    new = draw_digits(mn, options.random_state)
+    first_of_each = [int((test.codes[:, 0] == digit).argmax()) for digit in range(10)]
+    images = test.codes[first_of_each, 1:]
+    ink, guesses = complete_digits(mn, images, options.random_state)
+    write_bytes(path, picture(new, images, ink, guesses))
+    print(f"picture    {path} ({time.perf_counter() - started:.1f} s)")
+
+
+def _check(path: Path) -> None:
+    """Reject a picture that cannot be written, and missing libraries, before any work is done."""
     from conjoin.errors import FormatError, ModelError
 
-    check_seed_and_jobs(options)
-    path = Path(options.output)
     if path.suffix.lower() != ".png":
-        raise FormatError("the picture must end in .png", options.output)
+        raise FormatError("the picture must end in .png", str(path))
     if not path.absolute().parent.is_dir():
         raise FormatError("there is no such folder", str(path.parent))
     try:
@@ -65,33 +83,9 @@ def run(options: argparse.Namespace) -> None:
             'of the repository pip install ".[demo]"'
         ) from None
 
-    from conjoin.conversion.convert import convert
-    from conjoin.formats.storage import write_bytes
-    from conjoin.learning.learn import learn
-    from conjoin.scoring.pseudo_likelihood import pll
 
-    started = time.perf_counter()
-    if sys.stderr.isatty():
-        print("(the first run also compiles, once)", file=sys.stderr)
-    train, test = digits(options.seed)
-    print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
-    dn = learn(train, "logistic", random_state=options.seed)
-    print(f"learned    {dn!r}: {pll(dn, test).mean:.2f} nats a test digit")
-    mn = convert(dn, train)
-    print(f"converted  {mn!r}: {pll(mn, test).mean:.2f} nats")
-    print(f"           (each variable alone: {_alone(train, test):.2f} nats)")
-    right = (mn.log_conditional("digit", test).argmax(axis=1) == test.codes[:, 0]).mean()
-    print(f"recognised {right:.0%} of the test digits")
-    new = drawn(mn, train, options.seed)
-    shown = [int((test.codes[:, 0] == digit).argmax()) for digit in range(10)]
-    halves = test.codes[shown, 1:]
-    inks, told = completed(mn, halves, options.seed)
-    write_bytes(path, picture(new, halves, inks, told))
-    print(f"picture    {path} ({time.perf_counter() - started:.1f} s)")
-
-
-def digits(seed: int) -> tuple[Table, Table]:
-    """Return rows to learn and to test: the digit, then the pixels row by row, 1 for ink."""
+def load_images(random_state: int) -> tuple[Table, Table]:
+    """Return training and test rows: the digit, then the pixels row by row, 1 for ink."""
     import numpy as np
     from sklearn.datasets import load_digits
 
@@ -100,78 +94,83 @@ def digits(seed: int) -> tuple[Table, Table]:
 
     images, labels = load_digits(return_X_y=True)
     codes = np.column_stack([labels, images >= 8]).astype(np.int64)
-    codes = codes[np.random.default_rng(seed).permutation(len(codes))]
-    domain = Domain({"digit": list(range(10)), **{name: [0, 1] for name in pixels()}})
+    codes = codes[np.random.default_rng(random_state).permutation(len(codes))]
+    domain = Domain({"digit": list(range(10)), **{name: [0, 1] for name in pixel_names()}})
     return Table.adopt(domain, codes[HELD_OUT:]), Table.adopt(domain, codes[:HELD_OUT])
 
 
-def pixels() -> list[str]:
+def pixel_names() -> list[str]:
     """Return the names of the pixels."""
     return [f"row {row} column {column}" for row in range(SIDE) for column in range(SIDE)]
 
 
-def _alone(train: Table, test: Table) -> float:
-    """Return the score of the variables one by one, by their shares in the training rows."""
+def _independent_pll(train: Table, test: Table) -> float:
+    """Return the PLL of the training marginals, which know nothing of the other variables."""
     import numpy as np
 
     columns = zip(test.codes.T, train.marginals(), strict=True)
     return float(sum(np.log(p[codes]).mean() for codes, p in columns))
 
 
-def drawn(model: Network, train: Table, seed: int) -> npt.NDArray[Any]:
-    """Draw new digits; return the chance of ink of each pixel given all others, draws by digits."""
+def draw_digits(model: Network, random_state: int) -> npt.NDArray[Any]:
+    """Draw new digits; return each pixel's probability of ink given the rest, draws by digits."""
     import numpy as np
 
+    from conjoin.data.table import Table
     from conjoin.inference.sampling import sample
-    from conjoin.reports.calibration import all_conditionals
-    from conjoin.scoring.conditionals import ConditionalScorer
 
     tables = [
-        sample(model, DRAWN, {"digit": digit}, chains=DRAWN, random_state=seed + digit)
+        sample(
+            model,
+            DRAWN,
+            {"digit": digit},
+            method="gibbs",
+            chains=DRAWN,
+            random_state=random_state + digit,
+        )
         for digit in range(10)
     ]
     codes = np.stack([table.codes for table in tables], axis=1)
-    rows = codes.reshape(-1, codes.shape[-1])
-    found = all_conditionals(ConditionalScorer.of(model.form), rows, train.marginals())
-    ink = np.exp([log_p[:, 1] for log_p in found[1:]]).T
-    return ink.reshape(DRAWN, 10, -1)
+    rows = Table(model.domain, codes.reshape(-1, codes.shape[-1]))
+    ink = np.exp([model.log_conditional(name, rows)[:, 1] for name in pixel_names()])
+    return ink.T.reshape(DRAWN, 10, -1)
 
 
-def completed(
-    model: Network, halves: npt.NDArray[Any], seed: int
+def complete_digits(
+    model: Network, images: npt.NDArray[Any], random_state: int
 ) -> tuple[npt.NDArray[Any], list[str]]:
-    """Return the chance of ink of each pixel given the upper half, and which digit it seems to be."""
+    """Return each pixel's probability of ink given the upper half, and the digit it seems to be."""
     import numpy as np
 
     from conjoin.errors import ConvergenceWarning
     from conjoin.inference.gibbs import gibbs
 
-    names = pixels()
-    known = len(names) // 2
-    inks, told = halves.astype(float), []
-    for row in inks:
-        given = dict(zip(names[:known], row[:known].astype(int).tolist(), strict=True))
+    names = pixel_names()
+    half = len(names) // 2
+    ink, guesses = images.astype(float), []
+    for row in ink:
+        given = dict(zip(names[:half], row[:half].astype(int).tolist(), strict=True))
         with warnings.catch_warnings():  # a picture needs no precision
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = gibbs(model, given, random_state=seed)
-        row[known:] = [found.marginals[name][1] for name in names[known:]]
+            found = gibbs(model, given, random_state=random_state)
+        row[half:] = [found.marginals[name][1] for name in names[half:]]
         best = int(np.argmax(found.marginals["digit"]))
-        told.append(f"{best}: {found.marginals['digit'][best]:.0%}")
-    return inks, told
+        guesses.append(f"{best}: {found.marginals['digit'][best]:.0%}")
+    return ink, guesses
 
 
 def picture(
-    new: npt.NDArray[Any], halves: npt.NDArray[Any], inks: npt.NDArray[Any], told: list[str]
+    new: npt.NDArray[Any], images: npt.NDArray[Any], ink: npt.NDArray[Any], guesses: list[str]
 ) -> bytes:
-    """Return the picture, as the bytes of a PNG file."""
+    """Return the picture as the bytes of a PNG file."""
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-    hidden = halves.astype(float)
+    hidden = images.astype(float)
     hidden[:, hidden.shape[1] // 2 :] = np.nan
-    rows = [*new, hidden, inks, halves]
+    rows = [*new, hidden, ink, images]
     labels = ["new digits", *[""] * (DRAWN - 1), "half hidden", "completed", "the truth"]
     step = SIDE + 2
     tops = [
@@ -181,20 +180,19 @@ def picture(
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4), aspect="equal")
     ax.set_axis_off()
-    colours = colormaps["gray_r"].with_extremes(bad="#b9c7dd")  # what is hidden
+    colours = colormaps["gray_r"].with_extremes(bad="#b9c7dd")  # hidden pixels
     for top, label, line in zip(tops, labels, rows, strict=True):
         ax.text(-2, top + SIDE / 2, label, ha="right", va="center", fontsize=12)
         for c, image in enumerate(line):
             left = c * step
             box = (left, left + SIDE, top + SIDE, top)
             ax.imshow(image.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=1, extent=box)
-            outline = Rectangle((left, top), SIDE, SIDE, fill=False, ec="#8a94a3", lw=1)
-            ax.add_patch(outline)
-    for c, text in enumerate(told):
-        middle = c * step + SIDE / 2
-        ax.text(middle, -0.8, str(c), ha="center", va="bottom", fontsize=12)
+            ax.add_patch(Rectangle((left, top), SIDE, SIDE, fill=False, ec="#8a94a3", lw=1))
+    for digit, guess in enumerate(guesses):
+        middle = digit * step + SIDE / 2
+        ax.text(middle, -0.8, str(digit), ha="center", va="bottom", fontsize=12)
         below = tops[DRAWN + 1] + SIDE + 0.6
-        ax.text(middle, below, text, ha="center", va="top", fontsize=9)
+        ax.text(middle, below, guess, ha="center", va="top", fontsize=9)
     ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4))
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120, metadata={"Software": None})

@@ -1,56 +1,47 @@
-"""`conjoin impute`: missing values of a table, filled in by a model."""
+"""Fill in the missing values of a table.
+
+Fill in the missing values of a table with the values that the model finds most probable given the
+rest of the row. A dependency network is converted first. From CSV to CSV and from Parquet to
+Parquet, all other columns and values stay as they are. In a column of numbers that the model has
+cut into bins, a missing value is filled in with the bin.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "impute",
-        help="fill in the missing values of a table",
-        description="Fill in the missing values of a table with those that a model finds most probable "
-        "given the rest of the row. A dependency network is converted first. From CSV to CSV and from "
-        "Parquet to Parquet, columns that the model does not know and values that are there stay as "
-        "they are; a hole in a column of numbers that were cut into bins gets the bin.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
-    parser.add_argument("table", metavar="TABLE", help="the table (.csv, .parquet, .data)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="the full table (.csv, .parquet, .data)",
-    )
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    add(
         "--by",
         choices=("row", "cell"),
         default="row",
-        help="the most probable values of a row together, or of each cell (default row)",
+        help="choose the values of a row jointly (the default), or each cell on its own",
     )
-    parser.add_argument(
+    add(
         "--draw",
         action="store_true",
-        help="draw values from their distribution instead of taking the most probable",
+        help="draw values from their distribution instead of taking the most probable ones",
     )
-    add_seed(parser, "the seed")
-    parser.add_argument("--json", action="store_true", help="print a summary for programs")
-    parser.set_defaults(run=run)
+    shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
+    shared.add_json(parser)
 
 
-def joint_of(model: Network, table: Table) -> Network:
-    """Return a model with a joint distribution: dependency networks are converted."""
+def joint_network(model: Network, table: Table) -> Network:
+    """Return a network with a joint distribution: a dependency network is converted."""
     from conjoin.conversion.convert import convert
     from conjoin.models.dependency import DependencyNetwork
 
@@ -65,21 +56,20 @@ def run(options: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     check_can_write(options.output)
-    check_seed_and_jobs(options)
     model = load(options.model)
     table = read_table(options.table, model.domain)
     holes = table.codes == table.missing
-    codes = imputed_codes(
-        joint_of(model, table), table, 1 if options.draw else None, options.by, options.seed
-    )
-    full = codes[0] if options.draw else codes
-    filled = Table.adopt(model.domain, full, table.weights)
+    joint = joint_network(model, table)
+    draws = 1 if options.draw else None
+    codes = imputed_codes(joint, table, draws, options.by, options.random_state)
+    filled = Table.adopt(model.domain, codes[0] if options.draw else codes, table.weights)
     write_filled(options.table, filled, holes, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started
     if options.json:
-        report = {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
-        print(json.dumps(report))
+        shared.print_json(
+            {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
+        )
         return
     print(
         f"{options.output}: {len(table):,} rows, {cells:,} values filled in {rows:,} of them "

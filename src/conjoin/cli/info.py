@@ -1,35 +1,35 @@
-"""`conjoin info`: what is in a file."""
+"""Describe a model or a table file.
+
+Describe a model or a table file: its kind, its variables, its features by length, the sizes of its
+Markov blankets.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conjoin.cli import arguments as shared
+
 if TYPE_CHECKING:
     from conjoin.conversion.inconsistency import Inconsistency
+    from conjoin.data.domain import Domain
     from conjoin.data.table import Table
-    from conjoin.models.features import Features
     from conjoin.models.network import Network
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "info",
-        help="tell what is in a model or table file",
-        description="Tell what is in a model or table file: its kind, its variables, its features by "
-        "length, the sizes of its Markov blankets.",
-    )
-    parser.add_argument("file", metavar="FILE", help="a model or a table")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a model or a table")
+    add(
         "--inconsistency",
         action="store_true",
-        help="of a dependency network, also tell how far its conditionals disagree, and about what",
+        help="for a dependency network: also measure how far its conditionals disagree, and about what",
     )
-    parser.set_defaults(run=run)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.models.dependency import DependencyNetwork
 
     path = Path(options.file)
+    found = None
     if ending(path) in TABLE_ENDINGS:
         if options.inconsistency:
             raise ModelError("--inconsistency goes with a dependency network, not with a table")
@@ -56,20 +57,18 @@ def run(options: argparse.Namespace) -> None:
             found = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(found)
     if options.json:
-        print(json.dumps(report, ensure_ascii=False))
-    else:
-        print("\n".join(_lines(report)))
-        if options.inconsistency:
-            print("\n".join(f"  {line}" for line in str(found).split("\n")))
+        shared.print_json(report)
+        return
+    print("\n".join(_lines(report)))
+    if found is not None:
+        print("\n".join(f"  {line}" for line in str(found).split("\n")))
 
 
-def _variables(domain: Any) -> dict[str, Any]:
-    states: dict[str, int] = {}
-    for card in sorted(domain.cards.tolist()):
-        states[str(card)] = states.get(str(card), 0) + 1
+def _variables(domain: Domain) -> dict[str, Any]:
+    counts = Counter(sorted(domain.cards.tolist()))
     return {
         "n_variables": len(domain),
-        "variables_by_states": states,
+        "variables_by_states": {str(card): count for card, count in counts.items()},
         "variables": [{"name": v.name, "states": [_label(s) for s in v.states]} for v in domain],
     }
 
@@ -79,7 +78,7 @@ def _label(state: Any) -> Any:
 
 
 def describe_table(table: Table) -> dict[str, Any]:
-    """Return what there is to say of a table."""
+    """Return a description of a table."""
     return {
         "kind": "table",
         "rows": len(table),
@@ -90,12 +89,12 @@ def describe_table(table: Table) -> dict[str, Any]:
 
 
 def describe_network(model: Network) -> dict[str, Any]:
-    """Return what there is to say of a model."""
+    """Return a description of a network."""
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork, TableFactor
 
     report: dict[str, Any] = {"kind": model.kind, **_variables(model.domain)}
-    features: Features | None = None
+    features = None
     if isinstance(model, MarkovNetwork):
         features = model.features
         tables = sum(isinstance(f, TableFactor) for f in model.factors)
@@ -104,12 +103,11 @@ def describe_network(model: Network) -> dict[str, Any]:
     elif isinstance(model, DependencyNetwork):
         features = model.features()[0]
     if hasattr(model, "cpds"):
-        kinds = [type(cpd).__name__ for cpd in model.cpds]
-        report["cpds"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        report["cpds"] = dict(Counter(type(cpd).__name__ for cpd in model.cpds))
     if features is not None:
-        lengths = features.lengths.tolist()
-        report["n_features"] = len(lengths)
-        report["features_by_length"] = {str(n): lengths.count(n) for n in sorted(set(lengths))}
+        lengths = Counter(sorted(features.lengths.tolist()))
+        report["n_features"] = len(features)
+        report["features_by_length"] = {str(length): count for length, count in lengths.items()}
         soft = int(features.soft_rows().sum())
         if soft:
             report["features_with_off_values"] = soft
@@ -127,7 +125,7 @@ def describe_network(model: Network) -> dict[str, Any]:
 
 
 def describe_inconsistency(result: Inconsistency) -> dict[str, Any]:
-    """Return how far the conditionals of a dependency network disagree."""
+    """Return how far the conditionals of a dependency network disagree, and about what."""
     return {
         "total": result.total,
         "by_variable": result.by_variable,
@@ -166,7 +164,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         b = report["blankets"]
         say("Markov blankets", f"{b['min']} to {b['max']} variables, {b['mean']:.1f} on average")
     for key, value in report.get("provenance", {}).items():
-        if isinstance(value, dict):  # the scores along a path are for programs
+        if isinstance(value, dict):  # longer records, such as scores along a path, are in --json
             short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
             value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in short)
         say(key.replace("_", " "), str(value))

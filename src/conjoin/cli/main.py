@@ -1,6 +1,6 @@
-"""`conjoin`: chooses the command and turns errors into one line.
+"""`conjoin`: run a command, and turn errors into one line.
 
-Nothing heavy is imported here: commands import what they need when they run.
+Nothing heavy is imported here; commands import what they need when they run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from conjoin.cli import (
     score,
     weights,
 )
+from conjoin.cli.arguments import check_shared
 from conjoin.errors import ConjoinError
 
 COMMANDS = (
@@ -36,17 +37,24 @@ COMMANDS = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+    """Return the parser for all commands."""
     parser = argparse.ArgumentParser(
         prog="conjoin",
-        description="Learn conditional distributions from a table, or state them, and turn them into one "
-        "joint distribution, in closed form.",
-        epilog="'conjoin COMMAND --help' tells more of a command.",
+        description="Learn one joint distribution over all columns of a table, or turn conditional "
+        "distributions into one, and ask it anything.",
+        epilog="'conjoin COMMAND --help' describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        module.add_parser(commands)
+    for module in COMMANDS:  # a command is a module; its docstring is the help
+        summary, _, description = (module.__doc__ or "").partition("\n\n")
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=summary[0].lower() + summary[1:].rstrip("."),
+            description=" ".join(description.split()),
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
 
 
@@ -54,11 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit status."""
     options = build_parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a letter of a name
+        if isinstance(stream, io.TextIOWrapper):  # the terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
     try:
+        check_shared(options)
         options.run(options)
-        if sys.stdout is not None:  # it is if it was closed
+        if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
         return 0
     except ConjoinError as error:
@@ -66,15 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         status = _fail("; ".join(["interrupted", *map(str, error.args)]), 130)
         if any(thread.daemon and thread.name == "conjoin" for thread in threading.enumerate()):
-            os._exit(status)  # while they are still inside kernels
+            os._exit(status)  # threads inside kernels cannot be stopped
         return status
-    except BrokenPipeError:  # the reader of a pipe, such as head, has gone
+    except BrokenPipeError:  # the program that read our output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except OSError as error:
         return _fail(f"cannot write or read: {error.strerror or error}", 1)
     except MemoryError:
-        return _fail("there is not enough memory for this", 1)
+        return _fail("not enough memory for this", 1)
     except Exception as error:
         if os.environ.get("CONJOIN_DEBUG"):
             raise

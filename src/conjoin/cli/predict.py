@@ -1,90 +1,86 @@
-"""`conjoin predict`: one column of a table, predicted from the others by a model."""
+"""Predict a column of a table from the others.
+
+Predict any one column of a table from the others. Missing values, and columns that the table lacks,
+are summed out; values of the column itself are ignored. A dependency network is converted first.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.arguments import add_seed, check_seed_and_jobs
+from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "predict",
-        help="predict a column of a table from the others",
-        description="Predict one column of a table, any of them, from the others. Missing values, and "
-        "columns that the table lacks, are integrated over; values of the column itself are not looked "
-        "at. A dependency network is converted first.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
-    parser.add_argument("table", metavar="TABLE", help="the table (.csv, .parquet, .data)")
-    parser.add_argument("--target", metavar="NAME", required=True, help="the column to predict")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write a .csv file instead of printing it"
-    )
-    add_seed(parser, "the seed, if sampled")
-    parser.add_argument("--json", action="store_true", help="print a JSON object, for programs")
-    parser.set_defaults(run=run)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    add("--target", metavar="NAME", required=True, help="the column to predict")
+    add("-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing")
+    shared.add_random_state(parser, "rows that are too large for exact inference")
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    import csv
-    import io
+    import json
     from pathlib import Path
 
-    from conjoin.cli.impute import joint_of
+    from conjoin.cli.impute import joint_network
     from conjoin.errors import ModelError
     from conjoin.estimator.predict import probabilities
     from conjoin.formats.files import load
     from conjoin.formats.storage import write_bytes
 
-    if options.output is not None:
-        if Path(options.output).suffix != ".csv":
-            raise ModelError(f"{options.output}: predictions are written as .csv")
-        if not Path(options.output).absolute().parent.is_dir():
-            raise ModelError(
-                f"there is no folder {str(Path(options.output).parent)!r}; make it first"
-            )
-    check_seed_and_jobs(options)
+    path = None if options.output is None else Path(options.output)
+    if path is not None and path.suffix != ".csv":
+        raise ModelError(f"{path}: predictions are written as .csv")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ModelError(f"there is no folder {str(path.parent)!r}; make it first")
     model = load(options.model)
     target = model.domain.index(options.target)
     table = _read(options.table, model.domain, options.target)
-    p = probabilities(joint_of(model, table), table, target, options.seed)
-    states = [str(s) for s in model.domain.variables[target].states]
-    best = p.argmax(axis=1)
+    p = probabilities(joint_network(model, table), table, target, options.random_state)
+    states = [str(state) for state in model.domain.variables[target].states]
+    predicted = [states[best] for best in p.argmax(axis=1)]
     if options.json:
         report = {
             "target": options.target,
             "states": states,
-            "predicted": [states[s] for s in best],
+            "predicted": predicted,
             "probabilities": p.tolist(),
         }
         text = json.dumps(report, ensure_ascii=False) + "\n"
     else:
-        page = io.StringIO()
-        writer = csv.writer(page, lineterminator="\n")
-        writer.writerow([options.target, *(f"P({s})" for s in states)])
-        writer.writerows(
-            [states[s], *(f"{x:.6g}" for x in row)] for s, row in zip(best, p, strict=True)
-        )
-        text = page.getvalue()
-    if options.output is None:
+        text = _csv(options.target, states, predicted, p)
+    if path is None:
         sys.stdout.write(text)
         return
-    write_bytes(Path(options.output), text.encode())
-    print(f"{options.output}: {len(table):,} rows of {options.target}", file=sys.stderr)
+    write_bytes(path, text.encode())
+    print(f"{path}: {options.target} predicted for {len(table):,} rows", file=sys.stderr)
+
+
+def _csv(target: str, states: list[str], predicted: list[str], p: Any) -> str:
+    import csv
+    import io
+
+    page = io.StringIO()
+    writer = csv.writer(page, lineterminator="\n")
+    writer.writerow([target, *(f"P({state})" for state in states)])
+    for state, row in zip(predicted, p, strict=True):
+        writer.writerow([state, *(f"{x:.6g}" for x in row)])
+    return page.getvalue()
 
 
 def _read(path: str, domain: Domain, target: str) -> Table:
-    """Read the columns that are there, the target's left out."""
+    """Read the columns that the table has, except the target."""
     import numpy as np
 
     from conjoin.data.table import Table
@@ -92,15 +88,15 @@ def _read(path: str, domain: Domain, target: str) -> Table:
     from conjoin.formats.files import read_table, table_columns
 
     names = table_columns(path)
-    present = None if names is None else [n for n in domain.names if n in names and n != target]
     if names is None:
         return read_table(path, domain)
+    present = [n for n in domain.names if n in names and n != target]
     if not present:
         raise DataError(
             f"{path} has no column of the model. " + did_you_mean(names[0], domain.names)
         )
-    at = [domain.index(n) for n in present]
-    part = read_table(path, domain.subset(at))
+    positions = [domain.index(n) for n in present]
+    part = read_table(path, domain.subset(positions))
     codes = np.full((len(part), len(domain)), -1, np.int64)
-    codes[:, at] = np.where(part.codes == part.missing, -1, part.codes.astype(np.int64))
+    codes[:, positions] = np.where(part.codes == part.missing, -1, part.codes.astype(np.int64))
     return Table(domain, codes)

@@ -1,168 +1,198 @@
-"""`conjoin query`: ask a model for probabilities, or for its most probable instance."""
+"""Ask a model for probabilities.
+
+Ask a model for the distribution of each variable given evidence, for the probability of an event,
+or for the most probable instance. Answers are exact if exact inference fits into memory and
+approximate otherwise; each answer says which.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli.given import QUOTING
+from conjoin.cli import arguments as shared
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
     from conjoin.models.network import Network
 
-TASKS = ("MAR", "PR", "MAP")
 
-
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "query",
-        help="ask a model for probabilities",
-        description="Ask a model for the probabilities of its variables given the states of some, or "
-        "for the most probable instance. Exact where that fits into memory, otherwise approximate; "
-        "the answer says which.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a model, in any format")
-    parser.add_argument(
-        "--given",
-        metavar="CONDITIONS",
-        action="append",
-        default=[],
-        help=f"{QUOTING} May be repeated.",
-    )
-    parser.add_argument(
-        "--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)"
-    )
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_given(parser)
+    add("--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)")
+    add(
         "--target",
         metavar="NAME",
         action="append",
         default=[],
-        help="a variable that is asked for (may be repeated; by default all that are not given)",
+        help="a variable whose distribution to print (may be repeated; default: all that are not given)",
     )
-    parser.add_argument("--map", action="store_true", help="print the most probable instance")
-    parser.add_argument(
+    add(
+        "--probability",
+        metavar="shared.CONDITIONS",
+        action="append",
+        default=[],
+        help=f"print the probability of an event: {shared.CONDITIONS}; may be repeated",
+    )
+    add("--map", action="store_true", help="print the most probable instance")
+    add(
         "--task",
-        choices=TASKS,
-        help="print in the format of UAI solution files: marginals, the base-10 logarithm of the "
-        "probability of the evidence (or of Z), or the most probable instance",
+        choices=("MAR", "PR", "MAP"),
+        help="print a UAI solution file: marginals, the base-10 logarithm of the probability of the "
+        "evidence (or of Z), or the most probable instance",
     )
-    parser.add_argument(
+    add(
         "--method",
         metavar="M",
         default="auto",
-        help="exact, gibbs, bp or mean_field for probabilities; exact, bp, mean_field or ais for PR; "
-        "exact, ilp, max_product, annealing, icm or viterbi for the most probable instance "
-        "(default auto)",
+        help="exact, gibbs, bp or mean_field for distributions, or ais for --probability; exact, bp, "
+        "mean_field or ais for PR; exact, ilp, max_product, annealing, icm or viterbi for the most "
+        "probable instance (default auto)",
     )
-    parser.add_argument(
+    add(
         "--max-memory",
         metavar="GIB",
         type=float,
-        help="how many GiB exact inference may use (default 4)",
+        help="memory that exact inference may use, in GiB (default 4)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
-    parser.set_defaults(run=run)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.cli.given import parse_given
     from conjoin.formats.files import load
+    from conjoin.formats.uai import read_evidence
 
-    if options.task and (options.json or options.map or options.target):
-        raise ModelError(
-            "--task prints a whole UAI solution; it goes without --json, --map, --target"
-        )
-    if options.map and options.target:
-        raise ModelError("--map gives the states of all variables; it goes without --target")
+    _check(options)
     model = load(options.model)
-    domain = model.domain
-    given = parse_given(options.given, domain)
+    given = parse_given(options.given, model.domain)
     if options.evidence is not None:
-        from conjoin.formats.uai import read_evidence
-
-        given = {**read_evidence(Path(options.evidence), domain), **given}
-    chosen: dict[str, Any] = {"method": options.method}
+        given = {**read_evidence(Path(options.evidence), model.domain), **given}
+    how: dict[str, Any] = {"method": options.method}
     if options.max_memory is not None:
-        if not options.max_memory > 0:
-            raise ModelError(f"--max-memory must be more than 0, not {options.max_memory:g}")
-        chosen["max_memory"] = options.max_memory * 2**30
+        how["max_memory"] = options.max_memory * 2**30
     if options.task:
-        print("\n".join(solution(model, given, options.task, chosen)))
+        print("\n".join(uai_solution(model, given, options.task, how)))
     elif options.map:
-        _print_most_probable(model, given, chosen, options.json)
+        _print_most_probable(model, given, how, options.json)
+    elif options.probability:
+        event = parse_given(options.probability, model.domain)
+        _print_probability(model, event, given, how, options.json)
     else:
-        _print_marginals(model, given, options.target, chosen, options.json)
+        _print_marginals(model, given, options.target, how, options.json)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Reject questions that exclude each other."""
+    if options.task and (options.json or options.map or options.target or options.probability):
+        raise ModelError(
+            "--task prints a whole UAI solution; it excludes --json, --map, --target and --probability"
+        )
+    if options.map and (options.target or options.probability):
+        raise ModelError("--map prints all variables; it excludes --target and --probability")
+    if options.probability and options.target:
+        raise ModelError("--probability and --target exclude each other")
+    if options.max_memory is not None and not options.max_memory > 0:
+        raise ModelError(f"--max-memory must be more than 0, not {options.max_memory:g}")
 
 
 def _print_marginals(
-    model: Network, given: dict[str, Any], targets: list[str], chosen: dict[str, Any], as_json: bool
+    model: Network, given: dict[str, Any], targets: list[str], how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import marginals
 
-    for name in targets:
-        model.domain.index(name)
     names = targets or [name for name in model.domain.names if name not in given]
-    found = marginals(model, given, targets=names, **chosen)
+    found = marginals(model, given, targets=names, **how)
     if as_json:
         report = {name: {str(s): p for s, p in found[name].items()} for name in names}
-        print(json.dumps({"marginals": report, **_told(found.run)}, ensure_ascii=False))
-    else:
-        width = max((len(name) for name in names), default=0)
-        for name in names:
-            words = "  ".join(f"{s} {p:.4f}" for s, p in found[name].items())
-            print(f"{name:<{width}}  {words}")
-        print(f"({found.run})")
+        shared.print_json({"marginals": report, **_how_found(found.run)})
+        return
+    print(f"Probabilities{_given(given)} ({found.run})")
+    width = max((len(name) for name in names), default=0)
+    for name in names:
+        states = "  ".join(f"{state} {p:.4f}" for state, p in found[name].items())
+        print(f"{name:<{width}}  {states}")
+
+
+def _print_probability(
+    model: Network, event: dict[str, Any], given: dict[str, Any], how: dict[str, Any], as_json: bool
+) -> None:
+    from conjoin.inference.engines import probability
+
+    found = probability(model, event, given, **how)
+    if as_json:
+        shared.print_json({"probability": float(found), **_how_found(found.run)})
+        return
+    print(found)
 
 
 def _print_most_probable(
-    model: Network, given: dict[str, Any], chosen: dict[str, Any], as_json: bool
+    model: Network, given: dict[str, Any], how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import most_probable
+    from conjoin.models.dependency import DependencyNetwork
 
-    found = most_probable(model, given, **chosen)
+    found = most_probable(model, given, **how)
     if as_json:
-        states = {name: _plain(state) for name, state in found.items()}
-        report = {"most_probable": states, "score": found.score}
+        states = {
+            name: state if isinstance(state, str | int | float) else str(state)
+            for name, state in found.items()
+        }
+        report: dict[str, Any] = {"most_probable": states, "score": found.score}
         if math.isfinite(found.bound):
             report["bound"] = found.bound
-        print(json.dumps({**report, **_told(found.run)}, ensure_ascii=False))
-    else:
-        width = max((len(name) for name in found), default=0)
-        for name, state in found.items():
-            print(f"{name:<{width}}  {state}" + ("  (given)" if name in given else ""))
-        print(f"score {found.score:.6g} ({found.run})")
+        shared.print_json({**report, **_how_found(found.run)})
+        return
+    print(f"Most probable instance{_given(given)} ({found.run})")
+    width = max((len(name) for name in found), default=0)
+    for name, state in found.items():
+        print(f"{name:<{width}}  {state}" + ("  (given)" if name in given else ""))
+    directed = isinstance(model, DependencyNetwork)
+    score = "sum of log-conditionals" if directed else "log-potential"
+    print(f"{score}: {found.score:.6g}")
 
 
-def _told(run: Any) -> dict[str, Any]:
-    told = {
-        "method": run.method, "exact": run.exact, "converged": run.converged, "note": run.note,
-    }  # fmt: skip
-    return told if run.error is None else {**told, "error": run.error}
+def _conditions(states: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={state}" for name, state in states.items())
 
 
-def _plain(state: Any) -> Any:
-    return state if isinstance(state, str | int | float) else str(state)
+def _given(given: Mapping[str, Any]) -> str:
+    """Return the evidence in words; a long list only by its length."""
+    if not given:
+        return ""
+    return f" given {_conditions(given)}" if len(given) <= 8 else f" given {len(given)} variables"
 
 
-def solution(model: Network, given: dict[str, Any], task: str, chosen: dict[str, Any]) -> list[str]:
+def _how_found(run: Any) -> dict[str, Any]:
+    report = {
+        "method": run.method,
+        "exact": run.exact,
+        "converged": run.converged,
+        "note": run.note,
+    }
+    return report if run.error is None else {**report, "error": run.error}
+
+
+def uai_solution(
+    model: Network, given: dict[str, Any], task: str, how: dict[str, Any]
+) -> list[str]:
     """Return the lines of a UAI solution file."""
     from conjoin.inference.engines import log_partition, marginals, most_probable
 
-    domain = model.domain
     if task == "PR":
-        return ["PR", f"{log_partition(model, given, **chosen).value / math.log(10):.6g}"]
+        return ["PR", f"{log_partition(model, given, **how).value / math.log(10):.6g}"]
     if task == "MAR":
-        found = marginals(model, given, **chosen)
-        words = [str(len(domain))]
-        for p in found.arrays():
+        arrays = marginals(model, given, **how).arrays()
+        words = [str(len(arrays))]
+        for p in arrays:
             words += [str(len(p)), *(f"{x:.6g}" for x in p)]
         return ["MAR", " ".join(words)]
-    best = most_probable(model, given, **chosen)
-    codes = domain.encode(best)
+    codes = model.domain.encode(most_probable(model, given, **how))
     return ["MAP", " ".join(map(str, [len(codes), *codes]))]

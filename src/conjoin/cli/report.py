@@ -1,51 +1,43 @@
-"""`conjoin report`: one page about a model."""
+"""Write a page about a model.
+
+Write one self-contained HTML page about a model: its graph, its strongest links in words, where the
+conditionals of a dependency network disagree and, with a table, how reliable its predictions are.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+
+from conjoin.cli import arguments as shared
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "report",
-        help="write a page about a model",
-        description="Write one self-contained HTML page about a model: its graph, its strongest links in "
-        "words, where the conditionals of a dependency network disagree and, with a table, whether its "
-        "predictions come true.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a model, in any format")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="HTML",
-        default="report.html",
-        help="the page (default report.html)",
-    )
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_output(parser, "HTML", "the page to write", default="report.html")
+    add(
         "--data",
         metavar="FILE",
-        help="the table it was learned from: strengths are by its marginals",
+        help="the table it was learned from; its marginals weight the strengths of links",
     )
-    parser.add_argument(
+    add(
         "--test",
         metavar="FILE",
-        help="a table it was not learned from, to hold predictions against",
+        help="a table it was not learned from, to check its predictions on",
     )
-    parser.add_argument(
+    add(
         "--conditionals",
         metavar="DN",
         help="the dependency network that a Markov network was converted from",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError, ModelError
-    from conjoin.formats.files import load, read_table
+    from conjoin.formats.files import load
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.reports.page import write_report
 
@@ -53,16 +45,16 @@ def run(options: argparse.Namespace) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         raise FormatError("the page must end in .html", options.output)
     model = load(options.model)
-    train, test = (
-        None if name is None else read_table(name, model.domain)
-        for name in (options.data, options.test)
+    conditionals = None if options.conditionals is None else load(options.conditionals)
+    if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
+        raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
+    what = f"{model.kind} of {len(model.domain):,} variables"
+    write_report(
+        model,
+        path,
+        shared.optional_table(options.data, model.domain),
+        shared.optional_table(options.test, model.domain),
+        conditionals=conditionals,
+        title=f"{Path(options.model).name}: a {what}",
     )
-    conditionals = None
-    if options.conditionals is not None:
-        source = load(options.conditionals)
-        if not isinstance(source, DependencyNetwork):
-            raise ModelError(f"--conditionals must be a dependency network, not a {source.kind}")
-        conditionals = source
-    title = f"{Path(options.model).name}: a {model.kind} of {len(model.domain):,} variables"
-    write_report(model, path, train, test, conditionals=conditionals, title=title)
-    print(f"{path}: report on a {model.kind} of {len(model.domain):,} variables")
+    print(f"{path}: report on a {what}")

@@ -1,136 +1,123 @@
-"""`conjoin score`: how well a model predicts a table."""
+"""Score a model on a table.
+
+Score a model on a table, in nats per row. The pseudo-log-likelihood (pll) is the sum of the
+log-probability of each value given the rest of its row. The conditional marginal log-likelihood (cmll)
+divides the variables into four sets and predicts each value from the three sets that it is not in.
+Missing values are not scored.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
-from conjoin.cli.arguments import add_jobs, add_seed, check_seed_and_jobs
+from conjoin.cli import arguments as shared
+
+if TYPE_CHECKING:
+    from conjoin.data.table import Table
+    from conjoin.models.network import Network
+    from conjoin.scoring.result import Score
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "score",
-        help="score a model on a table",
-        description="Score a model on a table, in nats a row. The pseudo-log-likelihood (pll) is the sum "
-        "of the log-probabilities of each value given the rest of its row; the conditional marginal "
-        "log-likelihood (cmll) that of each value given the variables of three other sets of four. "
-        "Values that are missing are not scored.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="the model (.conjoin, .mn, .dn, .uai, .bif)")
-    parser.add_argument("data", metavar="DATA", help="the table (.csv, .parquet, .data)")
-    parser.add_argument(
-        "--metric", choices=("pll", "cmll"), default="pll", help="what to measure (default pll)"
-    )
-    parser.add_argument(
-        "--against",
-        metavar="MODEL",
-        help="another model, to be compared with on the same rows",
-    )
-    parser.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_table(parser)
+    add("--metric", choices=("pll", "cmll"), default="pll", help="the score (default pll)")
+    add("--against", metavar="MODEL", help="another model to compare with, on the same rows")
+    add(
         "--marginals",
         metavar="FILE",
-        help="pll: a table, such as that of training, whose marginals stand in for missing values; by "
-        "default DATA itself",
+        help="pll: a table, such as the training table, whose marginals stand in for missing values "
+        "(default: TABLE itself)",
     )
-    parser.add_argument(
+    add(
         "--sets",
         metavar="FILE",
-        help="cmll: the sets of variables, one a line, names with commas between; by default four "
-        "random ones, which are printed",
+        help="cmll: the sets of variables, one comma-separated set per line (default: four random "
+        "sets, which are printed)",
     )
-    parser.add_argument(
-        "--burn-in", metavar="K", type=int, default=100, help="cmll: sweeps before (default 100)"
-    )
-    parser.add_argument(
-        "--samples", metavar="K", type=int, default=1000, help="cmll: sweeps (default 1000)"
-    )
-    parser.add_argument(
-        "--by-variable", action="store_true", help="print the mean score of each variable too"
-    )
-    add_seed(parser, "cmll: the seed")
-    add_jobs(parser)
-    parser.add_argument("--json", action="store_true", help="print the result for programs")
-    parser.set_defaults(run=run)
+    shared.add_number(parser, "--burn-in", "K", 100, "cmll: sweeps before the first sample")
+    shared.add_number(parser, "--samples", "K", 1000, "cmll: sweeps")
+    add("--by-variable", action="store_true", help="also print the mean score of each variable")
+    shared.add_random_state(parser, "cmll")
+    shared.add_jobs(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from pathlib import Path
-
     from conjoin.errors import ModelError
     from conjoin.formats.files import load, read_table
-    from conjoin.scoring.marginal_likelihood import cmll
-    from conjoin.scoring.pseudo_likelihood import pll
-    from conjoin.scoring.result import Score, compare
+    from conjoin.scoring.result import compare
 
     started = time.perf_counter()
-    check_seed_and_jobs(options)
     model = load(options.model)
-    table = read_table(options.data, model.domain)
-    sets: Any = 4
-    if options.sets is not None:
-        text = Path(options.sets).read_text(encoding="utf-8")
-        lines = [line.split(",") for line in text.splitlines() if line.strip()]
-        sets = [[name.strip() for name in line] for line in lines]
-
-    def score(of: Any) -> Score:
-        if options.metric == "pll":
-            given = options.marginals
-            other = None if given is None else read_table(given, of.domain)
-            return pll(of, table, marginals=other, n_jobs=options.jobs)
-        return cmll(
-            of,
-            table,
-            sets=sets,
-            burn_in=options.burn_in,
-            samples=options.samples,
-            random_state=options.seed,
-            n_jobs=options.jobs,
-        )
-
-    result = score(model)
-    comparison = None
+    table = read_table(options.table, model.domain)
+    result = score(model, table, options)
+    report, comparison = result.report(), None
     if options.against is not None:
         rival = load(options.against)
         if rival.domain != model.domain:
             raise ModelError(
                 f"{options.against} has other variables or states than {options.model}"
             )
-        comparison = compare(result, score(rival))
-    seconds = time.perf_counter() - started
-    report = result.report()
-    if comparison is not None:
+        comparison = compare(result, score(rival, table, options))
         report["against"] = {
             "model": options.against,
             "difference": comparison.difference,
-            "stderr": _number(comparison.stderr),
+            "stderr": None if math.isnan(comparison.stderr) else comparison.stderr,
             "better": comparison.better,
             "worse": comparison.worse,
         }
+    seconds = time.perf_counter() - started
     if options.json:
-        print(json.dumps({**report, "seconds": seconds}))
+        shared.print_json({**report, "seconds": seconds})
         return
     error = "" if math.isnan(result.stderr) else f" ± {result.stderr:.6f}"
     print(
-        f"{result.metric} {result.mean:.6f}{error} nats a row, {result.normalized:.6f} a variable, on "
-        f"{result.rows:,} rows ({seconds:.2f} s)"
+        f"{result.metric} {result.mean:.6f}{error} nats per row, {result.normalized:.6f} per variable, "
+        f"on {result.rows:,} rows ({seconds:.2f} s)"
     )
     for line in result.notes():
         print(line)
     if comparison is not None:
         print(
-            f"better than {options.against} by {comparison.difference:.6f} ± {comparison.stderr:.6f}: "
-            f"on {comparison.better:,} rows, worse on {comparison.worse:,}"
+            f"difference to {options.against}: {comparison.difference:+.6f} ± {comparison.stderr:.6f} "
+            f"nats per row; better on {comparison.better:,} rows, worse on {comparison.worse:,}"
         )
     if options.by_variable:
+        print("mean score of each variable, in nats:")
         for name, value in sorted(result.by_variable.items(), key=lambda item: item[1]):
             print(f"{value:12.6f}  {name}")
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def score(model: Network, table: Table, options: argparse.Namespace) -> Score:
+    """Return the score that the options ask for."""
+    from conjoin.scoring.marginal_likelihood import cmll
+    from conjoin.scoring.pseudo_likelihood import pll
+
+    if options.metric == "pll":
+        marginals = shared.optional_table(options.marginals, model.domain)
+        return pll(model, table, marginals=marginals, n_jobs=options.jobs)
+    return cmll(
+        model,
+        table,
+        sets=4 if options.sets is None else _read_sets(options.sets),
+        burn_in=options.burn_in,
+        samples=options.samples,
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+    )
+
+
+def _read_sets(path: str) -> list[list[str]]:
+    from pathlib import Path
+
+    from conjoin.formats.storage import read_text
+
+    lines = [line for line in read_text(Path(path)).splitlines() if line.strip()]
+    return [[name.strip() for name in line.split(",")] for line in lines]

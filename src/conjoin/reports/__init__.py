@@ -1,4 +1,4 @@
-"""What a network looks like: its graph, its strongest links, and how far it can be trusted."""
+"""Reports on a network: its graph, its strongest links, and how reliable its predictions are."""
 
 from conjoin.conversion.interactions import interactions as interactions
 from conjoin.reports.calibration import calibration as calibration

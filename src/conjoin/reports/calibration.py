@@ -1,7 +1,7 @@
-"""How far the conditionals of a network can be trusted on rows that it has not seen.
+"""How reliable the predictions of a network are on rows that it has not seen.
 
 Each cell of the table is predicted from the rest of its row, P(x_i | x_-i), and the predicted
-probabilities of all its states are compared with what the cell holds.
+probabilities of all its states are compared with the state that the cell holds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import DataError
 from conjoin.jobs import one_thread
@@ -21,23 +21,23 @@ from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 
 BINS = 10
 MAX_ROWS = 5000
-"""Of longer tables so many rows are looked at, evenly spread."""
+"""Maximum number of rows used; of longer tables, evenly spaced rows are taken."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The predictions with a probability in one range.
+    """The predictions whose probability lies in one range.
 
     Attributes
     ----------
     weight : float
-        How many there are.
+        The number of predictions, or their total weight.
     predicted : float
         Their mean probability.
     observed : float
-        The share of them that came true.
+        The fraction that came true.
     stderr : float
-        The standard error of that share, if the prediction is right.
+        The standard error of that fraction if the predictions are right.
     """
 
     weight: float
@@ -57,13 +57,13 @@ class VariableScore:
     log_loss : float
         The mean of -log P(x_i | x_-i), in nats: the variable's part of -PLL.
     baseline : float
-        The same for its marginal distribution, which knows nothing of the others.
+        The same for its marginal distribution, which ignores the other variables.
     accuracy : float
-        The share of cells that hold their most probable state.
+        The fraction of cells that hold the most probable state.
     most_frequent : float
-        The same for the state that is most probable without the others.
+        The same for the most probable state of the marginal distribution.
     gap : float
-        The mean distance of predicted and observed over the bins, for this variable alone.
+        The mean difference between predicted and observed over the bins, for this variable alone.
     """
 
     name: str
@@ -76,18 +76,18 @@ class VariableScore:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Predicted against observed.
+    """Predicted probabilities compared with observed frequencies.
 
     Attributes
     ----------
     rows : int
-        The rows that were looked at.
+        The number of rows used.
     bins : list of Bin
-        All predictions by their probability, empty bins left out.
+        All predictions by their probability, without empty bins.
     gap : float
-        The mean distance of predicted and observed over the bins, by weight.
+        The weighted mean difference between predicted and observed over the bins.
     variables : list of VariableScore
-        In the order of the domain, without variables that are missing everywhere.
+        In the order of the domain, without variables whose values are all missing.
     """
 
     rows: int
@@ -97,7 +97,7 @@ class Calibration:
 
     @property
     def pll(self) -> float:
-        """The mean pseudo-log-likelihood of a row in which nothing is missing."""
+        """The mean pseudo-log-likelihood of a row without missing values."""
         return -sum(v.log_loss for v in self.variables)
 
 
@@ -111,11 +111,11 @@ def calibration(
     model : Network
         A Markov, dependency or Bayesian network.
     table : Table
-        Rows that it was not learned from. Missing values are not predicted; where the rest of a row
-        has some, the log-potential is averaged over them.
+        Rows that the network was not learned from. Missing values are not predicted; if the rest of
+        a row has missing values, the log-potential is averaged over them.
     marginals : list of array, optional
-        The distribution of each variable that missing values are averaged over and predictions are
-        held against, such as that of the training rows; by default the table's own.
+        The distribution of each variable, such as that of the training rows: missing values are
+        averaged over it, and it is the baseline of predictions. By default, that of the table.
 
     Examples
     --------
@@ -126,61 +126,75 @@ def calibration(
     >>> [(round(b.predicted, 2), b.observed) for b in calibration(mn, table).bins]
     [(0.12, 0.333...), (0.5, 0.5), (0.88, 0.666...)]
     """
-    codes = codes_of(model.domain, table, complete=False)
-    weights = np.ones(len(codes)) if table.weights is None else table.weights
-    if not len(codes) or not weights.sum() > 0:
-        raise DataError("the table has no rows to hold predictions against")
-    if len(codes) > MAX_ROWS:
-        chosen = np.linspace(0, len(codes) - 1, MAX_ROWS).astype(np.int64)
-        codes, weights = codes[chosen], weights[chosen]
+    codes, weights = _chosen_rows(model, table)
     given = table.marginals() if marginals is None else marginals
-    cards = model.domain.cards
-    sums = np.zeros((len(cards), 3, BINS))  # weight, predicted, observed
-    loss, known, right, frequent, baseline = np.zeros((5, len(cards)))
+    totals = [_Totals(card) for card in model.domain.cards.tolist()]
     scorer = ConditionalScorer.of(model.form)
     for low in range(0, len(codes), ROWS_PER_BLOCK):
         part, weight = codes[low : low + ROWS_PER_BLOCK], weights[low : low + ROWS_PER_BLOCK]
         for i, log_p in enumerate(all_conditionals(scorer, part, given)):
-            there = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
-            if not there.any():
-                continue
-            truth, w = part[there, i].astype(np.int64), weight[there]
-            mine = log_p[there]
-            p = np.exp(mine)
-            held = np.arange(cards[i]) == truth[:, None]
-            where = np.minimum((p * BINS).astype(np.int64), BINS - 1).ravel()
-            spread = np.repeat(w, cards[i])
-            for k, value in enumerate((1.0, p.ravel(), held.ravel())):
-                sums[i, k] += np.bincount(where, spread * value, BINS)
-            known[i] += w.sum()
-            loss[i] -= w @ mine[np.arange(len(truth)), truth]
-            with np.errstate(divide="ignore"):
-                baseline[i] -= w @ np.log(given[i][truth])
-            right[i] += w @ (p.argmax(axis=1) == truth)
-            frequent[i] += w @ (given[i].argmax() == truth)
-    variables = [
-        VariableScore(
-            name,
-            float(loss[i] / known[i]),
-            float(baseline[i] / known[i]),
-            float(right[i] / known[i]),
-            float(frequent[i] / known[i]),
-            _gap(sums[i]),
-        )
-        for i, name in enumerate(model.domain.names)
-        if known[i]
-    ]
-    total = sums.sum(axis=0)
+            known = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
+            truth = part[known, i].astype(np.int64)
+            totals[i].add(truth, log_p[known], weight[known], given[i])
+    by_bin = sum((t.by_bin for t in totals), np.zeros((3, BINS)))
     bins = []
-    for weight, predicted, observed in total.T.tolist():
-        if weight:
-            p = predicted / weight
-            bins.append(Bin(weight, p, observed / weight, float(np.sqrt(p * (1 - p) / weight))))
-    return Calibration(len(codes), bins, _gap(total), variables)
+    for weight_sum, predicted, observed in by_bin.T.tolist():
+        if weight_sum:
+            p = predicted / weight_sum
+            stderr = float(np.sqrt(p * (1 - p) / weight_sum))
+            bins.append(Bin(weight_sum, p, observed / weight_sum, stderr))
+    scores = zip(model.domain.names, totals, strict=True)
+    variables = [total.score(name) for name, total in scores if total.weight]
+    return Calibration(len(codes), bins, _gap(by_bin), variables)
 
 
-def _gap(sums: FloatArray) -> float:
-    return float(np.abs(sums[1] - sums[2]).sum() / max(sums[0].sum(), 1e-300))
+def _chosen_rows(model: Network, table: Table) -> tuple[Codes, FloatArray]:
+    """Return the codes and weights of the rows to use."""
+    codes = codes_of(model.domain, table, complete=False)
+    weights = np.ones(len(codes)) if table.weights is None else table.weights
+    if not len(codes) or not weights.sum() > 0:
+        raise DataError("the table has no rows to compare predictions with")
+    if len(codes) > MAX_ROWS:
+        chosen = np.linspace(0, len(codes) - 1, MAX_ROWS).astype(np.int64)
+        codes, weights = codes[chosen], weights[chosen]
+    return codes, weights
+
+
+class _Totals:
+    """Sums over the cells of one variable."""
+
+    def __init__(self, card: int) -> None:
+        self.states = np.arange(card)
+        self.by_bin = np.zeros((3, BINS))  # weight, predicted and observed
+        self.weight = 0.0
+        self.sums = np.zeros(4)  # log loss, baseline, accuracy and most_frequent
+
+    def add(
+        self, truth: IntArray, log_p: FloatArray, weight: FloatArray, marginal: FloatArray
+    ) -> None:
+        """Add cells: their states, predicted log-probabilities and weights."""
+        p = np.exp(log_p)
+        bin_of = np.minimum((p * BINS).astype(np.int64), BINS - 1).ravel()
+        repeated = np.repeat(weight, len(self.states))
+        observed = (self.states == truth[:, None]).ravel()
+        for k, value in enumerate((1.0, p.ravel(), observed)):
+            self.by_bin[k] += np.bincount(bin_of, repeated * value, BINS)
+        self.weight += float(weight.sum())
+        with np.errstate(divide="ignore"):
+            baseline = -np.log(marginal[truth])
+        loss = -log_p[np.arange(len(truth)), truth]
+        right, frequent = p.argmax(axis=1) == truth, marginal.argmax() == truth
+        self.sums += [weight @ x for x in (loss, baseline, right, frequent)]
+
+    def score(self, name: str) -> VariableScore:
+        """Return the means over all cells added."""
+        loss, baseline, accuracy, most_frequent = (self.sums / self.weight).tolist()
+        gap = _gap(self.by_bin)
+        return VariableScore(name, loss, baseline, accuracy, most_frequent, gap)
+
+
+def _gap(by_bin: FloatArray) -> float:
+    return float(np.abs(by_bin[1] - by_bin[2]).sum() / max(by_bin[0].sum(), 1e-300))
 
 
 def all_conditionals(
@@ -195,7 +209,7 @@ def all_conditionals(
     codes : array of int, shape (rows, variables)
         At most `ROWS_PER_BLOCK` rows.
     marginals : list of array
-        What missing values are averaged over.
+        The distribution of each variable that missing values are averaged over.
     """
     tests, test_first = scorer.form.features.tests, scorer.arrays.test_first
     lacking = (codes == np.iinfo(codes.dtype).max).any()

@@ -1,4 +1,4 @@
-"""The graph of a network for networkx."""
+"""The graph of a network, for networkx."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
     Parameters
     ----------
     model : Network
-        Of a Markov network, edges join the variables that share a feature; of a dependency or a
-        Bayesian network, edges lead to each variable from those that its CPD depends on.
+        The edges of a Markov network join variables that share a feature; those of a dependency or
+        Bayesian network point to each variable from the variables that its CPD depends on.
     table : Table, optional
-        Its marginals are the distribution that strengths are measured under.
+        A table whose marginals are the distribution under which strengths are measured.
     base : optional
-        That distribution; see `conjoin.reports.interactions`.
+        That distribution itself; see `conjoin.reports.interactions`.
 
     Returns
     -------
     networkx Graph or DiGraph
-        Nodes are the names, with the attribute ``states``; edges have the attribute ``strength``, in
-        nats. It is 0 where two variables act on each other only together with others.
+        Nodes are names, with the attribute ``states``; edges have the attribute ``strength``, in nats.
+        It is 0 if two variables interact only together with others.
 
     Examples
     --------
@@ -46,14 +46,14 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
         import networkx as nx
     except ImportError:
         raise ModelError('graphs need networkx: pip install "conjoin[graphs]"') from None
-    directed = isinstance(model, DependencyNetwork | BayesianNetwork)
-    graph = nx.DiGraph() if directed else nx.Graph()
-    for variable in model.domain:
-        graph.add_node(variable.name, states=list(variable.states))
     if isinstance(model, DependencyNetwork | BayesianNetwork):
+        graph = nx.DiGraph()
         pairs = [(parent, cpd.target) for cpd in model.cpds for parent in cpd.blanket]
     else:
+        graph = nx.Graph()
         pairs = [(i, j) for i, others in enumerate(model.blankets()) for j in others if i < j]
+    for variable in model.domain:
+        graph.add_node(variable.name, states=list(variable.states))
     strengths = interactions(model, table, base=base).between(pairs)
     names = model.domain.names
     for (i, j), strength in zip(pairs, strengths.tolist(), strict=True):

@@ -1,13 +1,13 @@
-"""Where the variables of a network are drawn: the same places for the picture and for the page.
+"""The layout of a network's graph, shared by the plot and the HTML page.
 
-Lengths are in ems, the size of the letters. Variables are boxes around their names, so that no name
-lies on another or on a line.
+Lengths are in ems (the font size). Variables are boxes around their names; boxes do not overlap.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,38 +15,41 @@ from conjoin.conversion.interactions import Interactions
 from conjoin.data.arrays import FloatArray, IntArray
 
 ASPECT = 1.5
-"""How much wider than high a picture is."""
+"""The width of a picture divided by its height."""
 SPACE = 5.0
-"""How many times the room of its names a picture takes."""
-LONGEST = 22
-"""How many letters of a name are shown."""
+"""The area of a picture divided by the area of its boxes."""
+MAX_LETTERS = 22
+"""Longer names are shortened."""
 HEIGHT = 1.7
+"""The height of a box."""
 GAP = 0.7
-SWEEPS = 200
-MOST = 150
-"""Of more variables, only those with the strongest links are shown."""
+"""The margin around a box."""
+MAX_SWEEPS = 200
+"""Maximum number of iterations of each stage of the layout."""
+MAX_VARIABLES = 150
+"""Maximum number of variables shown: those with the strongest links."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A graph, ready to be drawn.
+    """A graph with positions, ready to be drawn.
 
     Attributes
     ----------
     variables : array of int
-        The variables that are shown, by position.
+        The positions in the domain of the variables shown.
     labels : list of str
-        Their names, the long ones shortened.
+        Their names, shortened if they are long.
     centre : array, shape (variables, 2)
-        The middle of each box, y downwards.
+        The centre of each box; y points down.
     width : array of float
         The widths of the boxes; all are `HEIGHT` high.
     pairs : array of int, shape (links, 2)
-        The links that are shown, weakest first, by place in `variables`.
+        The links shown, weakest first, as positions in `variables`.
     strength : array of float
-        Their strengths, as a share of the strongest.
+        Their strengths, divided by the greatest strength.
     size : tuple of float
-        The width and the height of the whole.
+        The width and height of the picture.
     """
 
     variables: IntArray
@@ -59,16 +62,16 @@ class Drawing:
 
 
 def draw(found: Interactions, max_links: int | None = None, random_state: int = 0) -> Drawing:
-    """Choose the links to show and place the variables.
+    """Choose the links to show and lay out the variables.
 
     Parameters
     ----------
     found : Interactions
         The links.
     max_links : int, optional
-        About how many to show, by default half as many again as there are variables. The strongest
-        links that join the variables into one graph come first, so that each variable is shown with its
-        strongest link; then the strongest of the others.
+        Maximum number of links to show; by default 1.5 times the number of variables. The links of a
+        maximum spanning tree come first, so that each variable is shown with its strongest link; then
+        the strongest of the others.
     random_state : int
         The seed of the layout.
     """
@@ -88,76 +91,72 @@ def draw(found: Interactions, max_links: int | None = None, random_state: int = 
 
 
 def chosen_variables(found: Interactions) -> IntArray:
-    """Return the variables to show: all, or the `MOST` that have the strongest links."""
-    if len(found.domain) <= MOST:
+    """Return the variables to show: all, or the `MAX_VARIABLES` with the strongest links."""
+    if len(found.domain) <= MAX_VARIABLES:
         return np.arange(len(found.domain))
     ends = np.stack([found.left, found.right], axis=1).ravel().tolist()
     by_link = dict.fromkeys([*ends, *range(len(found.domain))])
-    return np.array(sorted(list(by_link)[:MOST]), np.int64)
+    return np.array(sorted(list(by_link)[:MAX_VARIABLES]), np.int64)
 
 
 def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntArray:
-    """Return the numbers of the links to show, weakest first, of pairs that come strongest first.
+    """Return the numbers of the links to show, weakest first; `pairs` come strongest first.
 
     Examples
     --------
     >>> chosen_links(np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), 4, 3).tolist()
     [3, 1, 0]
     """
-    group = list(range(n))
+    from scipy import sparse
+    from scipy.sparse import csgraph
 
-    def root(v: int) -> int:
-        while group[v] != v:
-            group[v] = group[group[v]]
-            v = group[v]
-        return v
-
-    joining: list[int] = []
-    others: list[int] = []
-    for number, (i, j) in enumerate(pairs.tolist()):
-        a, b = root(i), root(j)
-        (others if a == b else joining).append(number)
-        group[a] = b
-    if max_links is None:
-        max_links = 3 * n // 2
-    kept = [*joining, *others][: max(0, max_links)]
-    return np.array(sorted(kept, reverse=True), np.int64)
+    numbers = np.arange(len(pairs))
+    graph = sparse.coo_array((numbers + 1.0, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    tree = np.sort(csgraph.minimum_spanning_tree(graph.tocsr()).data).astype(np.int64) - 1
+    ranked = np.concatenate([tree, np.setdiff1d(numbers, tree)])
+    kept = ranked[: 3 * n // 2 if max_links is None else max(0, max_links)]
+    return np.sort(kept)[::-1]
 
 
 def arrange(
     width: FloatArray, pairs: IntArray, rng: np.random.Generator
 ) -> tuple[FloatArray, tuple[float, float]]:
-    """Place boxes, linked ones near each other; return their middles and the size of the whole."""
+    """Place boxes, linked ones close to each other; return their centres and the picture's size."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
     n = len(width)
-    graph = sparse.coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    count, part_of = csgraph.connected_components(graph, directed=False)
-    parts = [np.flatnonzero(part_of == k) for k in range(count)]
+    graph = sparse.coo_array(
+        (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n)
+    ).tocsr()
+    count, component = csgraph.connected_components(graph, directed=False)
+    parts = [np.flatnonzero(component == k) for k in range(count)]
     parts.sort(key=lambda part: (-len(part), part[0]))
-    room = float((width + 2 * GAP).sum()) * (HEIGHT + 2 * GAP) * SPACE
-    line = max(np.sqrt(room * ASPECT), width.max(initial=0.0))
+    row_width = max(np.sqrt(_area(width) * ASPECT), width.max(initial=0.0))
     centre = np.zeros((n, 2))
-    x = y = tall = right = 0.0
-    csr = graph.tocsr()
-    for part in parts:
+    x = y = row_height = right = 0.0
+    for part in parts:  # components are placed in rows, from left to right
         place = np.zeros((1, 2))
         if len(part) > 1:
-            distance = csgraph.shortest_path(csr[part][:, part], directed=False, unweighted=True)
-            place = _spread(_near(distance, rng), width[part])
+            distance = csgraph.shortest_path(graph[part][:, part], directed=False, unweighted=True)
+            place = _separate(_stress_layout(distance, rng), width[part])
         half = np.stack([width[part] / 2, np.full(len(part), HEIGHT / 2)], axis=1)
         low, high = (place - half).min(axis=0), (place + half).max(axis=0)
-        if x > 0 and x + high[0] - low[0] > line:  # the next line of parts
-            x, y, tall = 0.0, y + tall + 2 * GAP, 0.0
+        if x > 0 and x + high[0] - low[0] > row_width:  # start the next row
+            x, y, row_height = 0.0, y + row_height + 2 * GAP, 0.0
         centre[part] = place - low + [x, y]
         x += high[0] - low[0] + 2 * GAP
-        right, tall = max(right, x - 2 * GAP), max(tall, high[1] - low[1])
-    return centre, (right, y + tall)
+        right, row_height = max(right, x - 2 * GAP), max(row_height, high[1] - low[1])
+    return centre, (right, y + row_height)
 
 
-def _near(distance: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return points whose distances are as near as may be to those given (stress majorisation)."""
+def _area(width: FloatArray) -> float:
+    """Return the area that a picture of these boxes should have."""
+    return float((width + 2 * GAP).sum()) * (HEIGHT + 2 * GAP) * SPACE
+
+
+def _stress_layout(distance: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return points whose distances approximate those given (stress majorisation)."""
     n = len(distance)
     square = distance**2
     inner = -(square - square.mean(0) - square.mean(1)[:, None] + square.mean()) / 2
@@ -167,7 +166,7 @@ def _near(distance: FloatArray, rng: np.random.Generator) -> FloatArray:
     weight = np.where(np.eye(n, dtype=bool), 0.0, 1 / np.maximum(square, 1.0))
     laplacian = np.diag(weight.sum(axis=1)) - weight
     inverse = np.linalg.inv(laplacian + 1 / n) - 1 / n
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         gap = np.linalg.norm(point[:, None] - point, axis=2)
         ratio = np.divide(weight * distance, gap, out=np.zeros_like(gap), where=gap > 1e-9)
         step = inverse @ (ratio.sum(axis=1)[:, None] * point - ratio @ point)
@@ -176,22 +175,22 @@ def _near(distance: FloatArray, rng: np.random.Generator) -> FloatArray:
         if moved < 1e-3:
             break
     _, _, axes = np.linalg.svd(point - point.mean(axis=0), full_matrices=False)
-    turned = (point - point.mean(axis=0)) @ axes.T  # the long way lies flat
+    turned = (point - point.mean(axis=0)) @ axes.T  # the longer axis is horizontal
     return turned if axes.shape[0] == 2 else np.pad(turned, ((0, 0), (0, 1)))
 
 
-def _spread(point: FloatArray, width: FloatArray) -> FloatArray:
-    """Stretch points to the room that their boxes need, and push boxes apart that overlap."""
-    area = float((width + 2 * GAP).sum()) * (HEIGHT + 2 * GAP) * SPACE
+def _separate(point: FloatArray, width: FloatArray) -> FloatArray:
+    """Stretch points to the area that their boxes need, and push overlapping boxes apart."""
+    area = _area(width)
     wide = np.sqrt(area * ASPECT)
     extent = np.maximum(np.ptp(point, axis=0), 1e-9)
-    flat = min(1.0, 4 * extent[1] / extent[0])  # a chain is a line
+    flat = min(1.0, 4 * extent[1] / extent[0])  # a chain stays a line
     place = (point - point.min(axis=0)) / extent * [wide, area / wide * flat]
     need_x = (width[:, None] + width) / 2 + 2 * GAP
     need_y = HEIGHT + GAP
     number = np.arange(len(width))
     behind = np.sign(number[:, None] - number)
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         gap = place[:, None] - place
         over_x, over_y = need_x - np.abs(gap[..., 0]), need_y - np.abs(gap[..., 1])
         clash = (over_x > 1e-6) & (over_y > 1e-6)
@@ -207,20 +206,20 @@ def _spread(point: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def shortened(name: str) -> str:
-    """Return a name without the middle of what is too long.
+    """Return a name, with the middle replaced by an ellipsis if it is too long.
 
     Examples
     --------
     >>> shortened("export-administration-act-south-africa")
     'export-admin…th-africa'
     """
-    if len(name) <= LONGEST:
+    if len(name) <= MAX_LETTERS:
         return name
-    return f"{name[: LONGEST - 10]}…{name[-9:]}"
+    return f"{name[: MAX_LETTERS - 10]}…{name[-9:]}"
 
 
 def text_width(text: str) -> float:
-    """Return about how wide a text is, in ems."""
+    """Return the approximate width of a text, in ems."""
     total = 0.0
     for letter in text:
         if unicodedata.east_asian_width(letter) in "WF":
@@ -230,3 +229,21 @@ def text_width(text: str) -> float:
         else:
             total += 0.72 if letter.isupper() or letter in "mwMW@%" else 0.6
     return total
+
+
+def shade(strength: float) -> str:
+    """Return the colour of a link: pale if it is weak, dark if it is strong.
+
+    Examples
+    --------
+    >>> shade(0.0), shade(1.0)
+    ('#c3cfe0', '#1f4e8c')
+    """
+    weak, strong = np.array([195, 207, 224]), np.array([31, 78, 140])
+    red, green, blue = (weak + (strong - weak) * min(1.0, strength) ** 0.7).round().astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def line_width(strength: Any) -> Any:
+    """Return the width of the line of a link, in ems."""
+    return 0.06 + 0.5 * strength

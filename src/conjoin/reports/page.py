@@ -1,4 +1,4 @@
-"""One page about a network that needs nothing else: no scripts, no fonts, no files beside it."""
+"""A self-contained HTML page about a network: no scripts, fonts or other files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.reports import svg
-from conjoin.reports.calibration import Calibration, calibration
+from conjoin.reports.calibration import Calibration, VariableScore, calibration
 from conjoin.reports.layout import draw
 
 ROWS = 256
-"""How many random rows disagreement is estimated on, where it cannot be worked out."""
-LISTED = 20
-"""How many links and states are listed, and half as many disagreements."""
+"""Number of random rows on which disagreement is estimated if it cannot be computed exactly."""
+MAX_LISTED = 20
+"""Maximum number of links, and of states of a variable, that are listed."""
+MAX_DISAGREEMENTS = 10
+"""Maximum number of disagreements that are listed."""
 
 STYLE = f"""
 body {{ margin: 0; background: #eef1f5; color: #1c2530; font: 16px/1.5 {svg.FONT}; }}
@@ -58,22 +60,23 @@ def write_report(
 ) -> None:
     """Write one self-contained HTML page about a network.
 
-    It shows the graph, the strongest links in words, where the conditionals disagree, and, on rows of a
-    table, whether predicted probabilities come true.
+    It shows the graph, the strongest links in words, where the conditionals disagree and, with a table,
+    how reliable the predicted probabilities are.
 
     Parameters
     ----------
     model : Network
         A Markov, dependency or Bayesian network.
     path : str or Path
-        The page to write.
+        The file to write.
     table : Table, optional
-        The training rows: their marginals are the distribution that strengths and disagreements are
-        measured under.
+        The training rows; their marginals are the distribution under which strengths and disagreements
+        are measured.
     valid : Table, optional
-        Rows that the model has not seen, to hold predictions against; by default `table`.
+        Rows that the model has not seen, to check its predictions on; by default `table`.
     conditionals : DependencyNetwork, optional
-        What a Markov network was converted from, to tell where it disagreed with itself.
+        The dependency network that a Markov network was converted from, to show where its conditionals
+        disagree.
     title : str, optional
         The heading.
 
@@ -102,7 +105,7 @@ def page(
     if conditionals is None and isinstance(model, DependencyNetwork):
         conditionals = model
     if conditionals is not None and conditionals.domain != model.domain:
-        raise ModelError("the conditionals are over other variables than the model")
+        raise ModelError("the conditionals have other variables than the model")
     found = interactions(model, table)
     sections = [_summary(model), _graph(found), _links(found, table is not None)]
     if conditionals is not None:
@@ -117,13 +120,13 @@ def page(
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>{heading}</h1>\n<p class="quiet">One probability distribution over all variables '
-        f"together, by Conjoin.</p>\n{body}\n</main>\n</body>\n</html>\n"
+        f'<h1>{heading}</h1>\n<p class="quiet">One probability distribution over all variables, '
+        f"written by Conjoin.</p>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
 def html_card(model: Network, table: Table | None = None) -> str:
-    """Return a small piece of HTML with the graph of a network, for notebooks.
+    """Return a short piece of HTML with the graph of a network, for notebooks.
 
     Examples
     --------
@@ -148,7 +151,7 @@ def html_card(model: Network, table: Table | None = None) -> str:
 
 
 def _facts(model: Network) -> list[tuple[str, str]]:
-    """Return what a network is made of."""
+    """Return the size and the kinds of parts of a network."""
     cards = model.domain.cards.tolist()
     states = f"{min(cards, default=0)}"
     if cards and max(cards) != min(cards):
@@ -175,17 +178,17 @@ def _summary(model: Network) -> str:
                 if not isinstance(v, list | dict)
             )
         facts.append((key.replace("_", " "), str(value)))
-    told = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
+    listed = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
     rows = []
     for variable in model.domain:
-        shown = ", ".join(str(s) for s in variable.states[:LISTED])
-        more = len(variable) - LISTED
+        shown = ", ".join(str(s) for s in variable.states[:MAX_LISTED])
+        more = len(variable) - MAX_LISTED
         rows.append(
             [escape(variable.name), escape(shown) + (f" and {more:,} more" if more > 0 else "")]
         )
     states = _table(["variable", "states"], rows)
     return (
-        f"<h2>What it is</h2>\n<dl>{told}</dl>\n"
+        f"<h2>What it is</h2>\n<dl>{listed}</dl>\n"
         f"<details><summary>All variables and their states</summary>{states}</details>"
     )
 
@@ -196,17 +199,17 @@ def _graph(found: Interactions) -> str:
     if len(drawing.variables) < len(found.domain):
         shown += f", between {len(drawing.variables):,} of {len(found.domain):,} variables"
     if not len(found):
-        shown = "No two variables act on each other"
+        shown = "No two variables interact"
     elif len(drawing.pairs) == len(found):
         shown = f"All {len(found):,} links are shown"
     return (
-        f"<h2>The graph</h2>\n<p>Variables that act on each other are joined; the thicker the line, the "
-        f"stronger the link. {shown}.</p>\n{svg.graph(drawing, found)}"
+        f"<h2>The graph</h2>\n<p>Lines join variables that interact; the thicker the line, the stronger "
+        f"the link. {shown}.</p>\n{svg.graph(drawing, found)}"
     )
 
 
 def _links(found: Interactions, has_table: bool) -> str:
-    base = "their shares in the table" if has_table else "all states alike"
+    base = "weighted as in the table" if has_table else "all states weighted equally"
     strongest = found.strength[0] if len(found) else 1.0
     rows = [
         [
@@ -215,11 +218,11 @@ def _links(found: Interactions, has_table: bool) -> str:
             f"{link.strength:.3f}",
             _bar(link.strength / strongest),
         ]
-        for link in found.strongest(LISTED)
+        for link in found.strongest(MAX_LISTED)
     ]
     return (
-        "<h2>The strongest links</h2>\n<p>Each sentence is about two variables, with all others averaged "
-        f"out ({base}). Odds × 3 mean that either state multiplies the odds of the other by 3: a "
+        "<h2>The strongest links</h2>\n<p>Each sentence is about two variables, averaged over all "
+        f"others ({base}). Odds × 3 means that either state multiplies the odds of the other by 3: a "
         "probability of 50% becomes 75%. The strength is the spread of the logarithms of such factors "
         "over all states, in nats.</p>"
         + (_table(["link", "#odds", "#strength", ""], rows) if rows else "<p>There are none.</p>")
@@ -233,10 +236,10 @@ def _disagreements(dn: DependencyNetwork, table: Table | None) -> str:
     except ModelError as error:
         return f"{heading}<p>This was not measured: {escape(str(error))}.</p>"
     return (
-        f"{heading}<p>Each variable has its own conditional distribution, and two of them may say "
-        "different things of the link between their variables; the joint distribution takes the mean. On "
-        f"average over the variables a conditional is {found.total:.3f} nats of log-odds away from it "
-        f"(0 is perfect agreement).</p>\n{_contested(found)}"
+        f"{heading}<p>Each variable has its own conditional distribution, and two of them may differ "
+        "about the link between their variables; the joint distribution takes the mean. Over all "
+        f"variables, the root mean square distance of a conditional from it is {found.total:.3f} nats of "
+        f"log-odds (0 is perfect agreement).</p>\n{_contested(found)}"
     )
 
 
@@ -245,7 +248,7 @@ def _contested(found: Inconsistency) -> str:
         return "<p>No disagreement was found.</p>"
     most = found.interactions[0].disagreement
     rows = []
-    for item in found.interactions[: LISTED // 2]:
+    for item in found.interactions[:MAX_DISAGREEMENTS]:
         said = ", ".join(f"{name} says {value:+.2f}" for name, value in item.opinions.items())
         rows.append(
             [
@@ -255,33 +258,30 @@ def _contested(found: Inconsistency) -> str:
                 _bar(item.disagreement / most),
             ]
         )
-    return _table(["between", "strength and direction", "#apart by", ""], rows)
+    return _table(["between", "strength and direction", "#difference", ""], rows)
 
 
 def _predictions(
     model: Network, rows: Table, marginals: list[FloatArray] | None, held_out: bool
 ) -> str:
     found = calibration(model, rows, marginals)
-    whose = (
-        "rows that were held out"
-        if held_out
-        else "the rows given, which may be those that it was learned from"
-    )
+    which = "rows that were held out" if held_out else "rows that may be its training rows"
+    baseline = -sum(v.baseline for v in found.variables)
     return (
-        f"<h2>Do its predictions come true?</h2>\n<p>Each value of {found.rows:,} rows, {whose}, is "
-        "predicted from the rest of its row. Where the points lie on the dashed line, states that are "
-        "predicted with a probability of 70% are there 70% of the time. Larger points stand for more "
-        "predictions; lines show two standard errors.</p>\n"
+        f"<h2>Are its predictions reliable?</h2>\n<p>Each value of {found.rows:,} {which} is predicted "
+        "from the rest of its row. If the points lie on the dashed line, a state that is predicted with "
+        "a probability of 70% occurs 70% of the time. Larger points stand for more predictions; vertical "
+        "lines show two standard errors.</p>\n"
         f'<div class="beside"><div>{svg.reliability(found)}</div><div><dl>'
-        f"<dt>mean gap to the line</dt><dd>{found.gap:.2%}</dd>"
-        f"<dt>pseudo-log-likelihood a row</dt><dd>{found.pll:.3f} nats</dd>"
-        f"<dt>of the marginals alone</dt><dd>{-sum(v.baseline for v in found.variables):.3f} nats</dd>"
+        f"<dt>mean distance from the line</dt><dd>{found.gap:.2%}</dd>"
+        f"<dt>pseudo-log-likelihood per row</dt><dd>{found.pll:.3f} nats</dd>"
+        f"<dt>the same for the marginals alone</dt><dd>{baseline:.3f} nats</dd>"
         f"</dl></div></div>\n{_variables(found)}"
     )
 
 
 def _variables(found: Calibration) -> str:
-    def share(v: Any) -> float:
+    def explained(v: VariableScore) -> float:
         return 1 - v.log_loss / v.baseline if v.baseline > 0 else 0.0
 
     rows = [
@@ -292,17 +292,17 @@ def _variables(found: Calibration) -> str:
             f"{v.accuracy:.1%}",
             f"{v.most_frequent:.1%}",
             f"{v.gap:.1%}",
-            _bar(share(v)),
+            _bar(explained(v)),
         ]
-        for v in sorted(found.variables, key=lambda v: -share(v))
+        for v in sorted(found.variables, key=explained, reverse=True)
     ]
     columns = [
-        "variable", "#log P", "#without the others", "#right", "#most frequent", "#gap", "explained",
+        "variable", "#log P", "#log P, marginal", "#accuracy", "#most frequent", "#gap", "explained",
     ]  # fmt: skip
     return (
-        "<p>By variable: the mean logarithm of the probability of the true state, with and without "
-        "knowing the others; how often the most probable state is right, against always saying the most "
-        "frequent; and what share of the uncertainty the others explain.</p>"
+        "<p>For each variable: the mean log-probability of its true state, given the others and by its "
+        "marginal distribution; how often the most probable state is right, and how often the most "
+        "frequent state would be; and the fraction of the uncertainty that the others explain.</p>"
         + _table(columns, rows)
     )
 
@@ -312,7 +312,7 @@ def _bar(share: float) -> str:
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
-    """Return a table of cells that are HTML already; a column named '#...' holds numbers."""
+    """Return a table of HTML cells; a column named '#...' holds numbers."""
     kind = [' class="number"' if c.startswith("#") else "" for c in columns]
     head = "".join(f"<th{k}>{c.lstrip('#')}</th>" for k, c in zip(kind, columns, strict=True))
     body = "\n".join(

@@ -1,19 +1,17 @@
-"""The graph of a network as a picture, by matplotlib."""
+"""The graph of a network, drawn with matplotlib."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from conjoin.conversion.interactions import interactions
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
-from conjoin.reports.layout import HEIGHT, draw
+from conjoin.reports.layout import HEIGHT, draw, line_width, shade
 
-LETTERS = 9.0
-"""The size of the letters of a new picture, in points."""
+FONT_SIZE = 9.0
+"""The font size of a new figure, in points."""
 
 
 def plot(
@@ -25,7 +23,7 @@ def plot(
     random_state: int = 0,
     ax: Any = None,
 ) -> Any:
-    """Draw the graph of a network; the stronger a link, the thicker its line.
+    """Draw the graph of a network; stronger links have thicker lines.
 
     Needs matplotlib (``pip install "conjoin[plots]"``).
 
@@ -34,16 +32,16 @@ def plot(
     model : Network
         A Markov, dependency or Bayesian network.
     table : Table, optional
-        Its marginals are the distribution that strengths are measured under.
+        A table whose marginals are the distribution under which strengths are measured.
     base : optional
-        That distribution; see `conjoin.reports.interactions`.
+        That distribution itself; see `conjoin.reports.interactions`.
     max_links : int, optional
-        About how many links to show; by default half as many again as there are variables. Each
-        variable's strongest link comes first.
+        Maximum number of links to show; by default 1.5 times the number of variables. Each variable's
+        strongest link is among the first.
     random_state : int
         The seed of the layout.
     ax : matplotlib Axes, optional
-        Where to draw; by default in a new figure of a fitting size.
+        The axes to draw in; by default those of a new figure of a suitable size.
 
     Returns
     -------
@@ -64,12 +62,12 @@ def plot(
         from matplotlib.patches import FancyBboxPatch
     except ImportError:
         raise ModelError(
-            'pictures need matplotlib: pip install "conjoin[plots]" (write_report does without)'
+            'pictures need matplotlib: pip install "conjoin[plots]" (write_report works without it)'
         ) from None
     drawing = draw(interactions(model, table, base=base), max_links, random_state)
     wide, high = (max(1.0, x) + 1.0 for x in drawing.size)
     if ax is None:
-        ax = _new_figure(Figure, wide * LETTERS / 72, high * LETTERS / 72)
+        ax = _new_figure(Figure, wide * FONT_SIZE / 72, high * FONT_SIZE / 72)
     ax.set_xlim(-0.5, wide - 0.5)
     ax.set_ylim(high - 0.5, -0.5)
     ax.set_aspect("equal")
@@ -79,7 +77,7 @@ def plot(
     ax.add_collection(
         LineCollection(
             list(drawing.centre[drawing.pairs]),
-            linewidths=em * (0.06 + 0.5 * drawing.strength),
+            linewidths=em * line_width(drawing.strength),
             colors=[shade(s) for s in drawing.strength],
             capstyle="round",
             zorder=1,
@@ -99,21 +97,8 @@ def plot(
 
 
 def _new_figure(figure_type: Any, wide: float, high: float) -> Any:
-    """Return axes that fill a new figure, known to pyplot so that notebooks and `show` find it."""
+    """Return axes that fill a new figure, registered with pyplot so that `show` finds it."""
     from matplotlib import pyplot as plt
 
     figure = plt.figure(figsize=(wide, high), FigureClass=figure_type)
     return figure.add_axes((0, 0, 1, 1))
-
-
-def shade(strength: float) -> str:
-    """Return the colour of a link: pale if it is weak, dark if it is strong.
-
-    Examples
-    --------
-    >>> shade(0.0), shade(1.0)
-    ('#c3cfe0', '#1f4e8c')
-    """
-    weak, strong = np.array([195, 207, 224]), np.array([31, 78, 140])
-    red, green, blue = (weak + (strong - weak) * min(1.0, strength) ** 0.7).round().astype(int)
-    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,1 +1,1 @@
-"""The paper's Section 6, run again from end to end, beside its published figures."""
+"""The paper's evaluation (Lowd, UAI 2012, Section 6): experiments, tables and figure."""

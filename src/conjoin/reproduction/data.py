@@ -1,4 +1,4 @@
-"""The data sets' files: where they are, and whether they are the paper's."""
+"""The files of the data sets: find them, and check that they are the paper's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conjoin.reproduction.published import DATA_SETS
 
 WHERE = (
     "The public collection is 'Density Estimation Benchmark Datasets', "
-    "https://github.com/arranger1044/DEBD; give its folder 'datasets' by --data, or by the environment "
-    "variable CONJOIN_DATA"
+    "https://github.com/arranger1044/DEBD; name its folder 'datasets' with --data or in the "
+    "environment variable CONJOIN_DATA"
 )
 
 
@@ -33,16 +33,16 @@ class Files:
 
     @cached_property
     def valid(self) -> Table:
-        """The rows to tune on."""
+        """The validation rows."""
         return self._read("valid")
 
     @cached_property
     def test(self) -> Table:
-        """The rows to score."""
+        """The test rows."""
         return self._read("test")
 
     def path(self, part: str) -> Path:
-        """Return the file of a part, packed or not."""
+        """Return the file of a part, compressed or not."""
         for end in ("", ".gz"):
             path = self.folder / self.name / f"{self.name}.{part}.data{end}"
             if path.is_file():
@@ -66,7 +66,7 @@ class Files:
 
 
 def find_folder(given: str | None) -> Path:
-    """Return the folder of the collection: the one given, or that of CONJOIN_DATA."""
+    """Return the folder of the collection: the given one, or the one that CONJOIN_DATA names."""
     text = given or os.environ.get("CONJOIN_DATA")
     if not text:
         raise DataError(f"no folder of data sets is given. {WHERE}")

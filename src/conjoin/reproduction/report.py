@@ -1,9 +1,9 @@
-"""The paper's tables and figure from result files, ours beside the published."""
+"""The paper's tables and figure, made from result files, with the published values beside ours."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,24 @@ import numpy as np
 
 from conjoin.formats.storage import write_bytes
 from conjoin.reproduction.figure import draw_figure
-from conjoin.reproduction.published import CMLL, COLUMNS, DATA_SETS, PLL, SECONDS
+from conjoin.reproduction.published import (
+    CMLL,
+    COLUMNS,
+    DATA_SETS,
+    PLL,
+    SECONDS,
+    in_paper_order,
+    title_of,
+)
 from conjoin.scoring.result import signed_ranks
 
 Results = dict[str, dict[str, Any]]
-Getter = Callable[[str], float | None]
+"""{data set: {step: result}}."""
+Published = Mapping[str, tuple[float, ...]]
 
-STEPS = {
-    "tree.lw": "tree.lw",
-    "tree.dn2mn": "tree.6",
-    "logistic.lw": "logistic.lw",
-    "logistic.dn2mn": "logistic.6",
-}
+STEPS = dict(zip(COLUMNS, ("tree.lw", "tree.6", "logistic.lw", "logistic.6"), strict=True))
 """The step that reproduces each column of Table 4."""
-TITLES = {
-    "tree.lw": "tree LW",
-    "tree.dn2mn": "tree DN2MN",
-    "logistic.lw": "logistic LW",
-    "logistic.dn2mn": "logistic DN2MN",
-}
+TITLES = dict(zip(COLUMNS, ("tree LW", "tree DN2MN", "logistic LW", "logistic DN2MN"), strict=True))
 BEYOND = {
     "tree.all": "tree, all orders",
     "tree.6.tuned": "tree, 2n rotations, tuned",
@@ -39,52 +38,49 @@ BEYOND = {
     "hybrid.6.tuned": "hybrid, 2n rotations, tuned",
     "mean.all": "mean of tree and logistic",
 }
+"""Methods that are not in the paper."""
 RECOMMENDED = "hybrid.6"
-"""What `learn` and `convert` do unless told otherwise."""
+"""The default of `learn` and `convert`."""
 
 
 def write_report(results: Results, out: Path) -> list[Path]:
     """Write report.md, all results as JSON and CSV, CMLL's sets and the figure; return the files."""
-    written = []
-    page = out / "report.md"
     about_file = out / "about.json"
     about = json.loads(about_file.read_text(encoding="utf-8")) if about_file.is_file() else {}
-    write_bytes(page, report(results, about).encode())
-    written.append(page)
-    whole = out / "results.json"
-    write_bytes(whole, (json.dumps(_without_sets(results), indent=1) + "\n").encode())
-    written.append(whole)
-    sets = out / "sets.json"
-    write_bytes(sets, (json.dumps(_sets(results)) + "\n").encode())
-    written.append(sets)
-    summary = out / "summary.csv"
-    write_bytes(summary, _csv(results).encode())
-    written.append(summary)
-    return written + draw_figure(results, out)
+    scores, sets = _without_sets(results)
+    texts = {
+        "report.md": report(results, about),
+        "results.json": json.dumps(scores, indent=1) + "\n",
+        "sets.json": json.dumps(sets) + "\n",
+        "summary.csv": _csv(results),
+    }
+    for name, text in texts.items():
+        write_bytes(out / name, text.encode())
+    return [*(out / name for name in texts), *draw_figure(results, out)]
 
 
 def report(results: Results, about: dict[str, Any]) -> str:
-    """Return the page: every table of Section 6, ours and the paper's."""
-    names = [n for n in DATA_SETS if n in results] + sorted(set(results) - set(DATA_SETS))
+    """Return the page: every table of Section 6, our values beside the paper's."""
+    names = in_paper_order(results)
     parts = [
-        "# The paper's evaluation, run again\n",
+        "# Reproducing the paper\n",
         _about(about),
         "## Test PLL (Table 4)\n",
-        _against_paper(results, names, "pll", PLL),
-        _verdicts(results, names, "pll", PLL),
+        _table_4(results, names, "pll", PLL),
+        _verdicts(results, names),
         "## Test CMLL (Table 4)\n",
-        "With the Monte Carlo errors. The paper does not say which four sets of variables it used, so "
-        "the two agree only roughly; ours are drawn with the seed, and listed in `sets.json`.\n",
-        _against_paper(results, names, "cmll", CMLL),
+        "With Monte Carlo standard errors. The paper does not say which four sets of variables it used, "
+        "so the values are only roughly comparable; ours are random and listed in `sets.json`.\n",
+        _table_4(results, names, "cmll", CMLL),
         "## Running times in seconds (Table 5)\n",
-        "Reading the training rows and writing the model included; LW with its tuning.\n",
+        "Reading the training rows and writing the model are included; so is tuning, for LW.\n",
         _times(results, names),
-        "## Converted networks against the networks they came from (Figure 1)\n",
-        "The difference in normalised PLL, the dependency network less the Markov network: smaller is "
-        "better, negative means better than the source.\n",
+        "## Converted networks compared with their source (Figure 1)\n",
+        "The normalised PLL of the dependency network minus that of the Markov network: smaller is "
+        "better, and negative means better than the source.\n",
         _figure_table(results, names, "tree"),
         _figure_table(results, names, "logistic"),
-        "## Past the paper\n",
+        "## Beyond the paper\n",
         _beyond(results, names),
         "## Wins and signed ranks\n",
         _wins(results, names),
@@ -97,229 +93,221 @@ def _about(about: dict[str, Any]) -> str:
         return ""
     return (
         f"Made by `{about['command']}` with Conjoin {about['conjoin']}, Python {about['python']}, NumPy "
-        f"{about['numpy']} and numba {about['numba']} on {about['machine']}. Scores are in nats a row. "
-        "Each pair of columns is ours and, in brackets, the paper's.\n"
+        f"{about['numpy']} and numba {about['numba']} on {about['machine']}. Scores are in nats per "
+        "row. The paper's values are in brackets.\n"
     )
 
 
+# ---- helpers --------------------------------------------------------------------------------------
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _title(name: str) -> str:
-    return DATA_SETS[name].title if name in DATA_SETS else name
-
-
-def _of(results: Results, name: str, step: str, key: str) -> float | None:
+def _value(results: Results, name: str, step: str, key: str) -> float | None:
     value = results[name].get(step, {}).get(key)
     return None if value is None else float(value)
 
 
-def _step(column: str, metric: str) -> str:
-    return STEPS[column] + (".cmll" if metric == "cmll" else "")
+def _score(results: Results, name: str, step: str, metric: str) -> float | None:
+    """Return the score of a step; CMLL is a step of its own."""
+    return _value(results, name, f"{step}.cmll" if metric == "cmll" else step, metric)
 
 
-def _against_paper(
-    results: Results, names: Sequence[str], metric: str, paper: Mapping[str, tuple[float, ...]]
-) -> str:
+def _cell(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _best(published: Published, name: str) -> str:
+    return f"{max(published[name]):.2f}" if name in published else ""
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+# ---- the tables -----------------------------------------------------------------------------------
+
+
+def _table_4(results: Results, names: Sequence[str], metric: str, published: Published) -> str:
     rows = []
     for name in names:
-        row = [_title(name)]
-        for k, column in enumerate(COLUMNS):
-            ours = _of(results, name, _step(column, metric), metric)
-            theirs = f" ({paper[name][k]:.2f})" if name in paper else ""
-            error = _of(results, name, _step(column, metric), "mc_stderr")
-            noise = "" if error is None else f" ± {error:.3f}"
-            row.append("" if ours is None else f"{ours:.3f}{noise}{theirs}")
+        row = [title_of(name)]
+        for k, step in enumerate(STEPS.values()):
+            cell = _cell(_score(results, name, step, metric))
+            error = _value(results, name, f"{step}.cmll", "mc_stderr")
+            if cell and metric == "cmll" and error is not None:
+                cell += f" ± {error:.3f}"
+            if cell and name in published:
+                cell += f" ({published[name][k]:.2f})"
+            row.append(cell)
         rows.append(row)
     return _table(["data set", *TITLES.values()], rows)
 
 
-def _verdicts(
-    results: Results, names: Sequence[str], metric: str, paper: Mapping[str, tuple[float, ...]]
-) -> str:
-    """Say where a score is worse than the published one by more than rounding and noise explain."""
+def _verdicts(results: Results, names: Sequence[str]) -> str:
+    """Say which PLLs are lower than the published ones by more than rounding and noise explain."""
     worse, total = [], 0
-    for name in names:
-        for k, column in enumerate(COLUMNS):
-            ours = _of(results, name, _step(column, metric), metric)
-            if ours is None or name not in paper:
+    for name in [n for n in names if n in PLL]:
+        for column, theirs in zip(COLUMNS, PLL[name], strict=True):
+            ours = _score(results, name, STEPS[column], "pll")
+            if ours is None:
                 continue
             total += 1
-            slack = 0.02 if DATA_SETS[name].variables < 200 else 0.0015 * abs(paper[name][k])
-            if ours < paper[name][k] - slack:
-                gap = paper[name][k] - ours
-                worse.append(f"{_title(name)} {TITLES[column]} (by {gap:.3f})")
+            slack = 0.02 if DATA_SETS[name].variables < 200 else 0.0015 * abs(theirs)
+            if ours < theirs - slack:
+                worse.append(f"{title_of(name)} {TITLES[column]} (by {theirs - ours:.3f})")
     if not total:
         return ""
-    told = f"{total - len(worse)} of {total} scores agree with the paper's or are better"
-    limits = " (to 0.02, on the five largest data sets to 0.15%)"
-    return told + limits + (". Worse: " + "; ".join(worse) if worse else "") + ".\n"
+    listed = ". Worse: " + "; ".join(worse) if worse else ""
+    return (
+        f"{total - len(worse)} of {total} scores agree with the paper's or are better (to 0.02; on the "
+        f"five largest data sets, to 0.15%){listed}.\n"
+    )
 
 
 def _times(results: Results, names: Sequence[str]) -> str:
     rows = []
-    sums: dict[tuple[str, str], list[float]] = {}
+    pairs: dict[str, list[tuple[float, float]]] = {column: [] for column in COLUMNS}
     for name in names:
-        row = [_title(name)]
+        row = [title_of(name)]
         for k, column in enumerate(COLUMNS):
-            ours = _of(results, name, STEPS[column], "seconds")
+            ours = _value(results, name, STEPS[column], "seconds")
             theirs = f" ({SECONDS[name][k]:g})" if name in SECONDS else ""
             row.append("" if ours is None else f"{ours:.2f}{theirs}")
             if ours is not None and name in SECONDS:
-                sums.setdefault((column, "ours"), []).append(ours)
-                sums.setdefault((column, "paper"), []).append(SECONDS[name][k])
-        for cpd in ("tree", "logistic"):
-            lw = _of(results, name, f"{cpd}.lw", "seconds")
-            once = _of(results, name, f"{cpd}.lw", "seconds_without_tuning")
-            fast = _of(results, name, f"{cpd}.6", "seconds")
-            row.append(f"{lw / fast:.0f}, {once / fast:.0f}" if lw and once and fast else "")
+                pairs[column].append((ours, SECONDS[name][k]))
+        row += [_speed_up(results, name, cpd) for cpd in ("tree", "logistic")]
         rows.append(row)
-    mean = ["geometric mean"]
-    for column in COLUMNS:
-        both = [sums.get((column, whose), []) for whose in ("ours", "paper")]
-        mean.append(f"{_geometric(both[0]):.2f} ({_geometric(both[1]):.2f})" if both[0] else "")
-    rows.append([*mean, "", ""])
+    means = []
+    for both in pairs.values():
+        ours_and_paper = [_geometric_mean(seconds) for seconds in zip(*both, strict=True)]
+        means.append("{:.2f} ({:.2f})".format(*ours_and_paper) if both else "")
+    rows.append(["geometric mean", *means, "", ""])
     head = ["data set", *TITLES.values(), "tree speed-up with, without tuning", "logistic speed-up"]
     return _table(head, rows)
 
 
-def _geometric(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
+def _speed_up(results: Results, name: str, cpd: str) -> str:
+    """Return how much faster conversion is than weight learning, with and without its tuning."""
+    tuned = _value(results, name, f"{cpd}.lw", "seconds")
+    once = _value(results, name, f"{cpd}.lw", "seconds_without_tuning")
+    fast = _value(results, name, f"{cpd}.6", "seconds")
+    return f"{tuned / fast:.0f}, {once / fast:.0f}" if tuned and once and fast else ""
 
 
 def _figure_table(results: Results, names: Sequence[str], cpd: str) -> str:
     rows = []
     for name in names:
-        own = _of(results, name, f"{cpd}.dn", "npll")
-        found = [_of(results, name, f"{cpd}.{v}", "npll") for v in "123456"]
-        if own is None or None in found:
-            continue
-        gaps = [own - value for value in found if value is not None]
-        rows.append([_title(name), *(f"{gap:.4f}" for gap in gaps)])
-    if not rows:
-        return ""
+        source = _value(results, name, f"{cpd}.dn", "npll")
+        converted = [_value(results, name, f"{cpd}.{v}", "npll") for v in "123456"]
+        if source is not None and None not in converted:
+            rows.append(
+                [title_of(name), *(f"{source - x:.4f}" for x in converted if x is not None)]
+            )
     head = [
         f"{cpd} CPDs", "1 order, instance", "2 orders, instance", "1 order, marginals",
         "2 orders, marginals", "n rotations", "2n rotations",
     ]  # fmt: skip
-    return _table(head, rows)
+    return _table(head, rows) if rows else ""
 
 
 def _beyond(results: Results, names: Sequence[str]) -> str:
-    rows = []
+    pll_rows, cmll_rows = [], []
     for name in names:
-        row = [_title(name)]
-        row.append(f"{max(PLL[name]):.2f}" if name in PLL else "")
-        for step in BEYOND:
-            ours = _of(results, name, step, "pll")
-            row.append("" if ours is None else f"{ours:.3f}")
-        rows.append(row)
-    text = "Test PLL:\n\n" + _table(["data set", "paper's best", *BEYOND.values()], rows)
-    rows = []
-    for name in names:
-        row = [_title(name), f"{max(CMLL[name]):.2f}" if name in CMLL else ""]
-        best = [_of(results, name, _step(c, "cmll"), "cmll") for c in COLUMNS]
-        known = [value for value in best if value is not None]
-        row.append(f"{max(known):.3f}" if known else "")
-        ours = _of(results, name, f"{RECOMMENDED}.cmll", "cmll")
-        error = _of(results, name, f"{RECOMMENDED}.cmll", "mc_stderr")
-        row.append("" if ours is None or error is None else f"{ours:.3f} ± {error:.3f}")
-        rows.append(row)
-    head = ["data set", "paper's best", "best of ours of the paper's four"]
-    text += "\nTest CMLL, with its Monte Carlo error:\n\n"
-    text += _table([*head, BEYOND[RECOMMENDED]], rows)
-    return text + "\n" + _cost(results, names)
+        scores = [_cell(_score(results, name, step, "pll")) for step in BEYOND]
+        pll_rows.append([title_of(name), _best(PLL, name), *scores])
+        found = [_score(results, name, step, "cmll") for step in STEPS.values()]
+        best = max((x for x in found if x is not None), default=None)
+        ours = _cell(_score(results, name, RECOMMENDED, "cmll"))
+        error = _value(results, name, f"{RECOMMENDED}.cmll", "mc_stderr")
+        if ours and error is not None:
+            ours += f" ± {error:.3f}"
+        cmll_rows.append([title_of(name), _best(CMLL, name), _cell(best), ours])
+    cmll_head = ["data set", "paper's best", "our best of the paper's four", BEYOND[RECOMMENDED]]
+    return "\n".join(
+        [
+            "Test PLL:\n",
+            _table(["data set", "paper's best", *BEYOND.values()], pll_rows),
+            "Test CMLL, with Monte Carlo standard errors:\n",
+            _table(cmll_head, cmll_rows),
+            _cost(results, names),
+        ]
+    )
 
 
 def _cost(results: Results, names: Sequence[str]) -> str:
-    """Return what the recommended way costs in all, beside the paper's weight learning."""
+    """Return the total cost of the recommended method, beside the paper's weight learning."""
     rows, ours, theirs = [], [], []
     for name in names:
-        learn = _of(results, name, "hybrid.dn", "learn_seconds")
-        convert = _of(results, name, RECOMMENDED, "seconds")
+        learn = _value(results, name, "hybrid.dn", "learn_seconds")
+        convert = _value(results, name, RECOMMENDED, "seconds")
         if learn is None or convert is None:
             continue
-        paper = f"{SECONDS[name][0]:g}, {SECONDS[name][2]:g}" if name in SECONDS else ""
-        rows.append(
-            [_title(name), f"{learn:.2f}", f"{convert:.2f}", f"{learn + convert:.2f}", paper]
-        )
-        if name in SECONDS:
+        tree, logistic = SECONDS[name][::2] if name in SECONDS else (None, None)
+        paper = "" if tree is None else f"{tree:g}, {logistic:g}"
+        seconds = (learn, convert, learn + convert)
+        rows.append([title_of(name), *(_cell(s, 2) for s in seconds), paper])
+        if tree is not None and logistic is not None:
             ours.append(learn + convert)
-            theirs.append(min(SECONDS[name][0], SECONDS[name][2]))
+            theirs.append(min(tree, logistic))
     if not ours:
         return ""
-    rows.append(
-        [
-            "geometric mean",
-            "",
-            "",
-            f"{_geometric(ours):.2f}",
-            f"{_geometric(theirs):.1f} (the less)",
-        ]
-    )
-    head = [
-        "seconds",
-        "learn and tune",
-        "read, convert, write",
-        "in all",
-        "the paper's LW: tree, logistic",
+    means = [
+        f"{_geometric_mean(ours):.2f}",
+        f"{_geometric_mean(theirs):.1f} (the faster of the two)",
     ]
-    return f"The cost of the recommended way ({BEYOND[RECOMMENDED]}):\n\n" + _table(head, rows)
+    rows.append(["geometric mean", "", "", *means])
+    head = [
+        "seconds", "learn and tune", "read, convert, write", "total",
+        "the paper's LW: tree, logistic",
+    ]  # fmt: skip
+    return f"The cost of the recommended method ({BEYOND[RECOMMENDED]}):\n\n" + _table(head, rows)
 
 
 def _wins(results: Results, names: Sequence[str]) -> str:
     """Compare methods over the data sets, as the paper's text does."""
-    rows = []
-
-    def line(
-        what: str, first: Callable[[str], float | None], second: Callable[[str], float | None]
-    ) -> None:
-        pairs = [(first(n), second(n)) for n in names]
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if len(both) < 2:
-            return
-        found = signed_ranks([a for a, _ in both], [b for _, b in both])
-        rows.append(
-            [what, f"{found.wins}", f"{found.losses}", f"{found.ties}", f"{found.p_value:.4f}"]
-        )
-
-    def get(step: str, metric: str) -> Getter:
-        end = ".cmll" if metric == "cmll" else ""
-        return lambda name: _of(results, name, step + end, metric)
-
+    compared = []
     for cpd in ("tree", "logistic"):
         for metric in ("pll", "cmll"):
-            what = f"{cpd} DN2MN against {cpd} LW, {metric.upper()}"
-            line(what, get(f"{cpd}.6", metric), get(f"{cpd}.lw", metric))
-    for metric, paper in (("pll", PLL), ("cmll", CMLL)):
+            first, second = (
+                [_score(results, n, f"{cpd}.{end}", metric) for n in names] for end in ("6", "lw")
+            )
+            compared.append((f"{cpd} DN2MN against {cpd} LW, {metric.upper()}", first, second))
+    for metric, published in (("pll", PLL), ("cmll", CMLL)):
+        first = [_score(results, n, RECOMMENDED, metric) for n in names]
+        second = [max(published[n]) if n in published else None for n in names]
         what = f"{BEYOND[RECOMMENDED]} against the paper's best, {metric.upper()}"
-        best = {name: max(values) for name, values in paper.items()}
-        line(what, get(RECOMMENDED, metric), best.get)
+        compared.append((what, first, second))
+    rows = []
+    for what, first, second in compared:
+        both = zip(first, second, strict=True)
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
+        if len(pairs) > 1:
+            found = signed_ranks([a for a, _ in pairs], [b for _, b in pairs])
+            counts = (f"{n}" for n in (found.wins, found.losses, found.ties))
+            rows.append([what, *counts, f"{found.p_value:.4f}"])
     return _table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
 
 
-def _sets(results: Results) -> dict[str, list[list[str]]]:
-    """Return the sets of variables of CMLL, which are the same for all models of a data set."""
-    found = {}
+# ---- other files ----------------------------------------------------------------------------------
+
+
+def _without_sets(results: Results) -> tuple[Results, dict[str, list[list[str]]]]:
+    """Return the results without CMLL's sets, and the sets, which all models of a data set share."""
+    scores: Results = {}
+    sets = {}
     for name, steps in results.items():
-        for result in steps.values():
+        scores[name] = {}
+        for step, result in steps.items():
+            scores[name][step] = {k: v for k, v in result.items() if k != "sets"}
             if "sets" in result:
-                found[name] = result["sets"]
-    return found
-
-
-def _without_sets(results: Results) -> Results:
-    """Return the results without the sets of CMLL, which are kept in a file of their own."""
-    return {
-        name: {
-            step: {key: value for key, value in found.items() if key != "sets"}
-            for step, found in steps.items()
-        }
-        for name, steps in results.items()
-    }
+                sets[name] = result["sets"]
+    return scores, sets
 
 
 def _csv(results: Results) -> str:

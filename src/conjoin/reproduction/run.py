@@ -1,4 +1,4 @@
-"""Runs the experiments on several data sets: resumable, with a word on what is left."""
+"""Run the experiments on several data sets, resuming where an earlier run stopped."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def reproduce(
     out: Path,
     names: Sequence[str],
     *,
-    seed: int = 0,
+    random_state: int = 0,
     n_jobs: int | None = None,
     command: str = "",
-    tell: Callable[[str], None] = lambda _: None,
+    report_progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
     """Run the paper's evaluation on some data sets.
 
@@ -35,29 +35,31 @@ def reproduce(
     folder : Path
         The collection.
     out : Path
-        Where results and models are kept. Steps whose results are there are not done again.
+        The folder for results and models. Steps that already have results there are skipped.
     names : sequence of str
-        The data sets, by the names of their files.
-    seed : int
-        Of what is random: the sets and the chains of CMLL.
+        The data sets, by file name.
+    random_state : int
+        Seed for the sets and the chains of CMLL.
     n_jobs : int, optional
-        How many cores to use; results other than times do not depend on it.
+        Number of cores to use; only times depend on it.
     command : str
-        The command line, kept beside the results.
-    tell : callable
-        Is told what is running, and how long is left.
+        The command line, recorded with the results.
+    report_progress : callable
+        Called with a line about each step and the estimated time left.
 
     Returns
     -------
     dict
         {data set: {step: result}}.
     """
-    experiments = {name: Experiment(Files(name, folder), out, seed, n_jobs) for name in names}
+    experiments = {
+        name: Experiment(Files(name, folder), out, random_state, n_jobs) for name in names
+    }
     plan: list[tuple[str, Step]] = []
     results: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, experiment in experiments.items():
         for part in ("train", "valid", "test"):
-            experiment.files.path(part)  # a missing file is told before hours of work
+            experiment.files.path(part)  # fail on a missing file before any work is done
         for step in experiment.steps():
             done = experiment.result(step.name)
             if done is None:
@@ -67,20 +69,20 @@ def reproduce(
     plan.sort(key=lambda item: _rank(item[1].name))
     total = sum(_size(name) * step.cost for name, step in plan)
     started, finished = time.perf_counter(), 0.0
-    _write_machine(out, seed, command)
+    _write_about(out, random_state, command)
     for number, (name, step) in enumerate(plan, 1):
         spent = time.perf_counter() - started
         left = ""
         if finished > 0.02 * total:
-            left = f", about {_time(spent * (total - finished) / finished)} left"
-        tell(f"[{number}/{len(plan)}] {name}: {step.what}{left}")
+            left = f", about {_duration(spent * (total - finished) / finished)} left"
+        report_progress(f"[{number}/{len(plan)}] {name}: {step.description}{left}")
         results[name][step.name] = experiments[name].do(step)
         finished += _size(name) * step.cost
     return results
 
 
 def read_results(out: Path) -> dict[str, dict[str, Any]]:
-    """Return all results that a folder holds."""
+    """Return all results in a folder."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((out / "results").glob("*/*.json")):
         found.setdefault(path.parent.name, {})[path.stem] = json.loads(
@@ -90,23 +92,23 @@ def read_results(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def _rank(step: str) -> int:
-    """Return when a step is due: what is quick comes first, over all data sets; sampling last."""
+    """Return the priority of a step: quick steps of all data sets come first, sampling last."""
     end = step.rpartition(".")[2]
     return {"lw": 1, "tuned": 2, "cmll": 3}.get(end, 0)
 
 
 def _size(name: str) -> float:
-    """Return a rough measure of how long a data set takes."""
+    """Return a rough measure of the time that a data set takes."""
     listed = DATA_SETS.get(name)
     return 1e5 if listed is None else float(listed.train + listed.test) * listed.variables
 
 
-def _time(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _write_machine(out: Path, seed: int, command: str) -> None:
-    """Keep what ran where beside the results."""
+def _write_about(out: Path, random_state: int, command: str) -> None:
+    """Record the command, the versions and the machine with the results."""
     import os
 
     import numba
@@ -118,11 +120,11 @@ def _write_machine(out: Path, seed: int, command: str) -> None:
         "numpy": np.__version__,
         "numba": numba.__version__,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "seed": seed,
+        "seed": random_state,
     }
     out.mkdir(parents=True, exist_ok=True)
     path = out / "about.json"
-    if path.is_file():  # commands that added to the same folder, one after the other
+    if path.is_file():  # earlier commands wrote to the same folder
         before = json.loads(path.read_text(encoding="utf-8")).get("command", "").split("; ")
         about["command"] = "; ".join(dict.fromkeys([*filter(None, before), command]))
     write_bytes(path, (json.dumps(about, indent=1) + "\n").encode())

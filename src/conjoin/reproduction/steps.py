@@ -1,4 +1,4 @@
-"""The experiments on one data set, one step after the other; what is done is kept and not done again."""
+"""The experiments on one data set, as steps whose results are kept and not computed again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from conjoin.formats.files import load, save
 from conjoin.formats.storage import write_bytes
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.learning.learn import learn
-from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
@@ -28,10 +27,7 @@ Result = dict[str, Any]
 
 CPDS = ("tree", "logistic", "hybrid")
 PAPER_CPDS = ("tree", "logistic")
-PRIORS = {
-    "tree": (0.05, 0.1, 0.2, 0.5, 1.0),
-    "logistic": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
-}
+PRIORS = {"tree": (0.05, 0.1, 0.2, 0.5, 1.0), "logistic": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)}
 """The standard deviations of Section 6.2."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "1": {"orders": "single", "reverse": False, "base": "mode"},
@@ -47,10 +43,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work: its name, what it does, and how long it takes relative to others."""
+    """One piece of work: its name, a description, its relative cost, and the function that does it."""
 
     name: str
-    what: str
+    description: str
     cost: float
     run: Callable[[], Result]
 
@@ -63,17 +59,20 @@ class Experiment:
     files : Files
         The data.
     out : Path
-        The folder of results and models.
-    seed : int
-        Of the sets and chains of CMLL.
+        The folder for results and models.
+    random_state : int
+        Seed for the sets and chains of CMLL.
     n_jobs : int, optional
-        How many cores to use.
+        Number of cores to use.
     """
 
-    def __init__(self, files: Files, out: Path, seed: int = 0, n_jobs: int | None = None) -> None:
-        self.files, self.out, self.seed, self.n_jobs = files, out, seed, n_jobs
+    def __init__(
+        self, files: Files, out: Path, random_state: int = 0, n_jobs: int | None = None
+    ) -> None:
+        self.files, self.out = files, out
+        self.random_state, self.n_jobs = random_state, n_jobs
 
-    # ---- what is kept -----------------------------------------------------------------------------
+    # ---- stored results -----------------------------------------------------------------------------
 
     def path(self, step: str) -> Path:
         """Return the file of a step's result."""
@@ -84,21 +83,21 @@ class Experiment:
         return self.out / "models" / self.files.name / f"{step}.conjoin"
 
     def result(self, step: str) -> Result | None:
-        """Return what a step found, if it is done with this seed and version."""
+        """Return the result of a step, if it was computed with this seed and version."""
         path = self.path(step)
         if not path.is_file():
             return None
         found = json.loads(path.read_text(encoding="utf-8"))
-        same = found.get("seed") == self.seed and found.get("version") == __version__
+        same = found.get("seed") == self.random_state and found.get("version") == __version__
         return found if same else None
 
     def do(self, step: Step) -> Result:
-        """Do a step, and keep its result."""
+        """Run a step and store its result."""
         started = time.perf_counter()
         result = step.run()
         result = {
             "version": __version__,
-            "seed": self.seed,
+            "seed": self.random_state,
             "step": step.name,
             "wall_seconds": round(time.perf_counter() - started, 3),
             **result,
@@ -113,20 +112,13 @@ class Experiment:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(model, path)
 
-    def _markov(self, step: str) -> MarkovNetwork:
-        model = load(self.model_path(step))
-        assert isinstance(model, MarkovNetwork)
-        return model
+    def _model(self, step: str) -> Any:
+        return load(self.model_path(step))
 
-    def _dependency(self, cpd: str) -> DependencyNetwork:
-        model = load(self.model_path(f"{cpd}.dn"))
-        assert isinstance(model, DependencyNetwork)
-        return model
-
-    # ---- the plan ---------------------------------------------------------------------------------
+    # ---- the list of steps --------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """Yield all steps in order; each needs only what stands before it."""
+        """Yield all steps in order; each needs only the results of earlier ones."""
         for cpd in CPDS:
             yield Step(f"{cpd}.dn", f"learn {cpd} CPDs", 2.0, partial(self._learn, cpd))
             for variant in VARIANTS:
@@ -165,7 +157,7 @@ class Experiment:
 
     def _convert(self, cpd: str, variant: str) -> Result:
         """Convert; the time includes reading the training rows and writing the model (Table 5)."""
-        dn = self._dependency(cpd)
+        dn = self._model(f"{cpd}.dn")
         options = dict(VARIANTS[variant])
         started = time.perf_counter()
         train = replace(self.files).train
@@ -178,8 +170,8 @@ class Experiment:
         return {**self._score(mn), "seconds": seconds, "features": len(mn.features)}
 
     def _weights(self, cpd: str) -> Result:
-        """Learn weights from zero; reading and writing included, tuning included and excluded."""
-        dn = self._dependency(cpd)
+        """Learn weights from zero; times include reading and writing, and are with and without tuning."""
+        dn = self._model(f"{cpd}.dn")
         started = time.perf_counter()
         files = replace(self.files)
         mn = learn_weights(
@@ -201,7 +193,7 @@ class Experiment:
         """Take the geometric mean of two joints: the mean of their log-potentials."""
         halves = []
         for source in ("tree.all", "logistic.all"):
-            features = self._markov(source).features
+            features = self._model(source).features
             halves.append(replace(features, weights=features.weights / 2))
         mn = MarkovNetwork(self.files.train.domain, Features.concatenate(halves)).merged()
         self._keep("mean.all", mn)
@@ -210,7 +202,7 @@ class Experiment:
     def _tune(self, source: str) -> Result:
         started = time.perf_counter()
         mn = learn_weights(
-            self._markov(source),
+            self._model(source),
             self.files.train,
             valid=self.files.valid,
             start="model",
@@ -223,7 +215,10 @@ class Experiment:
 
     def _cmll(self, source: str) -> Result:
         score = cmll(
-            self._markov(source), self.files.test, random_state=self.seed, n_jobs=self.n_jobs
+            self._model(source),
+            self.files.test,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
         )
         return {
             "cmll": score.mean,
