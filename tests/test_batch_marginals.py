@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given as with_random
 from hypothesis import settings
 
-from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, Table, cmll
+from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, Table
 from conjoin.inference.batch_marginals import BatchMarginals, Enumeration, RowChains, Settings
 from conjoin.inference.bitpacked_chains import BitpackedChains
 from conjoin.inference.projection import Projection
+from conjoin.scoring import cmll
 from conjoin.scoring.marginal_likelihood import random_sets
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (

@@ -10,18 +10,12 @@ import pytest
 from hypothesis import given as with_random
 from hypothesis import settings
 
-from conjoin import (
-    ConvergenceWarning,
-    DependencyNetwork,
-    Domain,
-    Features,
-    MarkovNetwork,
-    gibbs,
-    sample,
-)
+from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, sample
+from conjoin.errors import ConvergenceWarning
 from conjoin.inference import ais, annealing, icm, mean_field, rare_probability
 from conjoin.inference.batch_marginals import BatchMarginals, Settings
 from conjoin.inference.chain import Sampler
+from conjoin.inference.gibbs import gibbs
 from conjoin.inference.random_state import seed_sequence
 from conjoin.kernels.layouts import FeatureArrays
 from conjoin.kernels.mean_field import expected_potential
