@@ -85,7 +85,7 @@ def uai_exact(folder):
 
 def _forecast(model, given):
     try:
-        return cj.forecast(model, given)
+        return cj.inference.forecast(model, given)
     except TooLarge:
         return None
 

@@ -241,7 +241,7 @@ def test_exact_joint_and_probability(kind, seed):
     p = np.exp(values - log_sum(values))
     true = np.zeros([len(domain[name]) for name in targets])
     np.add.at(true, tuple(states[:, domain.index(name)] for name in targets), p)
-    found = cj.joint(model, targets, given)
+    found = cj.inference.joint(model, targets, given)
     np.testing.assert_allclose(found.table, true, atol=1e-9)
     for codes in np.ndindex(*true.shape):
         query = {name: domain[name].states[c] for name, c in zip(targets, codes, strict=True)}
@@ -291,7 +291,7 @@ def chain_with_a_long_feature(n):
 
 def test_a_conjunction_over_forty_variables_is_taken_apart():
     mn, states = chain_with_a_long_feature(40)
-    cost = cj.forecast(mn)
+    cost = cj.inference.forecast(mn)
     assert cost.largest <= 16 and cost.bytes < 20_000
     plain = MarkovNetwork(mn.domain, factors=mn.factors)
     # Only one state's potential differs: Z' = Z + (e^w - 1) * potential.
@@ -324,7 +324,7 @@ def test_a_deep_tree_factor_is_not_written_out():
     values = rng.normal(size=31)
     tree = Tree.grow(0, lambda i: float(values[i]) if i < 0 or i >= 30 else (i, [i + 1, -1 - i]))
     mn = MarkovNetwork(domain, factors=[TreeFactor(tree)])
-    assert cj.forecast(mn).largest < 100
+    assert cj.inference.forecast(mn).largest < 100
     leaf = [values[-1 - i] + (29 - i) * math.log(2) for i in range(30)] + [values[30]]
     assert cj.log_partition(mn).value == pytest.approx(log_sum(np.array(leaf)), abs=1e-9)
 
@@ -400,7 +400,7 @@ def test_without_room_marginals_are_those_that_can_be_trusted():
     )
     asked = cj.marginals(dn)
     assert asked.run.method == "gibbs" and "mean_field differs" in asked.run.note
-    again = cj.gibbs(dn)
+    again = cj.inference.gibbs.gibbs(dn)
     for name in dn.domain.names:
         np.testing.assert_array_equal(asked.array(name), again.marginals[name])
 
@@ -451,7 +451,7 @@ def test_mistakes_are_named():
     with pytest.raises(DataError, match="no variable 'y'"):
         cj.probability(model, {"y": 1})
     with pytest.raises(ConjoinError, match="twice"):
-        cj.joint(model, ["x0", "x0"])
+        cj.inference.joint(model, ["x0", "x0"])
     dn = DependencyNetwork.from_markov_network(random_model("features and factors", 0)[0])
     for ask in (cj.log_partition, cj.forecast):
         with pytest.raises(ModelError, match="convert"):
@@ -607,7 +607,7 @@ def test_uai_problems(data):
     for path in sorted((data / "uai").glob("*.uai")):
         model, given = uai_problem(path)
         try:
-            cost = cj.forecast(model, given)
+            cost = cj.inference.forecast(model, given)
         except TooLarge:
             continue
         if cost.seconds > 1:
