@@ -453,7 +453,7 @@ def test_mistakes_are_named():
     with pytest.raises(ConjoinError, match="twice"):
         cj.inference.joint(model, ["x0", "x0"])
     dn = DependencyNetwork.from_markov_network(random_model("features and factors", 0)[0])
-    for ask in (cj.log_partition, cj.forecast):
+    for ask in (cj.log_partition, cj.inference.forecast):
         with pytest.raises(ModelError, match="convert"):
             ask(dn)
     for method in ("exact", "bp"):
