@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,53 +19,11 @@ from conjoin.models.vocabulary import Vocabulary
 Int32Array = npt.NDArray[np.int32]
 
 
-class BoundBase(Protocol):
-    """A base distribution prepared for the tests of one vocabulary."""
-
-    independent: bool
-
-    def probability(self) -> FloatArray:
-        """Return the probability of each test of the vocabulary."""
-
-    def joint(self, tests: Int32Array) -> FloatArray:
-        """Return the probability that all tests of each row hold, for a matrix of tests."""
-
-    def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of the tests that are removed when each prefix of a row is kept.
-
-        Line j of the first matrix (tests by rows) is for the tests after the first j + 1; in the
-        second matrix the first test, the target's, is removed too.
-        """
-
-
-class Base(Protocol):
-    """A distribution of the base instance."""
-
-    def bind(self, tests: Vocabulary) -> BoundBase:
-        """Prepare for the tests of a vocabulary."""
-
-
 class Product:
-    """Independent variables with given marginals: one instance and "uniform" are special cases.
-
-    Parameters
-    ----------
-    marginals : sequence of array
-        A distribution over the states of each variable.
-    """
+    """Independent variables with given marginals: one instance and "uniform" are special cases."""
 
     def __init__(self, marginals: Sequence[npt.ArrayLike]) -> None:
         self.marginals = [np.asarray(m, np.float64) for m in marginals]
-
-    @classmethod
-    def uniform(cls, domain: Domain) -> Product:
-        """Return the distribution in which all instances are equally probable."""
-        return cls([np.full(card, 1 / card) for card in domain.cards])
-
-    @classmethod
-    def of_table(cls, table: Table) -> Product:
-        """Return the marginals of a table, with one count spread over each variable's states."""
-        return cls(table.marginals())
 
     @classmethod
     def of_instance(cls, domain: Domain, codes: Sequence[int]) -> Product:
@@ -77,7 +35,7 @@ class Product:
         """Build from {variable: {state: probability}}; all variables must be given."""
         result = []
         for name in marginals:
-            domain.index(name)
+            domain.index(name)  # raises an error if there is no such variable
         for variable in domain:
             if variable.name not in marginals:
                 raise ModelError(f"the base has no marginal for {variable.name!r}; add it")
@@ -108,11 +66,14 @@ class BoundProduct:
 
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""
-        result: FloatArray = self.q[tests].prod(axis=1)
-        return result
+        return self.q[tests].prod(axis=1)
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of the tests that are removed when each prefix of a row is kept."""
+        """Return the probability of the tests that are removed when each prefix of a row is kept.
+
+        Line j of the first matrix (tests by rows) is for the tests after the first j + 1; in the
+        second matrix the first test, the target's, is removed too.
+        """
         q = self.q[tests.T]
         after = np.ones(q.shape)
         for j in range(len(q) - 1, 0, -1):
@@ -123,14 +84,7 @@ class BoundProduct:
 class Instances:
     """The rows of a table, each as probable as its weight.
 
-    Parameters
-    ----------
-    codes : array of int, shape (rows, variables)
-        Complete rows.
-    weights : array of float, optional
-        The weight of each row.
-    bits_at_once : int
-        About how many pairs of a test and a row are in memory at a time.
+    About `bits_at_once` pairs of a test and a row are in memory at a time.
     """
 
     def __init__(
@@ -166,11 +120,9 @@ class BoundInstances:
 
     def _mean(self, bits: npt.NDArray[np.uint8]) -> FloatArray:
         if self.weights is None:
-            counts = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-            return counts / self.rows
+            return np.bitwise_count(bits).sum(axis=1, dtype=np.int64) / self.rows
         hits = np.unpackbits(bits, axis=1, count=self.rows)
-        result: FloatArray = hits @ (self.weights / self.weights.sum())
-        return result
+        return hits @ (self.weights / self.weights.sum())
 
     def probability(self) -> FloatArray:
         """Return the probability of each test."""
@@ -183,15 +135,13 @@ class BoundInstances:
         if tests.shape[1]:
             for low in range(0, len(tests), step):
                 part = slice(low, low + step)
-                both = np.bitwise_and.reduce(self.bits[tests[part]], axis=1)
-                result[part] = self._mean(both)
+                result[part] = self._mean(np.bitwise_and.reduce(self.bits[tests[part]], axis=1))
         return result
 
     def tails(self, tests: Int32Array) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of the tests that are removed when each prefix of a row is kept."""
+        """Do as `BoundProduct.tails` does."""
         width = tests.shape[1]
-        after = np.ones((width, len(tests)))
-        with_target = np.ones((width, len(tests)))
+        after, with_target = np.ones((2, width, len(tests)))
         step = max(1, self.at_once // self.bits.shape[1])
         for low in range(0, len(tests), step):
             part = slice(low, low + step)
@@ -205,18 +155,12 @@ class BoundInstances:
         return after, with_target
 
 
-def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
-    """Return the base distribution for the options of `convert`, and its name for the provenance.
+Base = Product | Instances
+BoundBase = BoundProduct | BoundInstances
 
-    Parameters
-    ----------
-    domain : Domain
-        The variables.
-    base : None, str, mapping, Table, sequence of mappings, or Base
-        See `convert`.
-    data : Table, 2-dimensional array, or frame, optional
-        The table that "marginals" and "data" refer to.
-    """
+
+def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
+    """Return the base distribution for the options of `convert`, and its name for the provenance."""
     table = None if data is None else as_table(data, domain)
     if table is not None and table.domain != domain:
         codes_of(domain, table, complete=False)  # says what is wrong
@@ -224,7 +168,7 @@ def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
         base = "uniform" if table is None else "marginals"
     if isinstance(base, str):
         if base == "uniform":
-            return Product.uniform(domain), base
+            return Product([np.full(card, 1 / card) for card in domain.cards]), base
         if base not in ("marginals", "data"):
             raise ModelError(
                 f"base {base!r} is not known; use 'marginals', 'data' or 'uniform', an instance, "
@@ -235,7 +179,7 @@ def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
         if not len(table):
             raise ModelError(f"base {base!r} needs a table with rows, and this one has none")
         if base == "marginals":
-            return Product.of_table(table), base
+            return Product(table.marginals()), base
         return Instances(codes_of(domain, table), table.weights), base
     if isinstance(base, Product):
         sizes = [len(m) for m in base.marginals]

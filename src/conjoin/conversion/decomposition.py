@@ -38,26 +38,13 @@ class InteractionTables:
 
     A Markov network has one table for each set. In a dependency network every member of a set has a
     table of its own: the part of the log-potential of its CPD.
-
-    Attributes
-    ----------
-    sets : array of int, shape (sets, size)
-        The variables of each set, ascending.
-    first : array of int, shape (sets,)
-        The first cell of each set's table; tables are in C order.
-    values : array of float, shape (1 or size, cells)
-        The tables, in nats: one line, or one line for each member.
-    magnitude : array of float
-        The sums of the absolute values that were added up, by which rounding errors are told.
-    probability : array of float, shape (cells,)
-        The probability of each cell under the product distribution.
     """
 
-    sets: IntArray
-    first: IntArray
-    values: FloatArray
-    magnitude: FloatArray
-    probability: FloatArray
+    sets: IntArray  # the variables of each set, ascending, sets by members
+    first: IntArray  # the first cell of each set's table; tables are in C order
+    values: FloatArray  # the tables, in nats: one line, or one line for each member
+    magnitude: FloatArray  # the sums of absolute values, by which rounding errors are told
+    probability: FloatArray  # the probability of each cell under the product distribution
 
     def mean_squares(self, values: FloatArray) -> FloatArray:
         """Return the mean square of each set's table, along the last axis."""
@@ -72,17 +59,8 @@ def decompose(
 ) -> Iterator[InteractionTables]:
     """Yield the parts on all sets of a given size that are not zero, some sets at a time.
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The network. Hard constraints count as `IMPOSSIBLE`.
-    marginals : list of array
-        The product distribution.
-    size : int
-        The number of variables of a set, at least 1; in a dependency network the set contains the
-        owner of the feature.
-    entries_at_once : int
-        About how many entries are in memory at a time.
+    Hard constraints count as `IMPOSSIBLE`. In a dependency network a set contains the owner of the
+    feature. About `entries_at_once` entries are in memory at a time.
     """
     tests = form.features.tests
     q = tests.probability(marginals)
@@ -118,9 +96,7 @@ class _Parts:
 
     def select(self, which: IntArray) -> _Parts:
         """Return some of the parts."""
-        return _Parts(
-            self.tests[which], self.owner[which], self.weight[which], self.magnitude[which]
-        )
+        return _Parts(*(values[which] for values in vars(self).values()))
 
 
 def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) -> Iterator[_Parts]:
@@ -218,41 +194,28 @@ def _tables(
     stride = np.ones((count, size), np.int64)
     stride[:, :-1] = cards[:, :0:-1].cumprod(axis=1)[:, ::-1]
 
+    # The cells of each part, by their number among all cells of all sets.
     set_of = np.repeat(np.arange(count), np.diff(np.append(starts, len(parts.weight))))
     part = np.repeat(np.arange(len(set_of)), cells[set_of])
-    cell = segment_index(np.zeros(len(set_of), np.int64), cells[set_of])
+    cell = segment_index(first[set_of], cells[set_of])
+    owner_set = np.repeat(np.arange(count), cells)
+    place = np.arange(total) - first[owner_set]  # the number of each cell within its table
+    p, first_state = np.concatenate(marginals), np.cumsum([0] + [len(m) for m in marginals])
+    centred = tests.members() - q[:, None]
+    effect, probability = np.ones(len(part)), np.ones(total)
+    for axis in range(size):
+        state = place // stride[owner_set, axis] % cards[owner_set, axis]
+        probability *= p[first_state[sets[owner_set, axis]] + state]
+        effect *= centred[parts.tests[part, axis], state[cell]]
     lines = 1
-    place = first[set_of][part] + cell
     if form.owner is not None:
         lines = size
-        place += (sets[set_of] == parts.owner[:, None]).argmax(axis=1)[part] * total
-    centred = tests.members() - q[:, None]
-    effect = np.ones(len(part))
-    for axis in range(size):
-        state = cell // stride[set_of, axis][part] % cards[set_of, axis][part]
-        effect *= centred[parts.tests[part, axis], state]
+        cell += (sets[set_of] == parts.owner[:, None]).argmax(axis=1)[part] * total
 
     def added(values: FloatArray) -> FloatArray:
-        sums: FloatArray = np.bincount(place, values, lines * total).astype(np.float64, copy=False)
+        sums: FloatArray = np.bincount(cell, values, lines * total).astype(np.float64, copy=False)
         return sums.reshape(lines, total)
 
     values = added(parts.weight[part] * effect)
     magnitude = added(parts.magnitude[part] * np.abs(effect))
-    return InteractionTables(
-        sets, first, values, magnitude, _probability(marginals, sets, cards, stride, cells)
-    )
-
-
-def _probability(
-    marginals: list[FloatArray], sets: IntArray, cards: IntArray, stride: IntArray, cells: IntArray
-) -> FloatArray:
-    """Return the probability of each cell of some tables, one table after the other."""
-    p = np.concatenate([*marginals, np.zeros(0)])
-    first_state = np.cumsum([0] + [len(m) for m in marginals])
-    set_of = np.repeat(np.arange(len(sets)), cells)
-    cell = segment_index(np.zeros(len(sets), np.int64), cells)
-    result = np.ones(len(cell))
-    for axis in range(sets.shape[1]):
-        state = cell // stride[set_of, axis] % cards[set_of, axis]
-        result *= p[first_state[sets[set_of, axis]] + state]
-    return result
+    return InteractionTables(sets, first, values, magnitude, probability)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
@@ -22,18 +21,11 @@ from conjoin.errors import ModelError
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """A family of orders, all with the same weight.
+    """A family of orders, all with the same weight."""
 
-    Attributes
-    ----------
-    ranks : tuple of arrays
-        For each order, the place of every variable in it (the paper's o^-1); empty for all orders.
-    rotations : bool
-        Whether each order stands for all of its rotations.
-    """
-
+    # For each order, the place of every variable in it (the paper's o^-1); empty for all orders.
     ranks: tuple[IntArray, ...]
-    rotations: bool = False
+    rotations: bool = False  # whether each order stands for all of its rotations
 
     @property
     def everything(self) -> bool:
@@ -41,16 +33,10 @@ class Orders:
         return not self.ranks
 
     def prefix_fractions(self, ranks: IntArray, owner: IntArray, places: IntArray) -> FloatArray:
-        """Return the fraction of orders that keep each prefix, prefixes by rows.
+        """Return the fraction of the orders with these ranks that keep each prefix, prefixes by rows.
 
-        Parameters
-        ----------
-        ranks : array of int, shape (orders, variables)
-            Some of `ranks`.
-        owner : array of int, shape (rows,)
-            The target of each row.
-        places : array of int, shape (orders * rows, tests)
-            The places of the tested variables, counted cyclically from the target, ascending.
+        `places` (orders * rows by tests) are the places of the tested variables, counted cyclically from
+        the row's owner, ascending.
         """
         size = ranks.shape[1]
         lines = places.T
@@ -105,8 +91,7 @@ def resolve_orders(
                 f"an order must name each of the {len(domain)} variables once; this one has "
                 f"{len(positions)} names, {len(set(positions.tolist()))} of them different"
             )
-        rank: npt.NDArray[np.int64] = np.empty(len(domain), np.int64)
-        rank[positions] = np.arange(len(domain))
+        rank = np.argsort(positions)
         ranks.append(rank)
         if reverse:
             ranks.append(len(domain) - 1 - rank)

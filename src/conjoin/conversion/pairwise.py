@@ -44,19 +44,7 @@ def is_pairwise(features: Features) -> bool:
 def convert_pairwise(
     features: Features, owner: IntArray, probability: FloatArray, orders: Orders
 ) -> Features:
-    """Convert features of length 1 and 2 over binary variables.
-
-    Parameters
-    ----------
-    features : Features
-        The CPDs' features.
-    owner : array of int
-        The target of each feature.
-    probability : array of float
-        The probability of each test under the base.
-    orders : Orders
-        The orders over which to average.
-    """
+    """Convert features of length 1 and 2 over binary variables, given the probability of each test."""
     tests = features.tests
     size = len(tests.cards)
     # A test is constant + slope * x: x itself, or 1 - x.

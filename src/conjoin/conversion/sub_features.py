@@ -11,7 +11,7 @@ w * fraction * q(removed), and the denominator the slice without the target's te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -38,13 +38,7 @@ TESTS_AT_ONCE = 1 << 22
 
 @dataclass(eq=False)
 class SubFeatures:
-    """Slices of a growing buffer of test numbers, with weights and keys.
-
-    Parameters
-    ----------
-    tests : Vocabulary
-        The tests that the buffer refers to.
-    """
+    """Slices of a growing buffer of numbers of tests, with weights and keys."""
 
     tests: Vocabulary
     codes: tuple[UIntArray, UIntArray] = field(init=False)
@@ -132,8 +126,7 @@ class SubFeatures:
         buffer = np.concatenate(self.buffer)
         order = np.argsort(length, kind="stable")
         widths = np.bincount(length)
-        indptr = np.zeros(len(weight) + 1, np.int64)
-        np.cumsum(np.repeat(np.arange(len(widths)), widths), out=indptr[1:])
+        indptr = np.concatenate([[0], np.cumsum(np.repeat(np.arange(len(widths)), widths))])
         indices = np.empty(indptr[-1], np.int32)
         start, end = start[order], np.cumsum(widths)
         for width in np.flatnonzero(widths).tolist():
@@ -199,12 +192,7 @@ def seen_from_target(
 ) -> tuple[IntArray, Int32Array]:
     """Sort the tests of each row cyclically from its target, for each order.
 
-    Returns
-    -------
-    places : array of int, shape (orders * rows, tests)
-        The distance of each test's variable from the target in the order.
-    tests : array of int
-        The sorted tests.
+    Returns the distance of each test's variable from the target, and the tests, orders * rows by tests.
     """
     size = ranks.shape[1]
     bits = len(var).bit_length()
@@ -315,11 +303,4 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         np.concatenate(weight),
         np.concatenate(off),
     )
-    return sorted_tests(soft)  # negating a test may have changed its place
-
-
-def sorted_tests(features: Features) -> Features:
-    """Sort the tests of each feature by number."""
-    order = np.lexsort((features.indices, features.entry_feature))
-    off = None if features.off is None else features.off[order]
-    return replace(features, indices=features.indices[order], off=off)
+    return soft.with_sorted_tests()  # negating a test may have changed its place

@@ -16,24 +16,12 @@ from conjoin.errors import DataError, did_you_mean
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column, with its distinct labels listed once.
-
-    Attributes
-    ----------
-    name : str
-        The column's name.
-    codes : array of int
-        The number of each row's label, -1 where the value is missing.
-    labels : list
-        The distinct labels; some may not occur.
-    ordered : bool
-        Whether the order of the labels has a meaning.
-    """
+    """A column, with its distinct labels listed once."""
 
     name: str
-    codes: IntArray
-    labels: list[Any]
-    ordered: bool = False
+    codes: IntArray  # the number of each row's label, -1 where the value is missing
+    labels: list[Any]  # the distinct labels; some may not occur
+    ordered: bool = False  # whether the order of the labels has a meaning
 
     @classmethod
     def of_values(cls, name: str, values: Iterable[Any]) -> Column:
@@ -60,10 +48,7 @@ class Column:
     def as_variable(self, *, text: bool = False) -> tuple[Variable, IntArray]:
         """Return a variable with the labels as states, and the code of each label.
 
-        Parameters
-        ----------
-        text : bool
-            The labels are text from a file, to be read as numbers if all of them are numbers.
+        Text from a file is read as numbers if all labels are numbers.
         """
         states = _numbers(self.labels) if text else self.labels
         if not states:
@@ -81,12 +66,7 @@ class Column:
     def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
         """Return the code of the state that each label stands for, -1 if there is none.
 
-        Parameters
-        ----------
-        variable : Variable
-            The states to look for.
-        strict : bool
-            Raise an error if a row has a label that is not a state.
+        If `strict`, a row with a label that is not a state is an error.
         """
         codes = np.array(variable.find_all(self.labels), np.int64)
         unknown = np.flatnonzero(codes < 0)
@@ -108,19 +88,12 @@ def table_of_columns(
     text: bool = False,
     strict: bool = True,
 ) -> Table:
-    """Code columns.
+    """Code columns of the same length.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        The columns, all of the same length.
-    domain : Domain, optional
-        The variables to look for; other columns are ignored. By default every column is a variable
-        with its values as states: sorted, unless they are categories with an order of their own.
-    text : bool
-        The labels are text from a file: a column in which all are numbers is read as numbers.
-    strict : bool
-        Whether a value that is not a state of the domain is an error; otherwise it is missing.
+    Without a domain every column is a variable with its values as states: sorted, unless they are
+    categories with an order of their own. With one, other columns are ignored, and a value that is not
+    a state is an error if `strict` and otherwise missing. If the labels are text from a file, a column
+    in which all are numbers is read as numbers.
     """
     place = {column.name: i for i, column in enumerate(columns)}
     check_names([column.name for column in columns])

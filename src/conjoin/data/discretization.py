@@ -133,24 +133,12 @@ def continuous(states: Sequence[Any]) -> bool:
 def discretize_by(
     table: Table, how: str | Mapping[str | None, Any] | Discretizer
 ) -> tuple[Table, Discretizer]:
-    """Cut numeric variables as a short specification says.
+    """Cut numeric variables as a short specification says; return the table and its cut points.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    how : str, mapping or Discretizer
-        "quantile:5" or "width:5", with the number of bins, or "mdl:class", with the variable to
-        predict, for all variables that have only numbers, and more of them than bins (than 5 for
-        "mdl"). Or a mapping of variables to such strings or to lists of inner cut points, in which the
-        key None stands for all other variables. Or the Discretizer of an earlier table.
-
-    Returns
-    -------
-    Table
-        The table with bins as states.
-    Discretizer
-        The cut points and labels.
+    "quantile:5" and "width:5" name a number of bins, and "mdl:class" the variable to predict, for all
+    variables that have only numbers, and more of them than bins (than 5 for "mdl"). A mapping of
+    variables to such strings or to lists of inner cut points has the key None for all other variables.
+    The Discretizer of an earlier table cuts this one in the same way.
 
     Examples
     --------

@@ -101,18 +101,9 @@ def _columns(data: Any) -> list[Column]:
 
 
 def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: bool = False) -> Table:
-    """Code every column of an Arrow table.
+    """Code every column of an Arrow table, as `table_of_columns` does.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The columns.
-    domain : Domain, optional
-        The variables to look for; other columns are ignored. By default every column is a variable
-        with its values as states: sorted, unless they are categories with an order of their own.
-    text : bool
-        The cells are text from a file: surrounding blanks are ignored, some words stand for a missing
-        value, and a column in which all are numbers is read as numbers.
+    In text from a file, surrounding blanks are ignored and some words stand for a missing value.
     """
     check_names(table.column_names)
     if domain is not None:

@@ -29,30 +29,14 @@ def is_frame(data: Any) -> bool:
 
 @dataclass(eq=False)
 class Encoding:
-    """The columns of the training table: their states, types and kind of frame.
+    """The columns of the training table: their states, types and kind of frame."""
 
-    Attributes
-    ----------
-    domain : Domain
-        The variables; the states of numbers that were cut are bins.
-    values : dict
-        For each variable that was cut, the remembered numbers of each bin, ascending.
-    empty : object
-        The user's frame without its rows, None for arrays.
-    dtype : dtype, optional
-        The type of the user's array.
-    unseen : {'error', 'missing'}
-        Whether a value that is not a state is an error or counts as missing.
-    labels : dict
-        The user's own label of each column, by its name.
-    """
-
-    domain: Domain
-    values: dict[str, list[FloatArray]]
-    empty: Any = None
-    dtype: Any = None
-    unseen: str = "error"
-    labels: dict[str, Any] = field(default_factory=dict)
+    domain: Domain  # the states of numbers that were cut are bins
+    values: dict[str, list[FloatArray]]  # the remembered numbers of each bin, ascending
+    empty: Any = None  # the user's frame without its rows, None for arrays
+    dtype: Any = None  # the type of the user's array
+    unseen: str = "error"  # or "missing": what a value that is not a state counts as
+    labels: dict[str, Any] = field(default_factory=dict)  # the user's own label of each column
 
     @classmethod
     def of(cls, X: Any, discretize: Any, unseen: str) -> tuple[Encoding, Table]:  # noqa: N803
@@ -106,15 +90,7 @@ class Encoding:
         return found
 
     def table(self, X: Any, *, subset: bool = False) -> Table:  # noqa: N803
-        """Return rows as codes.
-
-        Parameters
-        ----------
-        X : Table, array or frame
-            The rows.
-        subset : bool
-            Whether columns of a frame may be absent; their values are then missing.
-        """
+        """Return rows as codes; with `subset`, columns that a frame lacks are missing values."""
         if type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "to_frame"):
             return self.table(X.to_dict())  # one row of a frame
         if isinstance(X, Mapping):

@@ -83,22 +83,10 @@ def explain(
     against: int | None = None,
     random_state: Any = 0,
 ) -> Explanation:
-    """Explain a prediction.
+    """Explain a prediction for one row of codes, whose value of the target is ignored.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    row : array of codes, shape (1, variables)
-        The row; its value of the target is ignored.
-    target : int
-        The variable.
-    marginals : list of array
-        The distribution of each variable when nothing is known.
-    state, against : int, optional
-        The states to compare: by default the two most probable ones.
-    random_state : int, numpy Generator, RandomState or None
-        The source of randomness, if the probabilities must be sampled.
+    `marginals` are the distributions when nothing is known. By default the two most probable states are
+    compared.
     """
     domain, seed = model.domain, integer_seed(random_state)
     codes = np.array(row, np.int64).reshape(1, -1)

@@ -20,13 +20,8 @@ from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_by
 def read_csv(path: Path, domain: Domain | None = None) -> Table:
     """Read a CSV file with a header line.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    domain : Domain, optional
-        The variables to look for; other columns are ignored. By default every column is a variable with
-        sorted states, which are numbers if every value of the column is a number.
+    With a domain, other columns are ignored. Without one every column is a variable with sorted states,
+    which are numbers if every value of the column is a number.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -134,16 +129,8 @@ def write_csv(table: Table, path: Path) -> None:
 def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
     """Write a copy of a CSV file with its missing values filled in; all else stays as it is.
 
-    Parameters
-    ----------
-    source : Path
-        The file that the table was read from. It may have more columns than the table.
-    full : Table
-        Its rows, without missing values.
-    holes : array of bool
-        Which values were missing.
-    path : Path
-        The file to write.
+    `full` are its rows without missing values, and `holes` the values that were missing. The file may
+    have more columns than the table.
     """
     import csv as standard_csv
 

@@ -171,20 +171,9 @@ def write_table(table: Table, path: str | Path) -> None:
 
 
 def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | Path) -> None:
-    """Write a table that was read from a file, with its missing values filled in.
+    """Write a table that was read from a file, with its missing values (`holes`) filled in.
 
     From CSV to CSV and from Parquet to Parquet, other columns and known values stay as they are.
-
-    Parameters
-    ----------
-    source : str or Path
-        The file that the table was read from.
-    full : Table
-        Its rows, without missing values.
-    holes : array of bool
-        Which values were missing.
-    path : str or Path
-        The file to write.
     """
     source, path = Path(source), Path(path)
     check_can_write(path)

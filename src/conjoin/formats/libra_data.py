@@ -26,13 +26,8 @@ ODD_CELL = re.compile(rb"[^0-9,*]|^,|,,|,$|\*[^,]|[^,]\*")
 def read_data(path: Path, domain: Domain | None = None) -> Table:
     """Read a .data file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    domain : Domain, optional
-        The meaning of the numbers. By default the names beside the file, or else a numbered domain, in
-        which each variable has as many states as its largest number requires, at least two.
+    Without a domain, the names beside the file give the meaning of the numbers, or else a numbered
+    domain, in which each variable has as many states as its largest number requires, at least two.
     """
     raw = read_bytes(path)
     if b"\r" in raw:

@@ -102,25 +102,14 @@ def _terms(mn: MarkovNetwork, maximise: bool) -> tuple[Terms, BoolArray, float]:
 
 
 def _is_forest(terms: Terms, n: int) -> bool:
-    """Whether the graph of n variables and the terms has no cycle."""
-    n_terms = len(terms.first) - 1
-    parent = list(range(n + n_terms))
+    """Whether the graph of n variables and the terms has no cycle: fewer edges than nodes by a tree."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    if len(terms.var) - n_terms >= max(1, n):
-        return False
-    owner = np.repeat(np.arange(n_terms), np.diff(terms.first))
-    for t, v in zip(owner.tolist(), terms.var.tolist(), strict=True):
-        a, b = root(v), root(n + t)
-        if a == b:
-            return False
-        parent[a] = b
-    return True
+    owner = np.repeat(np.arange(len(terms.first) - 1), np.diff(terms.first))
+    size = n + len(terms.first) - 1
+    edges = coo_array((np.ones(len(owner)), (terms.var, n + owner)), shape=(size, size))
+    return len(owner) == size - connected_components(edges, directed=False)[0]
 
 
 def _without_strong(
@@ -209,8 +198,7 @@ def most_probable(
 
     Where beliefs tie, variables are decided one after another, so that the states fit together.
     """
-    given = dict(given or {})
-    decided: dict[str, Any] = dict(given)
+    decided: dict[str, Any] = dict(given or {})
     beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
     run = beliefs.run
     while True:
@@ -228,5 +216,4 @@ def most_probable(
         variable = model.domain.variables[v]
         decided[variable.name] = variable.states[int(values.argmax())]
     row = np.array(model.domain.encode(decided), np.int64)
-    states = model.domain.decode(row)
-    return Assignment(states, score(model, row), run)
+    return Assignment(model.domain.decode(row), score(model, row), run)

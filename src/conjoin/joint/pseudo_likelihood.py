@@ -30,24 +30,9 @@ MAX_LIST_BYTES = 1 << 31
 class PseudoLikelihood:
     """Value and gradient of the summed log conditionals of a table.
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The features of a joint distribution. Weights of -inf stay as they are.
-    table : Table
-        The rows; equal ones are merged. Where a value is missing, the log-potential is averaged over it,
-        distributed as in the table.
-    n_jobs : int, optional
-        The number of parts of the rows to evaluate at the same time.
-    max_list_bytes : int
-        The most memory for lists of live rows.
-
-    Attributes
-    ----------
-    weight : float
-        The total weight of the rows.
-    free : array of bool
-        Which weights may change.
+    Equal rows are merged. Where a value is missing, the log-potential is averaged over it, distributed
+    as in the table. Weights of -inf stay as they are; `free` says which weights may change, and
+    `weight` is the total weight of the rows.
     """
 
     def __init__(
@@ -123,24 +108,12 @@ class PseudoLikelihood:
 
 @dataclass(eq=False)
 class _Piece:
-    """Some of the rows, with what does not depend on the weights.
+    """Some of the rows, with what does not depend on the weights."""
 
-    Attributes
-    ----------
-    blocks : list of RowBlock
-        The rows; a single block if products need the truth of its tests.
-    weights : array of float
-        The weight of each row, 0 for the padding of blocks.
-    conjunction : array of int
-        The features that are summed on bits.
-    keep : bool
-        Whether to keep the lists of live rows.
-    """
-
-    blocks: list[RowBlock]
-    weights: FloatArray
-    conjunction: IntArray
-    keep: bool = True
+    blocks: list[RowBlock]  # a single one if products need the truth of its tests
+    weights: FloatArray  # of the rows, 0 for the padding of blocks
+    conjunction: IntArray  # the features that are summed on bits
+    keep: bool = True  # whether to keep the lists of live rows
     _live: LiveRows | None = None
 
     @cached_property
@@ -160,17 +133,7 @@ class _Piece:
 
 
 def list_live_rows(form: LogLinearForm, blocks: list[RowBlock], chosen: IntArray) -> LiveRows:
-    """List the rows of some blocks, numbered one after the other, where features are live.
-
-    Parameters
-    ----------
-    form : LogLinearForm
-        The features.
-    blocks : list of RowBlock
-        The rows.
-    chosen : array of int
-        The features to list, by number.
-    """
+    """List the rows of some blocks, numbered one after the other, where chosen features are live."""
     from conjoin.kernels.live_rows import list_live
 
     arrays = form.arrays

@@ -24,58 +24,26 @@ TINY = 1e-300
 
 
 class Beliefs(NamedTuple):
-    """The state of belief propagation.
+    """The state of belief propagation."""
 
-    Attributes
-    ----------
-    cards : int64, (variables,)
-        The number of states of each variable.
-    first : int64, (variables + 1,)
-        Where the states of each variable start in `sums` and `zeros`.
-    slot : int64, (entries,)
-        Where the message of each entry starts in `messages`.
-    messages : float64
-        The messages of all entries.
-    sums : float64
-        For each variable and state, the sum of its finite messages.
-    zeros : int64
-        For each variable and state, the number of its messages that are -inf.
-    norms : float64, (terms,)
-        The log-normaliser of each term with its incoming messages.
-    """
-
-    cards: np.ndarray
-    first: np.ndarray
-    slot: np.ndarray
-    messages: np.ndarray
-    sums: np.ndarray
-    zeros: np.ndarray
-    norms: np.ndarray
+    cards: np.ndarray  # int64: the number of states of each variable
+    first: np.ndarray  # int64: where the states of each variable start in `sums` and `zeros`
+    slot: np.ndarray  # int64: where the message of each entry starts in `messages`
+    messages: np.ndarray  # the messages of all entries
+    sums: np.ndarray  # for each variable and state, the sum of its finite messages
+    zeros: np.ndarray  # int64: for each variable and state, the number of messages that are -inf
+    norms: np.ndarray  # the log-normaliser of each term with its incoming messages
 
 
 class Work(NamedTuple):
-    """Memory for the update of one term.
+    """Memory for the update of one term."""
 
-    Attributes
-    ----------
-    where : int64
-        Where the incoming message of each entry starts in `incoming`.
-    counter : int64
-        The joint state of a table.
-    incoming : float64
-        The incoming messages.
-    factor, prefix : float64
-        One number per entry of a feature, and products of those before it.
-    new : float64
-        The new messages, at their slots.
-    """
-
-    where: np.ndarray
-    counter: np.ndarray
-    incoming: np.ndarray
-    factor: np.ndarray
-    prefix: np.ndarray
-    new: np.ndarray
+    where: np.ndarray  # int64: where the incoming message of each entry starts in `incoming`
+    counter: np.ndarray  # int64: the joint state of a table
+    incoming: np.ndarray  # the incoming messages
+    factor: np.ndarray  # one number per entry of a feature
+    prefix: np.ndarray  # the product of the factors before each entry
+    new: np.ndarray  # the new messages, at their slots
 
 
 @inner
@@ -391,30 +359,8 @@ def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
     """Update the messages of terms, those with the largest residuals first.
 
     The residual of a term is how far the beliefs of its variables have moved since it was last updated.
-
-    Parameters
-    ----------
-    terms : Terms
-        The network.
-    soft : array of bool
-        The features that have off values.
-    maximise : bool
-        Max-product instead of sum-product.
-    damping : float
-        The fraction of the old message that is kept.
-    max_updates : int
-        Maximum number of updates of terms.
-    tolerance : float
-        Messages have converged if no residual is larger.
-    beliefs : Beliefs
-        The messages, which are updated.
-
-    Returns
-    -------
-    updates : int
-        The number of updates.
-    residual : float
-        The largest residual; infinite if a variable has no possible state.
+    Returns the number of updates, at most `max_updates`, and the largest residual: below `tolerance` if
+    the messages have converged, infinite if a variable has no possible state.
     """
     n_terms = len(terms.first) - 1
     work = _work_for(terms, beliefs)

@@ -71,27 +71,33 @@ def add_conjunctions(bits, features, chosen, gains):
 
 
 @inner
-def factors_of_tests(truth, features, f, factor, before):
-    """Set the factor of each test of a feature on each row, and the product of all earlier ones.
+def products_of_others(truth, features, f, factor, others):
+    """Set, for each test of a feature and each row, the product of the factors of its other tests.
 
-    A test that holds with probability u has the factor u + (1 - u) * off.
+    A test that holds with probability u has the factor u + (1 - u) * off. `factor` is working memory.
     """
     low, high = features.first[f], features.first[f + 1]
-    before[0] = 1.0
-    for j in range(high - low):
-        line, off = truth[features.test[low + j]], features.off[low + j]
+    factor[:] = 1.0
+    for e in range(low, high):
+        line, off = truth[features.test[e]], features.off[e]
         for r in range(len(line)):
-            factor[j, r] = line[r] + (1 - line[r]) * off
-            before[j + 1, r] = before[j, r] * factor[j, r]
+            others[e - low, r] = factor[r]
+            factor[r] *= line[r] + (1 - line[r]) * off
+    factor[:] = 1.0
+    for e in range(high - 1, low - 1, -1):
+        line, off = truth[features.test[e]], features.off[e]
+        for r in range(len(line)):
+            others[e - low, r] *= factor[r]
+            factor[r] *= line[r] + (1 - line[r]) * off
 
 
 @inner
-def longest_of(features, chosen):
-    """Return the largest number of tests of the chosen features, at least 1."""
+def room_for_products(truth, features, chosen):
+    """Return empty arrays for `products_of_others`: one line, and one line per test of a feature."""
     longest = 1
     for f in chosen:
         longest = max(longest, features.first[f + 1] - features.first[f])
-    return longest
+    return np.empty(truth.shape[1]), np.empty((longest, truth.shape[1]))
 
 
 @compiled
@@ -100,24 +106,17 @@ def add_products(truth, features, chosen, gains):
 
     `truth` is the probability that each test holds on each row.
     """
-    rows, longest = truth.shape[1], longest_of(features, chosen)
-    factor, before = np.empty((longest, rows)), np.empty((longest + 1, rows))
-    after = np.empty(rows)
+    factor, others = room_for_products(truth, features, chosen)
     for f in chosen:
-        factors_of_tests(truth, features, f, factor, before)
-        low = features.first[f]
-        after[:] = 1.0
-        for j in range(features.first[f + 1] - low - 1, -1, -1):
-            if features.own[f] < 0 or features.own[f] == low + j:
-                weight = features.weight[f]
-                share = 1 - features.off[low + j]
-                line = gains[features.test[low + j]]
-                for r in range(rows):
-                    others = before[j, r] * after[r]
-                    if others != 0.0:  # 0 times -inf counts as 0
-                        line[r] += weight * others * share
-            for r in range(rows):
-                after[r] *= factor[j, r]
+        products_of_others(truth, features, f, factor, others)
+        weight = features.weight[f]
+        for e in range(features.first[f], features.first[f + 1]):
+            if features.own[f] < 0 or features.own[f] == e:
+                share = 1 - features.off[e]
+                line, rest = gains[features.test[e]], others[e - features.first[f]]
+                for r in range(len(rest)):
+                    if rest[r] != 0.0:  # 0 times -inf counts as 0
+                        line[r] += weight * rest[r] * share
 
 
 @compiled
@@ -126,22 +125,16 @@ def add_product_slopes(truth, features, chosen, errors, slopes):
 
     `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_products`.
     """
-    rows, longest = truth.shape[1], longest_of(features, chosen)
-    factor, before = np.empty((longest, rows)), np.empty((longest + 1, rows))
-    after = np.empty(rows)
+    factor, others = room_for_products(truth, features, chosen)
     for f in chosen:
-        factors_of_tests(truth, features, f, factor, before)
-        low = features.first[f]
-        after[:] = 1.0
-        for j in range(features.first[f + 1] - low - 1, -1, -1):
-            if features.own[f] < 0 or features.own[f] == low + j:
-                line = errors[features.test[low + j]]
+        products_of_others(truth, features, f, factor, others)
+        for e in range(features.first[f], features.first[f + 1]):
+            if features.own[f] < 0 or features.own[f] == e:
+                line, rest = errors[features.test[e]], others[e - features.first[f]]
                 total = 0.0
-                for r in range(rows):
-                    total += line[r] * before[j, r] * after[r]
-                slopes[f] += total * (1 - features.off[low + j])
-            for r in range(rows):
-                after[r] *= factor[j, r]
+                for r in range(len(rest)):
+                    total += line[r] * rest[r]
+                slopes[f] += total * (1 - features.off[e])
 
 
 @inner_fused

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized, one_cpd_per_variable
+from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
-from conjoin.models.network import Network
+from conjoin.models.network import NetworkOfCPDs
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree_cpds import TreeCPD
 
 
-class BayesianNetwork(Network):
+class BayesianNetwork(NetworkOfCPDs):
     """A joint distribution as the product of one CPD per variable given its parents.
 
     Parameters
@@ -45,35 +46,17 @@ class BayesianNetwork(Network):
     kind = "Bayesian network"
 
     def __init__(
-        self,
-        domain: Domain,
-        cpds: Iterable[CPD],
-        provenance: Mapping[str, Any] | None = None,
+        self, domain: Domain, cpds: Iterable[CPD], provenance: Mapping[str, Any] | None = None
     ) -> None:
-        super().__init__(domain, provenance)
-        self.cpds = one_cpd_per_variable(domain, cpds)
-        self._check_acyclic()
-
-    def _check_acyclic(self) -> None:
-        waiting = {cpd.target: set(cpd.blanket) for cpd in self.cpds}
-        children: dict[int, list[int]] = {}
-        for target, parents in waiting.items():
-            for parent in parents:
-                children.setdefault(parent, []).append(target)
-        ready = [target for target, parents in waiting.items() if not parents]
-        while ready:
-            done = ready.pop()
-            del waiting[done]
-            for target in children.get(done, ()):
-                waiting[target].discard(done)
-                if not waiting[target]:
-                    ready.append(target)
-        if waiting:
-            names = ", ".join(repr(self.domain.names[i]) for i in sorted(waiting)[:6])
+        super().__init__(domain, cpds, provenance)
+        try:
+            TopologicalSorter({cpd.target: cpd.blanket for cpd in self.cpds}).prepare()
+        except CycleError as error:
+            names = ", ".join(repr(domain.names[i]) for i in sorted(set(error.args[1]))[:6])
             raise ModelError(
                 f"the parents form a cycle among {names}; a Bayesian network must be acyclic. "
                 "Conditionals with cycles form a dependency network (.dn)"
-            )
+            ) from None
 
     def parents(self, name: str) -> tuple[str, ...]:
         """Return the names of a variable's parents."""
@@ -99,10 +82,6 @@ class BayesianNetwork(Network):
                     )
                 factors.append(table)
         return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
-
-    def _moved(self, domain: Domain, position: IntArray) -> BayesianNetwork:
-        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
-        return BayesianNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return each variable's parents, children and the children's other parents."""

@@ -78,13 +78,8 @@ def log_normalized(logits: FloatArray) -> FloatArray:
 def log_distribution(variable: Variable, given: Any) -> FloatArray:
     """Return the log-probabilities of a distribution as a user writes it.
 
-    Parameters
-    ----------
-    variable : Variable
-        The variable.
-    given : mapping, sequence or number
-        {state: probability}, or the probabilities in the order of the states. For a binary variable,
-        a single number is the probability of the second state.
+    That is {state: probability}, or the probabilities in the order of the states. For a binary variable,
+    a single number is the probability of the second state.
     """
     if isinstance(given, Mapping):
         for state in given:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.domain import Domain
 from conjoin.data.table import codes_of
-from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
-from conjoin.models.network import Network
+from conjoin.models.network import NetworkOfCPDs
 from conjoin.models.tree import cpd_features
 from conjoin.models.tree_cpds import TreeBasedCPD
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from conjoin.models.markov import MarkovNetwork
 
 
-class DependencyNetwork(Network):
+class DependencyNetwork(NetworkOfCPDs):
     """A conditional distribution for each variable, given others.
 
     Parameters
@@ -40,7 +38,7 @@ class DependencyNetwork(Network):
     --------
     The consistent network of the paper's Section 4.1:
 
-    >>> from conjoin.models.table_cpd import TableCPD
+    >>> from conjoin import Domain, TableCPD
     >>> domain = Domain({"x1": ["F", "T"], "x2": ["F", "T"]})
     >>> dn = DependencyNetwork(domain, [
     ...     TableCPD.of(domain, "x1", ["x2"], {"T": 4 / 5, "F": 2 / 5}),
@@ -53,19 +51,6 @@ class DependencyNetwork(Network):
     """
 
     kind = "dependency network"
-
-    def __init__(
-        self,
-        domain: Domain,
-        cpds: Iterable[CPD],
-        provenance: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(domain, provenance)
-        self.cpds = one_cpd_per_variable(domain, cpds)
-
-    def _moved(self, domain: Domain, position: IntArray) -> DependencyNetwork:
-        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
-        return DependencyNetwork(domain, cpds, self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return the variables that each CPD depends on, by position."""
@@ -129,9 +114,6 @@ class DependencyNetwork(Network):
         return cls(dn.domain, dn.cpds, {"conditionals_of": bn.kind})
 
     def __repr__(self) -> str:
-        kinds: dict[str, int] = {}
-        for cpd in self.cpds:
-            name = type(cpd).__name__
-            kinds[name] = kinds.get(name, 0) + 1
+        kinds = Counter(type(cpd).__name__ for cpd in self.cpds)
         listed = ", ".join(f"{count} {name}" for name, count in kinds.items())
         return f"<DependencyNetwork: {len(self.domain)} variables, {listed}>"

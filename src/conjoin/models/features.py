@@ -130,8 +130,7 @@ class Features:
         possible[owner[~(mask & full).any(1)]] = False
         keep = (mask != full).any(1) & possible[owner]
         tests, number = Vocabulary.unique(cards, variable[keep], mask[keep])
-        indptr = np.zeros(len(weight) + 1, np.int64)
-        np.cumsum(np.bincount(owner[keep], minlength=len(weight)), out=indptr[1:])
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(owner[keep], minlength=len(weight)))])
         built = cls(tests, indptr, number, weight)
         kept = np.flatnonzero(possible)
         return (built if len(kept) == len(weight) else built.select(kept)), kept
@@ -246,8 +245,7 @@ class Features:
         """Return some of the features, in the order given."""
         lengths = self.lengths[rows]
         entries = segment_index(self.indptr[rows], lengths)
-        indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(lengths, out=indptr[1:])
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
         off = None if self.off is None else self.off[entries]
         return Features(self.tests, indptr, self.indices[entries], self.weights[rows], off)
 
@@ -289,13 +287,9 @@ class Features:
         drop = fixed[self.indices]
         factor = np.where(drop & ~holds[self.indices], self.off_values(), 1.0)
         scale = segment_product(factor, self.indptr)
-        kept = np.flatnonzero(~drop)
-        indptr = np.concatenate([[0], np.cumsum(~drop)])[self.indptr]
         weights = np.where(scale == 0, 0.0, self.weights) * scale
-        off = None if self.off is None else self.off[kept]
-        smaller = Features(self.tests, indptr, self.indices[kept], weights, off)
         left = np.flatnonzero(scale != 0)
-        return smaller.select(left), left
+        return replace(self.without_entries(drop), weights=weights).select(left), left
 
     def without_entries(self, dropped: BoolArray) -> Features:
         """Remove tests from features; the weights stay."""
@@ -315,20 +309,15 @@ class Features:
         return replace(self, tests=tests, indices=indices.astype(np.int32))
 
     def moved(self, cards: IntArray, position: IntArray) -> Features:
-        """Return the same features over reordered variables.
-
-        Parameters
-        ----------
-        cards : array of int
-            The number of states of each variable, in the new order.
-        position : array of int
-            The new position of each variable.
-        """
+        """Return the features over reordered variables: their `cards`, and the new position of each."""
         tests, number = Vocabulary.unique(cards, position[self.tests.var], self.tests.mask)
-        indices = number[self.indices]
-        order = np.lexsort((indices, self.entry_feature))  # tests are sorted by variable
+        return replace(self, tests=tests, indices=number[self.indices]).with_sorted_tests()
+
+    def with_sorted_tests(self) -> Features:
+        """Sort the tests of each feature by number, and thereby by variable."""
+        order = np.lexsort((self.indices, self.entry_feature))
         off = None if self.off is None else self.off[order]
-        return replace(self, tests=tests, indices=indices[order], off=off)
+        return replace(self, indices=self.indices[order], off=off)
 
     def sorted(self) -> Features:
         """Return the features in an order that depends on nothing but what they are.
@@ -342,24 +331,11 @@ class Features:
         return self.select(np.concatenate(order))
 
     def touching(self, variable: int) -> tuple[Features, npt.NDArray[np.int32], FloatArray]:
-        """Return the features that test a variable, without that test.
-
-        Returns
-        -------
-        rest : Features
-            The other tests of each such feature.
-        test : array of int32
-            The number of the removed test.
-        off : array of float
-            Its off value.
-        """
+        """Return the features that test a variable, without that test, its number and its off value."""
         entries = np.flatnonzero(self.entry_var == variable)
         rows = np.searchsorted(self.indptr, entries, side="right") - 1
         sub = self.select(rows)
-        keep = sub.entry_var != variable
-        indptr = np.concatenate([[0], np.cumsum(keep)])[sub.indptr]
-        off = None if sub.off is None else sub.off[keep]
-        rest = Features(sub.tests, indptr, sub.indices[keep], sub.weights, off)
+        rest = sub.without_entries(sub.entry_var == variable)
         return rest, self.indices[entries], self.off_values()[entries]
 
     # ---- evaluating -----------------------------------------------------------------------------
@@ -386,26 +362,16 @@ class Features:
         if self.off is None:
             bits = self._held(part, packed)
             return np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
-        entries = slice(self.indptr[part.start], self.indptr[part.stop])
-        indptr = self.indptr[part.start : part.stop + 1] - self.indptr[part.start]
-        indices = self.indices[entries]
-        filled = np.flatnonzero(np.diff(indptr))
-        values = np.ones((part.stop - part.start, truth.shape[1]))
-        if len(filled):
-            factors = np.where(truth[indices], 1.0, self.off[entries, None])
-            values[filled] = np.multiply.reduceat(factors, indptr[filled], axis=0)
-        return values
+        indptr = self.indptr[part.start : part.stop + 1]
+        entries = slice(indptr[0], indptr[-1])
+        factors = np.where(truth[self.indices[entries]], 1.0, self.off[entries, None])
+        return segment_reduce(np.multiply, factors, indptr - indptr[0])
 
     def _held(self, part: slice, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """Return on which rows each conjunction holds, packed."""
-        entries = slice(self.indptr[part.start], self.indptr[part.stop])
-        indptr = self.indptr[part.start : part.stop + 1] - self.indptr[part.start]
-        filled = np.flatnonzero(np.diff(indptr))
-        bits = np.full((part.stop - part.start, packed.shape[1]), 255, np.uint8)
-        if len(filled):
-            held = packed[self.indices[entries]]
-            bits[filled] = np.bitwise_and.reduceat(held, indptr[filled], axis=0)
-        return bits
+        indptr = self.indptr[part.start : part.stop + 1]
+        held = packed[self.indices[indptr[0] : indptr[-1]]]
+        return segment_reduce(np.bitwise_and, held, indptr - indptr[0])
 
     def evaluate(self, codes: Codes) -> FloatArray:
         """Return the sum of the weighted features on each row of codes."""
@@ -415,23 +381,13 @@ class Features:
         return total
 
     def sums(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
-        """Return the sum of each feature, without its weight, over rows of codes.
-
-        Parameters
-        ----------
-        codes : array of codes
-            The rows.
-        weights : array of float, optional
-            The weight of each row.
-        """
+        """Return the sum of each feature, without its weight, over rows, which may have weights."""
         total = np.zeros(len(self))
         if weights is None and self.off is None:
             for part, rows, _, packed in self._truths(codes):
                 bits = self._held(part, packed)
                 spare = 8 * packed.shape[1] - (rows.stop - rows.start)
-                bits[:, -1] &= np.uint8(
-                    0xFF << spare & 0xFF
-                )  # rows that only fill up the last byte
+                bits[:, -1] &= np.uint8(0xFF << spare & 0xFF)  # the last byte is padded
                 total[part] += np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
             return total
         for part, rows, values in self._blocks(codes):
@@ -457,10 +413,18 @@ class Features:
 
 def segment_product(values: FloatArray, indptr: IntArray) -> FloatArray:
     """Return the product of each segment, 1 for an empty one."""
-    result = np.ones(len(indptr) - 1)
+    return segment_reduce(np.multiply, values, indptr)
+
+
+def segment_reduce(
+    operation: np.ufunc, values: npt.NDArray[Any], indptr: IntArray
+) -> npt.NDArray[Any]:
+    """Combine the lines of each segment by an operation; an empty one becomes its identity."""
+    neutral = np.array(operation.identity).astype(values.dtype)
+    result = np.full((len(indptr) - 1, *values.shape[1:]), neutral)
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
-        result[filled] = np.multiply.reduceat(values, indptr[filled])
+        result[filled] = operation.reduceat(values, indptr[filled], axis=0)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +11,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, check_states
+from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.loglinear import LogLinearForm
 
 
@@ -91,3 +92,17 @@ class Network:
         from conjoin.formats.files import save
 
         save(self, path)
+
+
+class NetworkOfCPDs(Network):
+    """A model with one CPD per variable."""
+
+    def __init__(
+        self, domain: Domain, cpds: Iterable[CPD], provenance: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(domain, provenance)
+        self.cpds = one_cpd_per_variable(domain, cpds)
+
+    def _moved(self, domain: Domain, position: IntArray) -> Self:
+        cpds = [cpd.moved(domain.cards, position) for cpd in self.cpds]
+        return type(self)(domain, cpds, self.provenance)

@@ -128,13 +128,10 @@ class RuleCPD(TreeBasedCPD):
         return cls(
             domain.cards,
             domain.index(target),
-            [(encode_condition(domain, when), log_distribution(variable, p)) for when, p in rules],
+            [
+                ({domain.index(n): domain[n].indices(states) for n, states in when.items()},
+                 log_distribution(variable, p))
+                for when, p in rules
+            ],
             max_leaves,
-        )
-
-
-def encode_condition(domain: Domain, when: Mapping[str, Any]) -> dict[int, frozenset[int]]:
-    """Return {position: allowed codes} of {name: state, or list or set of states}."""
-    return {
-        domain.index(name): frozenset(domain[name].indices(states)) for name, states in when.items()
-    }
+        )  # fmt: skip

@@ -144,8 +144,8 @@ class Tree:
 
     def children(self, node: int, cards: IntArray) -> list[int]:
         """Return the child of a split for each state of its variable."""
-        start = int(self.ptr[node])
-        return [int(c) for c in self.child[start : start + int(cards[self.var[node]])]]
+        start = self.ptr[node]
+        return self.child[start : start + cards[self.var[node]]].tolist()
 
     def condition(self, evidence: Mapping[int, int], cards: IntArray) -> Tree:
         """Fix variables to states: their splits disappear."""
@@ -251,8 +251,7 @@ def _assemble(
     idle = (tests.mask == full_masks(tests.cards)[tests.var]).all(1)
     if twice.any() or idle.any():  # join tests of one variable, drop tests that always hold
         return Features.join_tests(tests.cards, feature, var, tests.mask[test], weights)
-    indptr = np.zeros(len(source) + 1, np.int64)
-    np.cumsum(np.bincount(feature, minlength=len(source)), out=indptr[1:])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=len(source)))])
     return Features(tests, indptr, test.astype(np.int32), weights), np.arange(len(source))
 
 
@@ -267,17 +266,10 @@ def factor_features(cards: IntArray, trees: Sequence[Tree]) -> Features:
 def cpd_features(
     cards: IntArray, trees: Sequence[Tree], targets: IntArray
 ) -> tuple[Features, IntArray]:
-    """Return the features of trees whose leaves hold one number for each state of a target.
+    """Return the features of trees with a number per state of a target in each leaf, and their targets.
 
     A leaf gives one feature for each state but one, the reference, whose number is subtracted: a
     leaf of a binary target gives one feature, weighted with its log-odds.
-
-    Returns
-    -------
-    features : Features
-        All of them test their target.
-    owner : array of int
-        The target of each.
     """
     leaf, state, weight = [], [], []
     leaf_target = np.repeat(targets, [t.n_leaves for t in trees])

@@ -86,14 +86,9 @@ class Vocabulary:
     def members(
         self, which: npt.NDArray[np.integer] | None = None, card: int | None = None
     ) -> BoolArray:
-        """Return which states satisfy each test, as a matrix tests by states.
+        """Return which states satisfy each test, tests by states.
 
-        Parameters
-        ----------
-        which : array of int, optional
-            Some of the tests, by number.
-        card : int, optional
-            The number of states to include; by default the largest of any variable.
+        By default all tests, and the largest number of states of any variable.
         """
         mask = self.mask if which is None else self.mask[which]
         states = np.arange(int(self.cards.max(initial=1)) if card is None else card)
@@ -118,9 +113,7 @@ class Vocabulary:
     def probability(self, marginals: list[FloatArray]) -> FloatArray:
         """Return the probability of each test under a product of marginals."""
         result = np.zeros(len(self))
-        for card in np.unique(
-            self.cards[self.var]
-        ):  # all variables with the same number of states at a time
+        for card in np.unique(self.cards[self.var]):  # variables with equally many states
             which = np.flatnonzero(self.cards[self.var] == card)
             variables, place = np.unique(self.var[which], return_inverse=True)
             p = np.stack([marginals[v] for v in variables])[place]
@@ -145,8 +138,10 @@ class Vocabulary:
         for test, var in enumerate(self.var.tolist()):
             variable = domain.variables[var]
             member = self.members(np.array([test]), len(variable))[0]
-            inside = [str(s) for s, m in zip(variable.states, member, strict=True) if m]
-            outside = [str(s) for s, m in zip(variable.states, member, strict=True) if not m]
+            inside, outside = (
+                [str(s) for s, m in zip(variable.states, member, strict=True) if m == wanted]
+                for wanted in (True, False)
+            )
             if len(inside) == 1:
                 words.append(f"{variable.name}={inside[0]}")
             elif len(outside) == 1:

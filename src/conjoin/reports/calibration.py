@@ -202,14 +202,7 @@ def all_conditionals(
 ) -> list[FloatArray]:
     """Return log P(X = state | the rest of the row) of each variable, rows by states.
 
-    Parameters
-    ----------
-    scorer : ConditionalScorer
-        The scorer of the network.
-    codes : array of int, shape (rows, variables)
-        At most `ROWS_PER_BLOCK` rows.
-    marginals : list of array
-        The distribution of each variable that missing values are averaged over.
+    There are at most `ROWS_PER_BLOCK` rows; missing values are averaged over the marginals.
     """
     tests, test_first = scorer.form.features.tests, scorer.arrays.test_first
     lacking = (codes == np.iinfo(codes.dtype).max).any()
@@ -220,9 +213,8 @@ def all_conditionals(
     result = []
     for i, card in enumerate(tests.cards.tolist()):
         own = slice(test_first[i], test_first[i + 1])
-        member, mine = members[own, :card], gains[own]
         logits = np.zeros((len(codes), card))
-        for test, states in enumerate(member):
-            logits[:, states] += mine[test][:, None]
+        for states, gain in zip(members[own, :card], gains[own], strict=True):
+            logits[:, states] += gain[:, None]
         result.append(log_normalized(logits))
     return result

@@ -32,48 +32,22 @@ MAX_VARIABLES = 150
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A graph with positions, ready to be drawn.
+    """A graph with positions, ready to be drawn."""
 
-    Attributes
-    ----------
-    variables : array of int
-        The positions in the domain of the variables shown.
-    labels : list of str
-        Their names, shortened if they are long.
-    centre : array, shape (variables, 2)
-        The centre of each box; y points down.
-    width : array of float
-        The widths of the boxes; all are `HEIGHT` high.
-    pairs : array of int, shape (links, 2)
-        The links shown, weakest first, as positions in `variables`.
-    strength : array of float
-        Their strengths, divided by the greatest strength.
-    size : tuple of float
-        The width and height of the picture.
-    """
-
-    variables: IntArray
-    labels: list[str]
-    centre: FloatArray
-    width: FloatArray
-    pairs: IntArray
-    strength: FloatArray
-    size: tuple[float, float]
+    variables: IntArray  # the positions in the domain of the variables shown
+    labels: list[str]  # their names, shortened if they are long
+    centre: FloatArray  # the centre of each box, x and y; y points down
+    width: FloatArray  # the widths of the boxes; all are `HEIGHT` high
+    pairs: IntArray  # the links shown, weakest first, as positions in `variables`
+    strength: FloatArray  # their strengths, divided by the greatest strength
+    size: tuple[float, float]  # the width and height of the picture
 
 
 def draw(found: Interactions, max_links: int | None = None, random_state: int = 0) -> Drawing:
     """Choose the links to show and lay out the variables.
 
-    Parameters
-    ----------
-    found : Interactions
-        The links.
-    max_links : int, optional
-        Maximum number of links to show; by default 1.5 times the number of variables. The links of a
-        maximum spanning tree come first, so that each variable is shown with its strongest link; then
-        the strongest of the others.
-    random_state : int
-        The seed of the layout.
+    By default 1.5 times as many links as variables are shown. The links of a maximum spanning tree come
+    first, so that each variable is shown with its strongest link; then the strongest of the others.
     """
     variables = chosen_variables(found)
     labels = [shortened(found.domain.names[v]) for v in variables]

@@ -57,8 +57,8 @@ def plot(
     ['rain', 'wet']
     """
     try:
+        from matplotlib import pyplot as plt
         from matplotlib.collections import LineCollection
-        from matplotlib.figure import Figure
         from matplotlib.patches import FancyBboxPatch
     except ImportError:
         raise ModelError(
@@ -67,7 +67,8 @@ def plot(
     drawing = draw(interactions(model, table, base=base), max_links, random_state)
     wide, high = (max(1.0, x) + 1.0 for x in drawing.size)
     if ax is None:
-        ax = _new_figure(Figure, wide * FONT_SIZE / 72, high * FONT_SIZE / 72)
+        figure = plt.figure(figsize=(wide * FONT_SIZE / 72, high * FONT_SIZE / 72))
+        ax = figure.add_axes((0, 0, 1, 1))
     ax.set_xlim(-0.5, wide - 0.5)
     ax.set_ylim(high - 0.5, -0.5)
     ax.set_aspect("equal")
@@ -94,11 +95,3 @@ def plot(
         ax.text(x, y, label, ha="center", va="center_baseline", fontsize=em * 0.95, zorder=3,
                 color="#1c2530", parse_math=False)  # fmt: skip
     return ax
-
-
-def _new_figure(figure_type: Any, wide: float, high: float) -> Any:
-    """Return axes that fill a new figure, registered with pyplot so that `show` finds it."""
-    from matplotlib import pyplot as plt
-
-    figure = plt.figure(figsize=(wide, high), FigureClass=figure_type)
-    return figure.add_axes((0, 0, 1, 1))

@@ -28,29 +28,11 @@ def reproduce(
     command: str = "",
     report_progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
-    """Run the paper's evaluation on some data sets.
+    """Run the paper's evaluation on some data sets of a folder; return {data set: {step: result}}.
 
-    Parameters
-    ----------
-    folder : Path
-        The collection.
-    out : Path
-        The folder for results and models. Steps that already have results there are skipped.
-    names : sequence of str
-        The data sets, by file name.
-    random_state : int
-        Seed for the sets and the chains of CMLL.
-    n_jobs : int, optional
-        Number of cores to use; only times depend on it.
-    command : str
-        The command line, recorded with the results.
-    report_progress : callable
-        Called with a line about each step and the estimated time left.
-
-    Returns
-    -------
-    dict
-        {data set: {step: result}}.
+    Steps that already have results in the folder `out` are skipped. The seed is for the sets and the
+    chains of CMLL; only times depend on `n_jobs`. The command line is recorded with the results, and
+    `report_progress` is called with a line about each step and the estimated time left.
     """
     experiments = {
         name: Experiment(Files(name, folder), out, random_state, n_jobs) for name in names

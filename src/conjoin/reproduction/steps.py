@@ -52,19 +52,7 @@ class Step:
 
 
 class Experiment:
-    """The experiments on one data set.
-
-    Parameters
-    ----------
-    files : Files
-        The data.
-    out : Path
-        The folder for results and models.
-    random_state : int
-        Seed for the sets and chains of CMLL.
-    n_jobs : int, optional
-        Number of cores to use.
-    """
+    """The experiments on one data set; results and models are kept in the folder `out`."""
 
     def __init__(
         self, files: Files, out: Path, random_state: int = 0, n_jobs: int | None = None

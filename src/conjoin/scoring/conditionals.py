@@ -19,21 +19,8 @@ DENSE_SHARE = 0.3
 class RowBlock:
     """At most `ROWS_PER_BLOCK` rows in the form that kernels read, padded with missing values.
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The features whose tests are evaluated.
-    codes : array, shape (rows, variables)
-        The rows.
-    marginals : list of array, optional
-        The distribution of each variable, which missing values are averaged over.
-
-    Attributes
-    ----------
-    columns : array, shape (variables, ROWS_PER_BLOCK)
-        The codes.
-    bits : array of uint64, shape (tests, WORDS)
-        The rows on which each test holds.
+    `columns` are the codes, variables by rows, and `bits` the rows on which each test holds, tests by
+    words. With `marginals`, missing values are averaged over these distributions of the variables.
     """
 
     def __init__(
@@ -61,32 +48,22 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class FeatureGroups:
-    """The features of a form by number, grouped by the way in which they are summed.
+    """The features of a form by number, grouped by the way in which they are summed."""
 
-    Attributes
-    ----------
-    single, single_test, single_share : arrays
-        Features with one test, which count alike on all rows; the test of each, and 1 minus its off
-        value (the off value adds the same to all states).
-    pair, left, right, to_left, to_right : arrays
-        Features with two tests, if most pairs of tests have one; the two tests of each, and whether the
-        feature counts for them, 0 or 1. They are summed by a product of matrices.
-    conjunction : array of int
-        Other features without off values, and hard constraints. They are summed on bits.
-    product : array of int
-        Other features with off values.
-    """
-
+    # Features with one test, which count alike on all rows; the test of each, and 1 minus its off
+    # value (the off value adds the same to all states).
     single: IntArray
     single_test: IntArray
     single_share: FloatArray
+    # Features with two tests, if most pairs of tests have one; the two tests of each, and whether the
+    # feature counts for them, 0 or 1. They are summed by a product of matrices.
     pair: IntArray
     left: IntArray
     right: IntArray
     to_left: FloatArray
     to_right: FloatArray
-    conjunction: IntArray
-    product: IntArray
+    conjunction: IntArray  # others without off values, and hard constraints, summed on bits
+    product: IntArray  # others with off values
 
     @classmethod
     def of(cls, form: LogLinearForm, dense_share: float = DENSE_SHARE) -> FeatureGroups:
@@ -128,14 +105,7 @@ class FeatureGroups:
 class ConditionalScorer:
     """Sums the features of a log-linear form into the conditional distributions of blocks of rows.
 
-    Attributes
-    ----------
-    form : LogLinearForm
-        The features.
-    groups : FeatureGroups
-        How they are summed.
-    arrays : FeatureArrays
-        The features as kernels read them, with the weights to use.
+    `arrays` are the features as kernels read them, with the weights to use.
     """
 
     form: LogLinearForm
@@ -172,12 +142,7 @@ class ConditionalScorer:
     def gains_without_bits(self, block: RowBlock, truth: FloatArray) -> FloatArray:
         """Return the gains of all features but those that are summed on bits.
 
-        Parameters
-        ----------
-        block : RowBlock
-            The rows.
-        truth : array of float
-            The result of `block.truth`, if the groups need it.
+        `truth` is the result of `block.truth`, if the groups need it.
         """
         from conjoin.kernels.conditionals import add_products
 
@@ -213,16 +178,8 @@ class ConditionalScorer:
     ) -> FloatArray:
         """Return derivatives by the weights of all features but those that are summed on bits.
 
-        Parameters
-        ----------
-        block : RowBlock
-            The rows.
-        truth : array of float
-            The result of `block.truth`, if the groups need it.
-        errors : array of float, shape (tests, rows)
-            The derivatives by the gains, if the groups need them.
-        sums : array of float, shape (tests,)
-            The sum of the errors of each test over the rows.
+        `errors` are the derivatives by the gains, tests by rows, and `sums` their sums over the rows;
+        `truth` and `errors` are needed only if the groups need the truth.
         """
         from conjoin.kernels.conditionals import add_product_slopes
 
