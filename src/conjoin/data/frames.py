@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conjoin.data.columns import Column, check_names, table_of_columns
-from conjoin.data.domain import Domain, is_missing, plain, typed_key
+from conjoin.data.domain import Domain, plain
 from conjoin.data.table import Table
 from conjoin.errors import DataError
 
@@ -132,17 +132,10 @@ def _arrow_column(name: str, column: Any, text: bool) -> Column:
         ) from None
     codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
     # Several entries of the dictionary may be one label, or mean a missing value.
-    numbers: dict[Any, int] = {}
-    labels: list[Any] = []
-    recode = []
-    for value in array.dictionary.to_pylist():
-        label = value.strip() if text and value is not None else plain(value)
-        if is_missing(label) or (text and label in MISSING):
-            recode.append(-1)
-            continue
-        recode.append(numbers.setdefault(typed_key(label), len(labels)))
-        if recode[-1] == len(labels):
-            labels.append(label)
-    if recode != list(range(len(labels))):
-        codes = np.array([*recode, -1], np.int64)[codes]
-    return Column(name, codes, labels, bool(getattr(column.type, "ordered", False)))
+    values = array.dictionary.to_pylist()
+    if text:
+        stripped = ["" if value is None else value.strip() for value in values]
+        values = [None if value in MISSING else value for value in stripped]
+    listed = Column.of_values(name, values)
+    codes = np.append(listed.codes, -1)[codes]
+    return Column(name, codes, listed.labels, bool(getattr(column.type, "ordered", False)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from pathlib import Path
@@ -24,7 +25,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     which are numbers if every value of the column is a number.
     """
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     raw = read_bytes(path)
     if not raw.strip():
@@ -46,11 +47,11 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
 
     text = pa.dictionary(pa.int32(), pa.string())
     try:
-        table = csv.read_csv(
+        table = arrow_csv.read_csv(
             io.BytesIO(raw),
-            read_options=csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False),
-            parse_options=csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
+            read_options=arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False),
+            parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, text),
                 null_values=list(MISSING),
                 strings_can_be_null=True,
@@ -70,12 +71,10 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
 
 
 def _header(text: str, path: Path) -> list[str]:
-    import csv as standard_csv
-
     line = re.split("\r\n|\n|\r", text, maxsplit=1)[0]
     try:
-        names = [name.strip() for name in next(standard_csv.reader([line]), [])]
-    except standard_csv.Error as error:
+        names = [name.strip() for name in next(csv.reader([line]), [])]
+    except csv.Error as error:
         raise FormatError(f"the header cannot be read: {error}", str(path), 1) from None
     if not names:
         raise FormatError("the first line must name the columns", str(path), 1)
@@ -101,8 +100,6 @@ def csv_columns(path: Path) -> list[str]:
 
 def write_csv(table: Table, path: Path) -> None:
     """Write a CSV file with a header line; missing values are empty."""
-    import csv as standard_csv
-
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
     for variable in table.domain:
@@ -115,7 +112,7 @@ def write_csv(table: Table, path: Path) -> None:
                 str(path),
             )
     out = io.StringIO()
-    writer = standard_csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.domain.names)
     columns = []
     for i, variable in enumerate(table.domain):
@@ -132,10 +129,8 @@ def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) ->
     `full` are its rows without missing values, and `holes` the values that were missing. The file may
     have more columns than the table.
     """
-    import csv as standard_csv
-
     text = decoded(read_bytes(source), source)
-    rows = [row for row in standard_csv.reader(io.StringIO(text, newline="")) if row]
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     header = _header(text, source)
     for i, variable in enumerate(full.domain):
         at = header.index(variable.name)
@@ -143,5 +138,5 @@ def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) ->
         for r in np.flatnonzero(holes[:, i]).tolist():
             rows[r + 1][at] = labels[full.codes[r, i]]
     out = io.StringIO()
-    standard_csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
+    csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
     write_bytes(path, out.getvalue().encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,9 @@ def _domain(section: Any, place: _Place) -> Domain:
 
 def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD:
     name = variable.name
-    given = [form for form in FORMS if isinstance(section, dict) and form in section]
-    unknown = (
-        [k for k in section if k not in (*FORMS, "given")] if isinstance(section, dict) else []
-    )
+    section = section if isinstance(section, dict) else {}
+    given = [form for form in FORMS if form in section]
+    unknown = [key for key in section if key not in (*FORMS, "given")]
     if unknown:
         raise place.error(
             f"{unknown[0]!r} is not understood. " + did_you_mean(unknown[0], [*FORMS, "given"]),
@@ -120,11 +120,7 @@ def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD
     if len(given) != 1:
         raise place.error(f"one of {', '.join(FORMS)} is needed, not {given or 'none'}", [name])
     entries = section[given[0]]
-    if (
-        not isinstance(entries, list)
-        or not all(isinstance(e, dict) for e in entries)
-        or not entries
-    ):
+    if not (isinstance(entries, list) and entries and all(isinstance(e, dict) for e in entries)):
         raise place.error(
             f"a list of entries is needed, each under a line [[{name}.{given[0]}]]",
             [name, given[0]],
@@ -157,16 +153,6 @@ def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, 
         variable.indices(states)
         result[name] = states
     return result
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if np.isfinite(float(value)) else None
-    except OverflowError:
-        return None
 
 
 def _keys(entry: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -210,7 +196,6 @@ def _each(
 
 
 def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _Place) -> CPD:
-    entries = section["table"]
     parents = section.get("given", [])
     if not isinstance(parents, list) or not all(isinstance(p, str) for p in parents):
         raise place.error(
@@ -240,7 +225,7 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
         if parent not in domain.names:
             hint = did_you_mean(parent, domain.names)
             raise place.error(f"there is no variable {parent!r}. {hint}", [variable.name, "given"])
-    rows = _each(place, variable.name, "table", entries, read)
+    rows = _each(place, variable.name, "table", section["table"], read)
     seen: set[Any] = set()
     for number, (key, _) in enumerate(rows):
         if key in seen:
@@ -250,13 +235,11 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
 
 
 def _rules(domain: Domain, variable: Variable, section: dict[str, Any], place: _Place) -> CPD:
-    entries = section["rules"]
-
     def read(entry: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         _keys(entry, ("when", "p"))
         return _condition(domain, entry, variable.name), _distribution(variable, entry)
 
-    rules = _each(place, variable.name, "rules", entries, read)
+    rules = _each(place, variable.name, "rules", section["rules"], read)
     for number, (when, _) in enumerate(rules[:-1]):
         if not when:
             raise place.error(
@@ -274,21 +257,17 @@ def _rules(domain: Domain, variable: Variable, section: dict[str, Any], place: _
 
 
 def _log_odds(domain: Domain, variable: Variable, section: dict[str, Any], place: _Place) -> CPD:
-    entries = section["log_odds"]
-
     def read(entry: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         _keys(entry, ("when", "state", "add"))
-        weight = _number(entry.get("add"))
-        if weight is None:
+        weight = entry.get("add")
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not number or not abs(weight) <= sys.float_info.max:
             raise ConjoinError("'add', a number in nats, is missing or not a number")
         if "state" not in entry:
             raise ConjoinError(f"'state', a state of {variable.name!r}, is missing")
         variable.index(entry["state"])
-        return float(weight), {
-            **_condition(domain, entry, variable.name),
-            variable.name: entry["state"],
-        }
+        when = _condition(domain, entry, variable.name)
+        return float(weight), {**when, variable.name: entry["state"]}
 
-    return LogLinearCPD.of(
-        domain, variable.name, _each(place, variable.name, "log_odds", entries, read)
-    )
+    terms = _each(place, variable.name, "log_odds", section["log_odds"], read)
+    return LogLinearCPD.of(domain, variable.name, terms)

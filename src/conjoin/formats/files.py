@@ -101,8 +101,7 @@ def load(path: str | Path) -> Network:
     """
     path = Path(path)
     _check_ending(path, MODEL_READERS, "model")
-    model: Network = _function(MODEL_READERS, path)(path)
-    return model
+    return _function(MODEL_READERS, path)(path)
 
 
 def check_can_save(model_kind: type[Network], path: str | Path) -> None:
@@ -143,8 +142,7 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
     """
     path = Path(path)
     _check_ending(path, TABLE_READERS, "table")
-    table: Table = _function(TABLE_READERS, path)(path, domain)
-    return table
+    return _function(TABLE_READERS, path)(path, domain)
 
 
 def table_columns(path: str | Path) -> list[str] | None:
@@ -152,8 +150,7 @@ def table_columns(path: str | Path) -> list[str] | None:
     path = Path(path)
     if ending(path) not in COLUMN_READERS:
         return None
-    names: list[str] = _function(COLUMN_READERS, path)(path)
-    return names
+    return _function(COLUMN_READERS, path)(path)
 
 
 def check_can_write(path: str | Path) -> None:

@@ -57,7 +57,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
             f"column {column + 1} ({name!r}) has the state number {codes[row, column]}; "
             f"there are {card} states, counted from 0",
             str(path),
-            _line_of_row(raw, int(row)),
+            [i for i, line in enumerate(raw.split(b"\n"), 1) if line.strip()][row],
         ) from None
 
 
@@ -149,11 +149,6 @@ def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float6
         rows.append(row)
         weights.append(weight)
     return b"\n".join(rows) + b"\n", np.array(weights)
-
-
-def _line_of_row(raw: bytes, row: int) -> int:
-    filled = [i for i, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
-    return filled[row]
 
 
 def write_data(table: Table, path: Path) -> None:

@@ -113,34 +113,30 @@ class _Tests:
         """Return the number of the test that holds where this one does not."""
         sign = "+" if self.negated[test] else "-"
         word = f"{sign}v{self.var[test]}_{self.state[test]}"
-        if word not in self.numbers:
-            self.var.append(self.var[test])
-            self.state.append(self.state[test])
-            self.negated.append(sign == "-")
-            self.numbers[word] = len(self.var) - 1
-        return self.numbers[word]
+        if word in self.numbers:
+            return self.numbers[word]
+        return self._append(word, self.var[test], self.state[test])
+
+    def _append(self, word: str, var: int, state: int) -> int:
+        self.var.append(var)
+        self.state.append(state)
+        self.negated.append(word[0] == "-")
+        return self.numbers.setdefault(word, len(self.var) - 1)
 
     def add(self, word: str, lines: _Lines) -> int:
         match = TEST.match(word)
         if match is None or not match[1]:
             raise lines.error(f"a test such as +v0_1 or -v0_1 is expected, not {word[:40]!r}")
-        var, state = check_test(match, self.cards, lines.error)
-        self.var.append(var)
-        self.state.append(state)
-        self.negated.append(match[1] == "-")
-        self.numbers[word] = len(self.var) - 1
-        return self.numbers[word]
+        return self._append(word, *check_test(match, self.cards, lines.error))
 
     def masks(self) -> npt.NDArray[np.uint64]:
         """Return the states of each test, computed again if there are new tests."""
         if len(self._masks) != len(self.var):
-            self._masks = self._all_masks()
+            single = state_masks(self.state, mask_words(self.cards))
+            full = full_masks(self.cards)[np.array(self.var, np.int64)]
+            negated = np.array(self.negated, bool)[:, None]
+            self._masks = np.where(negated, full & ~single, single)
         return self._masks
-
-    def _all_masks(self) -> npt.NDArray[np.uint64]:
-        single = state_masks(self.state, mask_words(self.cards))
-        full = full_masks(self.cards)[np.array(self.var, np.int64)]
-        return np.where(np.array(self.negated, bool)[:, None], full & ~single, single)
 
 
 def check_test(
@@ -186,7 +182,7 @@ class _Block:
                 elif words == ["table", "{"]:
                     self.tables.append(_Block(self.cards, self.tests).read(lines, True))
                 elif words == ["features", "{"]:
-                    self._take(_Block(self.cards, self.tests).read(lines, True))
+                    self.read(lines, True)
                 else:
                     raise lines.error(
                         f"'tree', 'table' or 'features' is expected before '{{', not "
@@ -194,12 +190,6 @@ class _Block:
                     )
             else:
                 self._feature(words, lines)
-
-    def _take(self, other: _Block) -> None:
-        self.weights += other.weights
-        self.lengths += other.lengths
-        self.entries += other.entries
-        self.certain += other.certain
 
     def _feature(self, words: list[str], lines: _Lines) -> None:
         weight = parse_number(words[0], lines.error)

@@ -22,16 +22,7 @@ def names_path(path: Path) -> Path:
 def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None = None) -> None:
     """Write a file and, unless the file implies them, its names beside it.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    data : bytes
-        Its contents.
-    domain : Domain
-        The names to keep.
-    implied : Domain, optional
-        The domain that a reader would give the file without names; by default a numbered one.
+    `implied` is the domain that a reader would give the file without names; by default a numbered one.
     """
     beside = names_path(path)
     needed = not (domain.is_numbered if implied is None else domain == implied)

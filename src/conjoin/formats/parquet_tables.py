@@ -18,27 +18,22 @@ from conjoin.formats.storage import errors_naming, read_bytes, write_bytes
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return list(parquet.read_schema(io.BytesIO(read_bytes(path))).names)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
+    return list(_arrow("read_schema", path).names)
 
 
 def read_parquet(path: Path, domain: Domain | None = None) -> Table:
     """Read a Parquet file; labels keep their types."""
     with errors_naming(path):
-        return table_from_arrow(_arrow_table(path), domain)
+        return table_from_arrow(_arrow("read_table", path, use_threads=False), domain)
 
 
-def _arrow_table(path: Path) -> Any:
+def _arrow(function: str, path: Path, **options: Any) -> Any:
+    """Call one of pyarrow's readers."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        return parquet.read_table(io.BytesIO(read_bytes(path)), use_threads=False)
+        return getattr(parquet, function)(io.BytesIO(read_bytes(path)), **options)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
 
@@ -79,7 +74,7 @@ def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path
     import pyarrow as pa
     from pyarrow import parquet
 
-    table = _arrow_table(source)
+    table = _arrow("read_table", source, use_threads=False)
     for i, variable in enumerate(full.domain):
         where = np.flatnonzero(holes[:, i]).tolist()
         if not where:

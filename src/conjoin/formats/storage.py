@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
 import zlib
@@ -14,8 +16,8 @@ from conjoin.errors import ConjoinError, FormatError
 MAX_BYTES = 1 << 32
 """Maximum size of a file, after decompression."""
 
-CHUNK = 1 << 16
-"""Number of compressed bytes that are decompressed at a time."""
+CHUNK = 1 << 20
+"""Number of bytes that are decompressed at a time."""
 
 
 def ending(path: Path) -> str:
@@ -57,33 +59,18 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
 
 
 def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
-    """Decompress one gzip member after another, in chunks, up to a limit."""
+    """Decompress in chunks, until a limit is passed."""
     parts: list[bytes] = []
-    size, at = 0, 0
-    stream = zlib.decompressobj(wbits=31)
-    fresh = True
-    while at < len(packed) and size <= limit:
-        piece = packed[at : at + CHUNK]
-        at += len(piece)
-        while piece and size <= limit:
-            if fresh:
-                piece = piece.lstrip(b"\0")  # padding between members
-                if not piece:
-                    break
-            try:
-                part = stream.decompress(piece, limit + 1 - size)
-            except zlib.error as error:
-                raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
-            fresh = False
-            parts.append(part)
-            size += len(part)
-            piece = stream.unconsumed_tail
-            if stream.eof:
-                piece = stream.unused_data
-                stream = zlib.decompressobj(wbits=31)
-                fresh = True
-    if not fresh and size <= limit:
-        raise FormatError("is truncated: the gzip stream does not end", str(path))
+    size = 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
+            while size <= limit and (part := stream.read(CHUNK)):
+                parts.append(part)
+                size += len(part)
+    except EOFError:
+        raise FormatError("is truncated: the gzip stream does not end", str(path)) from None
+    except (OSError, zlib.error) as error:
+        raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
     return b"".join(parts)
 
 
