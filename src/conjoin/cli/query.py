@@ -159,15 +159,12 @@ def _print_most_probable(
     print(f"{score}: {found.score:.6g}")
 
 
-def _conditions(states: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={state}" for name, state in states.items())
-
-
 def _given(given: Mapping[str, Any]) -> str:
     """Return the evidence in words; a long list only by its length."""
     if not given:
         return ""
-    return f" given {_conditions(given)}" if len(given) <= 8 else f" given {len(given)} variables"
+    listed = ", ".join(f"{name}={state}" for name, state in given.items())
+    return f" given {listed}" if len(given) <= 8 else f" given {len(given)} variables"
 
 
 def _how_found(run: Any) -> dict[str, Any]:

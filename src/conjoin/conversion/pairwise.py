@@ -15,20 +15,10 @@ from conjoin.models.features import Features
 from conjoin.models.vocabulary import Vocabulary
 
 
-class Sums:
-    """Sums by index; a result within rounding error of 0 becomes 0."""
-
-    def __init__(self, size: int) -> None:
-        self.total, self.scale = np.zeros(size), np.zeros(size)
-
-    def add(self, index: IntArray, values: FloatArray) -> None:
-        """Add values at their indices."""
-        self.total += np.bincount(index, values, minlength=len(self.total))
-        self.scale += np.bincount(index, np.abs(values), minlength=len(self.total))
-
-    def result(self) -> FloatArray:
-        """Return the sums."""
-        return np.where(np.abs(self.total) <= 1e-15 * self.scale, 0.0, self.total)
+def rounded_sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Return sums by index; a result within rounding error of 0 becomes 0."""
+    total = np.bincount(index, values, minlength=size)
+    return np.where(np.abs(total) <= 1e-15 * np.bincount(index, np.abs(values), size), 0.0, total)
 
 
 def is_pairwise(features: Features) -> bool:
@@ -55,8 +45,6 @@ def convert_pairwise(
 
     alone = np.flatnonzero(features.lengths == 1)
     test = features.indices[features.indptr[alone]]
-    own = Sums(size)
-    own.add(owner[alone], features.weights[alone] * slope[test])
     pairs = np.flatnonzero(features.lengths == 2)
     both = features.indices[features.indptr[pairs][:, None] + np.arange(2)]
     target = owner[pairs]
@@ -65,20 +53,21 @@ def convert_pairwise(
     theirs = np.where(first_is_target, both[:, 1], both[:, 0])
     other = tests.var[theirs].astype(np.int64)
     weight = features.weights[pairs] * slope[mine]
-    own.add(target, weight * constant[theirs])
     w = weight * slope[theirs]
 
     pair_weight = orders.first_of_pair(target, other) * w
     low, high = np.minimum(target, other), np.maximum(target, other)
     pair, which = np.unique(low * size + high, return_inverse=True)
-    together = Sums(len(pair))
-    together.add(which, pair_weight)
-    total = together.result()
+    total = rounded_sums(which, pair_weight, len(pair))
     left, right = np.divmod(pair, size)
-    own.add(target, w * q[other])
-    own.add(left, -total * q[right])
-    own.add(right, -total * q[left])
-    bias = own.result()
+    bias = rounded_sums(
+        np.concatenate([owner[alone], target, target, left, right]),
+        np.concatenate([
+            features.weights[alone] * slope[test], weight * constant[theirs], w * q[other],
+            -total * q[right], -total * q[left],
+        ]),
+        size,
+    )  # fmt: skip
 
     single = np.flatnonzero(bias)
     keep = np.flatnonzero(total)

@@ -45,11 +45,8 @@ class SubFeatures:
     alone: FloatArray = field(init=False)
     size: int = 0
     buffer: list[Int32Array] = field(default_factory=list)
-    start: list[IntArray] = field(default_factory=list)
-    length: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    weight: list[FloatArray] = field(default_factory=list)
-    key: list[UIntArray] = field(default_factory=list)
-    second: list[UIntArray] = field(default_factory=list)
+    # The start, length, weight and two keys of each slice, in pieces.
+    slices: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.codes = code_numbers(len(self.tests))
@@ -92,15 +89,8 @@ class SubFeatures:
     ) -> None:
         keep = weight != 0
         whole = keep.all()
-
-        def kept(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            return values.ravel() if whole else values[keep]
-
-        self.start.append(kept(start))
-        self.length.append(kept(length))
-        self.weight.append(kept(weight))
-        self.key.append(kept(keys[0]))
-        self.second.append(kept(keys[1]))
+        values: tuple[npt.NDArray[Any], ...] = (start, length, weight, *keys)
+        self.slices.append(tuple(v.ravel() if whole else v[keep] for v in values))
 
     def collect(self, merge: bool) -> Features:
         """Return the sub-features, shortest first, equal ones merged on demand."""
@@ -108,11 +98,9 @@ class SubFeatures:
             return Features.empty(self.tests.cards)
         every = np.arange(len(self.tests), dtype=np.int32)[:, None]
         self.add_whole(every, self.alone, self.alone)
-        start, length = np.concatenate(self.start), np.concatenate(self.length)
-        weight = np.concatenate(self.weight)
+        start, length, weight, *keys = map(np.concatenate, zip(*self.slices, strict=True))
         if merge and len(weight):
-            key, second = np.concatenate(self.key), np.concatenate(self.second)
-            order, groups, first = group_equal(key, second)
+            order, groups, first = group_equal(keys[0], keys[1])
             weight[first] = merged_weights(weight[order], groups)
             present = np.zeros(len(weight), bool)
             present[first] = weight[first] != 0

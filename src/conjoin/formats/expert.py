@@ -259,7 +259,7 @@ def _rules(domain: Domain, variable: Variable, section: dict[str, Any], place: _
 def _log_odds(domain: Domain, variable: Variable, section: dict[str, Any], place: _Place) -> CPD:
     def read(entry: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         _keys(entry, ("when", "state", "add"))
-        weight = entry.get("add")
+        weight: Any = entry.get("add")
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not number or not abs(weight) <= sys.float_info.max:
             raise ConjoinError("'add', a number in nats, is missing or not a number")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
 from conjoin.inference.instances import no_dependency_network, score
@@ -44,7 +44,7 @@ class _FixedPoint:
         max_updates: int,
         tolerance: float,
     ) -> None:
-        from conjoin.kernels.belief_propagation import Beliefs, bethe, propagate
+        from conjoin.kernels.belief_propagation import bethe, propagate
 
         no_dependency_network(model, "bp")
         self.domain, self.given = model.domain, dict(given or {})
@@ -53,18 +53,8 @@ class _FixedPoint:
         terms, soft, constant = _terms(reduced, maximise)
         if not constant > -np.inf:
             raise impossible(self.given)
-        width = cards[terms.var]
-        n_terms = len(terms.first) - 1
-        self.first = np.concatenate([[0], np.cumsum(cards)]).astype(np.int64)
-        beliefs = Beliefs(
-            cards=cards,
-            first=self.first,
-            slot=(np.cumsum(width) - width).astype(np.int64),
-            messages=np.zeros(int(width.sum())),
-            sums=np.zeros(self.first[-1]),
-            zeros=np.zeros(self.first[-1], np.int64),
-            norms=np.zeros(n_terms),
-        )
+        beliefs, n_terms = _no_messages(terms, cards), len(terms.first) - 1
+        self.first = beliefs.first
         limit = max_updates * max(1, n_terms)
         updates, residual = propagate(terms, soft, maximise, damping, limit, tolerance, beliefs)
         self.values = np.where(beliefs.zeros > 0, -np.inf, beliefs.sums)
@@ -99,6 +89,27 @@ def _terms(mn: MarkovNetwork, maximise: bool) -> tuple[Terms, BoolArray, float]:
     features = features.select(np.flatnonzero(~empty))
     terms = terms_of([t for t in tables if t.variables], features)
     return terms, features.soft_rows(), constant
+
+
+def _no_messages(terms: Terms, cards: IntArray) -> Any:
+    """Return the state before any message is sent."""
+    from conjoin.kernels.belief_propagation import Beliefs
+
+    first = np.concatenate([[0], np.cumsum(cards)]).astype(np.int64)
+    width = cards[terms.var]
+    owner = np.repeat(np.arange(len(terms.first) - 1), np.diff(terms.first))
+    by_variable = np.argsort(terms.var, kind="stable")
+    return Beliefs(
+        cards=cards,
+        first=first,
+        term_first=np.searchsorted(terms.var[by_variable], np.arange(len(cards) + 1)),
+        term=owner[by_variable],
+        slot=(np.cumsum(width) - width).astype(np.int64),
+        messages=np.zeros(int(width.sum())),
+        sums=np.zeros(first[-1]),
+        zeros=np.zeros(first[-1], np.int64),
+        norms=np.zeros(len(terms.first) - 1),
+    )
 
 
 def _is_forest(terms: Terms, n: int) -> bool:

@@ -47,11 +47,11 @@ def most_probable(
     constant = float(features.weights[features.lengths == 0].sum())
     if constant == -np.inf:
         raise impossible(given)
-    program = _Program(features.select(np.flatnonzero(features.lengths > 0)), cards)
-    if not len(program.cost):
+    features = features.select(np.flatnonzero(features.lengths > 0))
+    if not len(cards):
         row = _complete(model, given, [])
         return Assignment(model.domain.decode(row), constant, Run("ilp", exact=True), constant)
-    found = program.solve(time_limit, gap)
+    found = _solve(features, cards, time_limit, gap)
     if found.status == 2:
         raise impossible(given)
     if found.x is None:
@@ -59,7 +59,8 @@ def most_probable(
             f"no instance was found in {time_limit:g} s; allow more with time_limit, or use "
             "method='annealing'"
         )
-    row = _complete(model, given, program.states(found.x))
+    chosen = np.split(found.x[: cards.sum()], np.cumsum(cards)[:-1])
+    row = _complete(model, given, [int(part.argmax()) for part in chosen])
     best = score(model, row)
     dual = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
     bound = max(best, constant - float(dual))
@@ -69,75 +70,44 @@ def most_probable(
     return Assignment(model.domain.decode(row), best, run, bound=bound)
 
 
-class _Program:
-    """The integer program: one column per state, then one per feature of finite weight.
+def _solve(features: Features, cards: IntArray, time_limit: float, gap: float) -> Any:
+    """Solve the integer program: one column per state, then one per feature of finite weight.
 
     A column is 1 if the state is chosen, or if the feature holds.
     """
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
 
-    def __init__(self, features: Features, cards: IntArray) -> None:
-        self.first = np.concatenate([[0], np.cumsum(cards)])
-        self.n_states = int(self.first[-1])
-        self.columns: list[list[int]] = []
-        self.values: list[list[float]] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
-        for v in range(len(cards)):
-            states = list(range(self.first[v], self.first[v + 1]))
-            self._add(states, [1.0] * len(states), 1.0, 1.0)
-        barred = np.isneginf(features.weights)
-        column = np.full(len(features), -1)
-        column[~barred] = self.n_states + np.arange(np.count_nonzero(~barred))
-        members = features.tests.members()
-        for f, (weight, tests) in enumerate(features):
-            parts = []
-            for test in tests.tolist():
-                v = int(features.tests.var[test])
-                inside = np.flatnonzero(members[test, : cards[v]])
-                parts.append((self.first[v] + inside).tolist())
-            self._add_feature(int(column[f]), weight, parts)
-        self.cost = np.concatenate([np.zeros(self.n_states), -features.weights[~barred]])
-
-    def _add(self, columns: list[int], values: list[float], low: float, high: float) -> None:
-        """Add the constraint low <= values . columns <= high."""
-        self.columns.append(columns)
-        self.values.append(values)
-        self.low.append(low)
-        self.high.append(high)
-
-    def _add_feature(self, column: int, weight: float, parts: list[list[int]]) -> None:
-        """Link a feature with the states, per test, in which it holds."""
-        together = [c for part in parts for c in part]
-        ones = [1.0] * len(together)
-        if weight == -np.inf:
-            self._add(together, ones, -np.inf, len(parts) - 1)
-        elif weight > 0:  # it holds only if each test does
-            for part in parts:
-                self._add([column, *part], [1.0, *[-1.0] * len(part)], -np.inf, 0.0)
-        else:  # it holds if all tests do
-            self._add([*together, column], [*ones, -1.0], -np.inf, len(parts) - 1)
-
-    def solve(self, time_limit: float, gap: float) -> Any:
-        """Return the result of the solver."""
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-
-        first = np.concatenate([[0], np.cumsum([len(c) for c in self.columns])])
-        flat = (np.concatenate(self.values), np.concatenate(self.columns), first)
-        matrix = csr_array(flat, shape=(len(self.low), len(self.cost)))
-        integral = np.arange(len(self.cost)) < self.n_states
-        return milp(
-            self.cost,
-            integrality=integral.astype(np.int64),
-            bounds=Bounds(0.0, 1.0),
-            constraints=LinearConstraint(matrix, self.low, self.high),
-            options={"time_limit": time_limit, "mip_rel_gap": gap},
-        )
-
-    def states(self, solution: FloatArray) -> list[int]:
-        """Return the state of each variable in a solution."""
-        parts = np.split(solution[: self.n_states], self.first[1:-1])
-        return [int(np.argmax(part)) for part in parts]
+    tests, weights, n_states = features.tests, features.weights, int(cards.sum())
+    first = np.concatenate([[0], np.cumsum(cards)])
+    variables = sparse.csr_array((np.ones(n_states), np.arange(n_states), first))
+    test, state = np.nonzero(tests.members())
+    at = (test, first[tests.var[test]] + state)
+    states = sparse.csr_array((np.ones(len(test)), at), shape=(len(tests), n_states))
+    tested = sparse.csr_array(
+        (np.ones(len(features.indices)), features.indices, features.indptr),
+        shape=(len(features), len(tests)),
+    )
+    finite = np.flatnonzero(np.isfinite(weights))
+    own = sparse.eye_array(len(features), format="csr")[:, finite]
+    entry_feature = features.entry_feature
+    entry = np.flatnonzero(weights[entry_feature] > 0)
+    others = np.flatnonzero(~(weights > 0))
+    blocks = [
+        [variables, sparse.csr_array((len(cards), len(finite)))],  # each has one state
+        [-states[features.indices[entry]], own[entry_feature[entry]]],  # only if each test holds
+        [(tested @ states)[others], -own[others]],  # if all tests hold; never if it has no column
+    ]
+    high = np.concatenate([np.ones(len(cards)), np.zeros(len(entry)), features.lengths[others] - 1])
+    low = np.where(np.arange(len(high)) < len(cards), 1.0, -np.inf)
+    matrix = sparse.vstack([sparse.hstack(line) for line in blocks], format="csr")
+    return milp(
+        np.concatenate([np.zeros(n_states), -weights[finite]]),
+        integrality=(np.arange(matrix.shape[1]) < n_states).astype(np.int64),
+        bounds=Bounds(0.0, 1.0),
+        constraints=LinearConstraint(matrix, low, high),
+        options={"time_limit": time_limit, "mip_rel_gap": gap},
+    )
 
 
 def _complete(model: Network, given: Mapping[str, Any], states: list[int]) -> Any:

@@ -15,12 +15,11 @@ from conjoin.errors import ModelError
 from conjoin.inference import exact
 from conjoin.inference.plan import MAX_MEMORY
 from conjoin.inference.results import Assignment, Run
-from conjoin.models.bayes import cpd_as_table_factor
+from conjoin.models.bayes import cpd_as_factor
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.markov import Factor, MarkovNetwork, TreeFactor
+from conjoin.models.markov import Factor, MarkovNetwork
 from conjoin.models.network import Network
-from conjoin.models.tree_cpds import TreeCPD
 
 _products: WeakKeyDictionary[Network, MarkovNetwork] = WeakKeyDictionary()
 
@@ -54,12 +53,10 @@ def most_probable(
 
 def _factor(cpd: CPD) -> Factor:
     """Return log P(x_i | its blanket) as a factor."""
-    if isinstance(cpd, TreeCPD):
-        return TreeFactor(cpd.to_factor())
-    table = cpd_as_table_factor(cpd)
-    if table is None:
+    factor = cpd_as_factor(cpd)
+    if factor is None:
         raise ModelError(
             f"the CPD of variable {cpd.target} depends on {len(cpd.blanket)} others: too many for a "
             "table; method='viterbi' is for chains and similar networks"
         )
-    return table
+    return factor

@@ -28,6 +28,8 @@ class Beliefs(NamedTuple):
 
     cards: np.ndarray  # int64: the number of states of each variable
     first: np.ndarray  # int64: where the states of each variable start in `sums` and `zeros`
+    term_first: np.ndarray  # int64: where the terms of each variable start in `term`
+    term: np.ndarray  # int64: the terms of all variables
     slot: np.ndarray  # int64: where the message of each entry starts in `messages`
     messages: np.ndarray  # the messages of all entries
     sums: np.ndarray  # for each variable and state, the sum of its finite messages
@@ -330,23 +332,6 @@ def _replace_message(e, v, damping, beliefs, new):
 
 
 @inner
-def _terms_of_variables(terms, n):
-    """Return the terms of each variable, and where those of each start."""
-    first = np.zeros(n + 1, np.int64)
-    for e in range(len(terms.var)):
-        first[terms.var[e] + 1] += 1
-    for v in range(n):
-        first[v + 1] += first[v]
-    filled = first[:-1].copy()
-    listed = np.empty(len(terms.var), np.int64)
-    for t in range(len(terms.first) - 1):
-        for e in range(terms.first[t], terms.first[t + 1]):
-            listed[filled[terms.var[e]]] = t
-            filled[terms.var[e]] += 1
-    return first, listed
-
-
-@inner
 def _largest(values):
     result = 0.0
     for i in range(len(values)):
@@ -364,7 +349,6 @@ def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
     """
     n_terms = len(terms.first) - 1
     work = _work_for(terms, beliefs)
-    listed_first, listed = _terms_of_variables(terms, len(beliefs.cards))
     residual = np.full(n_terms, np.inf)
     updates = 0
     while updates < max_updates:
@@ -387,9 +371,10 @@ def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
                 residual[t] = max(residual[t], change * damping / (1 - damping))
                 moved = LARGE_RESIDUAL if jumped else min(change, LARGE_RESIDUAL)
                 if moved > 0:
-                    for i in range(listed_first[v], listed_first[v + 1]):
-                        if listed[i] != t:
-                            residual[listed[i]] = max(residual[listed[i]], moved)
+                    for i in range(beliefs.term_first[v], beliefs.term_first[v + 1]):
+                        other = beliefs.term[i]
+                        if other != t:
+                            residual[other] = max(residual[other], moved)
     return updates, _largest(residual)
 
 

@@ -69,18 +69,13 @@ class BayesianNetwork(NetworkOfCPDs):
         """Return the same distribution as a Markov network with one factor per CPD (so Z is 1)."""
         factors: list[Factor] = []
         for cpd in self.cpds:
-            if isinstance(cpd, TableCPD):
-                factors.append(TableFactor((*cpd.parents, cpd.target), log_normalized(cpd.table)))
-            elif isinstance(cpd, TreeCPD):
-                factors.append(TreeFactor(cpd.to_factor()))
-            else:
-                table = cpd_as_table_factor(cpd)
-                if table is None:
-                    raise ModelError(
-                        f"the {type(cpd).__name__} of variable {cpd.target} has "
-                        f"{len(cpd.blanket)} parents: too many for a table; use a tree or a table CPD"
-                    )
-                factors.append(table)
+            factor = cpd_as_factor(cpd)
+            if factor is None:
+                raise ModelError(
+                    f"the {type(cpd).__name__} of variable {cpd.target} has "
+                    f"{len(cpd.blanket)} parents: too many for a table; use a tree or a table CPD"
+                )
+            factors.append(factor)
         return MarkovNetwork(self.domain, factors=factors, provenance=self.provenance)
 
     def blankets(self) -> list[tuple[int, ...]]:
@@ -105,8 +100,12 @@ class BayesianNetwork(NetworkOfCPDs):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
-def cpd_as_table_factor(cpd: CPD) -> TableFactor | None:
-    """Evaluate a CPD on every joint state of its variables, unless there are too many."""
+def cpd_as_factor(cpd: CPD) -> Factor | None:
+    """Return log P(x_i | its blanket) as a factor, None if that would be too large a table."""
+    if isinstance(cpd, TableCPD):
+        return TableFactor((*cpd.parents, cpd.target), log_normalized(cpd.table))
+    if isinstance(cpd, TreeCPD):
+        return TreeFactor(cpd.to_factor())
     scope = (*cpd.blanket, cpd.target)
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
         return None

@@ -228,16 +228,12 @@ class Features:
     def describe(self, domain: Domain) -> list[str]:
         """Return each feature in words, with its weight."""
         words = self.tests.describe(domain)
-        if self.off is None:
-            return [f"{w:.6g}  {' ∧ '.join(words[t] for t in row) or 'always'}" for w, row in self]
-        lines = []
-        for f, (weight, row) in enumerate(self):
-            off = self.off[self.indptr[f] : self.indptr[f + 1]]
-            parts = [
-                words[t] + (f" (else ×{o:.6g})" if o else "") for t, o in zip(row, off, strict=True)
-            ]
-            lines.append(f"{weight:.6g}  {' ∧ '.join(parts) or 'always'}")
-        return lines
+        parts = [
+            words[t] + (f" (else ×{o:.6g})" if o else "")
+            for t, o in zip(self.indices.tolist(), self.off_values().tolist(), strict=True)
+        ]
+        ends = zip(self.weights.tolist(), self.indptr[:-1], self.indptr[1:], strict=True)
+        return [f"{w:.6g}  {' ∧ '.join(parts[low:high]) or 'always'}" for w, low, high in ends]
 
     # ---- selecting and merging ----------------------------------------------------------------
 

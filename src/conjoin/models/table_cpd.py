@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -120,11 +119,11 @@ class TableCPD(TreeBasedCPD):
             if not np.isnan(table[index]).all():
                 raise ModelError(f"the row {key!r} of {target!r} is given twice")
             table[index] = log_distribution(variable, row)
-        for index in product(*(range(len(domain.variables[p])) for p in positions)):
-            if np.isnan(table[index]).any():
-                where = ", ".join(
-                    f"{domain.names[p]} = {domain.variables[p].states[s]}"
-                    for p, s in zip(positions, index, strict=True)
-                )
-                raise ModelError(f"the table of {target!r} has no row for {where}; add it")
+        absent = np.argwhere(np.isnan(table).any(axis=-1))
+        if len(absent):
+            where = ", ".join(
+                f"{domain.names[p]} = {domain.variables[p].states[s]}"
+                for p, s in zip(positions, absent[0], strict=True)
+            )
+            raise ModelError(f"the table of {target!r} has no row for {where}; add it")
         return cls(domain.cards, domain.index(target), positions, table)

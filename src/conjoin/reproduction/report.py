@@ -122,6 +122,13 @@ def _cell(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
+def _score_cell(results: Results, name: str, step: str, metric: str) -> str:
+    """Return the score of a step, that of CMLL with its Monte Carlo standard error."""
+    cell = _cell(_score(results, name, step, metric))
+    error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
+    return cell if not cell or error is None else f"{cell} ± {error:.3f}"
+
+
 def _best(published: Published, name: str) -> str:
     return f"{max(published[name]):.2f}" if name in published else ""
 
@@ -138,10 +145,7 @@ def _table_4(results: Results, names: Sequence[str], metric: str, published: Pub
     for name in names:
         row = [title_of(name)]
         for k, step in enumerate(STEPS.values()):
-            cell = _cell(_score(results, name, step, metric))
-            error = _value(results, name, f"{step}.cmll", "mc_stderr")
-            if cell and metric == "cmll" and error is not None:
-                cell += f" ± {error:.3f}"
+            cell = _score_cell(results, name, step, metric)
             if cell and name in published:
                 cell += f" ({published[name][k]:.2f})"
             row.append(cell)
@@ -223,10 +227,7 @@ def _beyond(results: Results, names: Sequence[str]) -> str:
         pll_rows.append([title_of(name), _best(PLL, name), *scores])
         found = [_score(results, name, step, "cmll") for step in STEPS.values()]
         best = max((x for x in found if x is not None), default=None)
-        ours = _cell(_score(results, name, RECOMMENDED, "cmll"))
-        error = _value(results, name, f"{RECOMMENDED}.cmll", "mc_stderr")
-        if ours and error is not None:
-            ours += f" ± {error:.3f}"
+        ours = _score_cell(results, name, RECOMMENDED, "cmll")
         cmll_rows.append([title_of(name), _best(CMLL, name), _cell(best), ours])
     cmll_head = ["data set", "paper's best", "our best of the paper's four", BEYOND[RECOMMENDED]]
     return "\n".join(
