@@ -6,6 +6,7 @@ Nothing heavy is imported here; commands import what they need when they run.
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import sys
@@ -13,26 +14,12 @@ import threading
 from collections.abc import Sequence
 
 from conjoin import __version__
-from conjoin.cli import (
-    convert,
-    demo,
-    impute,
-    info,
-    learn,
-    predict,
-    query,
-    report,
-    reproduce,
-    sample,
-    score,
-    weights,
-)
 from conjoin.cli.arguments import check_shared
 from conjoin.errors import ConjoinError
 
 COMMANDS = (
-    demo, learn, convert, query, predict, impute, sample, score, weights, info, report,
-    reproduce,
+    "demo", "learn", "convert", "query", "predict", "impute", "sample", "score", "weights", "info",
+    "report", "reproduce",
 )  # fmt: skip
 
 
@@ -46,10 +33,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:  # a command is a module; its docstring is the help
+    for name in COMMANDS:  # a command is a module; its docstring is the help
+        module = importlib.import_module(f"conjoin.cli.{name}")
         summary, _, description = (module.__doc__ or "").partition("\n\n")
         command = commands.add_parser(
-            module.__name__.rpartition(".")[2],
+            name,
             help=summary[0].lower() + summary[1:].rstrip("."),
             description=" ".join(description.split()),
         )

@@ -81,9 +81,7 @@ def _csv(target: str, states: list[str], predicted: list[str], p: Any) -> str:
 
 def _read(path: str, domain: Domain, target: str) -> Table:
     """Read the columns that the table has, except the target."""
-    import numpy as np
-
-    from conjoin.data.table import Table
+    from conjoin.data.frames import widened
     from conjoin.errors import DataError, did_you_mean
     from conjoin.formats.files import read_table, table_columns
 
@@ -95,8 +93,5 @@ def _read(path: str, domain: Domain, target: str) -> Table:
         raise DataError(
             f"{path} has no column of the model. " + did_you_mean(names[0], domain.names)
         )
-    positions = [domain.index(n) for n in present]
-    part = read_table(path, domain.subset(positions))
-    codes = np.full((len(part), len(domain)), -1, np.int64)
-    codes[:, positions] = np.where(part.codes == part.missing, -1, part.codes.astype(np.int64))
-    return Table(domain, codes)
+    part = read_table(path, domain.subset([domain.index(name) for name in present]))
+    return widened(part, domain)

@@ -18,6 +18,9 @@ from conjoin.models.vocabulary import Vocabulary
 
 Int32Array = npt.NDArray[np.int32]
 
+BITS_AT_ONCE = 1 << 26
+"""About how many pairs of a test and a row are in memory at a time."""
+
 
 class Product:
     """Independent variables with given marginals: one instance and "uniform" are special cases."""
@@ -82,30 +85,24 @@ class BoundProduct:
 
 
 class Instances:
-    """The rows of a table, each as probable as its weight.
+    """The rows of a table, each as probable as its weight."""
 
-    About `bits_at_once` pairs of a test and a row are in memory at a time.
-    """
-
-    def __init__(
-        self, codes: Codes, weights: FloatArray | None = None, bits_at_once: int = 1 << 26
-    ) -> None:
+    def __init__(self, codes: Codes, weights: FloatArray | None = None) -> None:
         if not len(codes):
             raise ModelError("the set of base instances is empty")
         if weights is not None and not weights.sum() > 0:
             raise ModelError("the base instances have no weight")
-        self.codes, self.weights, self.bits_at_once = codes, weights, bits_at_once
+        self.codes, self.weights = codes, weights
 
     def bind(self, tests: Vocabulary) -> BoundInstances:
         """Prepare for the tests of a vocabulary."""
-        step = max(8, self.bits_at_once // max(1, len(tests)) // 64 * 8)
+        step = max(8, BITS_AT_ONCE // max(1, len(tests)) // 64 * 8)
         packed = [
             np.packbits(tests.truth(self.codes[low : low + step]), axis=1)
             for low in range(0, len(self.codes), step)
         ]
         bits = np.concatenate(packed, axis=1)
-        at_once = self.bits_at_once if self.weights is None else self.bits_at_once // 64
-        return BoundInstances(bits, len(self.codes), self.weights, at_once)
+        return BoundInstances(bits, len(self.codes), self.weights)
 
 
 class BoundInstances:
@@ -113,10 +110,9 @@ class BoundInstances:
 
     independent = False
 
-    def __init__(
-        self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None, at_once: int
-    ) -> None:
-        self.bits, self.rows, self.weights, self.at_once = bits, rows, weights, at_once
+    def __init__(self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None) -> None:
+        self.bits, self.rows, self.weights = bits, rows, weights
+        self.at_once = BITS_AT_ONCE if weights is None else BITS_AT_ONCE // 64
 
     def _mean(self, bits: npt.NDArray[np.uint8]) -> FloatArray:
         if self.weights is None:
@@ -187,8 +183,7 @@ def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
             raise ModelError("the base must have a distribution over the states of each variable")
         return base, "given marginals"
     if isinstance(base, Instances):
-        codes = codes_of(domain, np.asarray(base.codes))
-        return Instances(codes, base.weights, base.bits_at_once), "instances"
+        return Instances(codes_of(domain, np.asarray(base.codes)), base.weights), "instances"
     if isinstance(base, Mapping):
         if base and all(isinstance(value, Mapping) for value in base.values()):
             return Product.of(domain, base), "given marginals"

@@ -52,24 +52,21 @@ class InteractionTables:
 
 
 def decompose(
-    form: LogLinearForm,
-    marginals: list[FloatArray],
-    size: int,
-    entries_at_once: int = ENTRIES_AT_ONCE,
+    form: LogLinearForm, marginals: list[FloatArray], size: int
 ) -> Iterator[InteractionTables]:
     """Yield the parts on all sets of a given size that are not zero, some sets at a time.
 
     Hard constraints count as `IMPOSSIBLE`. In a dependency network a set contains the owner of the
-    feature. About `entries_at_once` entries are in memory at a time.
+    feature.
     """
     tests = form.features.tests
     q = tests.probability(marginals)
     pending: list[_Parts] = []
     count = 0
-    for part in _parts(form, q, size, entries_at_once):
+    for part in _parts(form, q, size):
         pending.append(part)
         count += len(part.weight)
-        if count > entries_at_once:
+        if count > ENTRIES_AT_ONCE:
             pending, count = [_merged(form, pending)], 0
     if not pending:
         return
@@ -78,7 +75,7 @@ def decompose(
     order, starts, _ = _group_rows(var, len(tests.cards))
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
-    block = np.cumsum((ends - starts) * cells) // entries_at_once
+    block = np.cumsum((ends - starts) * cells) // ENTRIES_AT_ONCE
     for number in np.unique(block):
         which = np.flatnonzero(block == number)
         some = np.arange(starts[which[0]], ends[which[-1]])
@@ -99,7 +96,7 @@ class _Parts:
         return _Parts(*(values[which] for values in vars(self).values()))
 
 
-def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) -> Iterator[_Parts]:
+def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
     """Yield the parts of all features on `size` of their tests."""
     features = form.features
     weights = np.where(form.hard, IMPOSSIBLE, features.weights)
@@ -109,7 +106,7 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) 
         length = entries.shape[1]
         if length < size:
             continue
-        step = max(1, entries_at_once // length**2)
+        step = max(1, ENTRIES_AT_ONCE // length**2)
         for low in range(0, len(chosen), step):
             rows, entry = chosen[low : low + step], entries[low : low + step]
             if form.owner is not None:  # the owner's test comes first and is always chosen

@@ -122,12 +122,8 @@ class Interactions:
 
     def between(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the strengths of given pairs of positions, 0 for pairs that do not interact."""
-        known = {
-            (i, j): s
-            for i, j, s in zip(
-                self.left.tolist(), self.right.tolist(), self.strength.tolist(), strict=True
-            )
-        }
+        ends = zip(self.left.tolist(), self.right.tolist(), strict=True)
+        known = dict(zip(ends, self.strength.tolist(), strict=True))
         return np.array([known.get((min(p), max(p)), 0.0) for p in pairs])
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.domain import Domain, plain
-from conjoin.data.table import Table
+from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError
 
 if TYPE_CHECKING:
@@ -139,3 +139,13 @@ def _arrow_column(name: str, column: Any, text: bool) -> Column:
     listed = Column.of_values(name, values)
     codes = np.append(listed.codes, -1)[codes]
     return Column(name, codes, listed.labels, bool(getattr(column.type, "ordered", False)))
+
+
+def widened(part: Table, domain: Domain) -> Table:
+    """Return a table of some variables of a domain as one of all; the other values are missing."""
+    dtype = code_dtype(domain.cards)
+    missing = np.iinfo(dtype).max
+    codes = np.full((len(part), len(domain)), missing, dtype)
+    at = [domain.index(name) for name in part.domain.names]
+    codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
+    return Table.adopt(domain, codes)

@@ -12,7 +12,7 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.discretization import continuous, discretize_by
 from conjoin.data.domain import Domain, is_missing, plain
-from conjoin.data.frames import as_table
+from conjoin.data.frames import as_table, widened
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import DataError
 from conjoin.estimator.base import checked_array
@@ -120,11 +120,7 @@ class Encoding:
             part = table_of_columns(columns, domain, strict=self.unseen == "error")
         else:
             part = as_table(X, domain, unseen=self.unseen)
-        dtype = code_dtype(self.domain.cards)
-        missing = np.iinfo(dtype).max
-        codes = np.full((len(part), len(self.domain)), missing, dtype)
-        codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
-        return Table.adopt(self.domain, codes)
+        return widened(part, self.domain)
 
     def fills(self, position: int) -> list[Any]:
         """Return the value to write for each state; for a bin, the median of its numbers."""

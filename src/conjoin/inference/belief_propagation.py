@@ -213,18 +213,13 @@ def most_probable(
     beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
     run = beliefs.run
     while True:
-        tied: str | None = None
-        for v, values in zip(beliefs.free, beliefs.per_variable(), strict=True):
+        best = dict(zip(beliefs.free, beliefs.per_variable(), strict=True))
+        ties = [v for v, x in best.items() if len(x) > 1 and np.ptp(np.sort(x)[-2:]) < 1e-6]
+        for v in ties[:1] or best:
             variable = model.domain.variables[v]
-            order = np.sort(values)
-            if len(values) > 1 and order[-1] - order[-2] < 1e-6 and tied is None:
-                tied = variable.name
-                decided[tied] = variable.states[int(values.argmax())]
-        if tied is None:
+            decided[variable.name] = variable.states[int(best[v].argmax())]
+        if not ties:
             break
         beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
-    for v, values in zip(beliefs.free, beliefs.per_variable(), strict=True):
-        variable = model.domain.variables[v]
-        decided[variable.name] = variable.states[int(values.argmax())]
     row = np.array(model.domain.encode(decided), np.int64)
     return Assignment(model.domain.decode(row), score(model, row), run)

@@ -35,13 +35,7 @@ class PseudoLikelihood:
     `weight` is the total weight of the rows.
     """
 
-    def __init__(
-        self,
-        form: LogLinearForm,
-        table: Table,
-        n_jobs: int | None = None,
-        max_list_bytes: int = MAX_LIST_BYTES,
-    ) -> None:
+    def __init__(self, form: LogLinearForm, table: Table, n_jobs: int | None = None) -> None:
         self.scorer, self.n_jobs = ConditionalScorer.of(form), n_jobs
         self.free: BoolArray = ~form.hard
         codes, weights = merge_rows(table.codes, table.weights)
@@ -54,7 +48,7 @@ class PseudoLikelihood:
             marginals = table.marginals()
             self.pieces += self._pieces(codes[incomplete], weights[incomplete], marginals)
         if self.pieces:
-            kept = max_list_bytes // self.pieces[0].live_rows().nbytes
+            kept = MAX_LIST_BYTES // self.pieces[0].live_rows().nbytes
             for piece in self.pieces[kept:]:
                 piece.keep = False
 

@@ -26,52 +26,26 @@ MAX_ROWS = 5000
 
 @dataclass(frozen=True)
 class Bin:
-    """The predictions whose probability lies in one range.
+    """The predictions whose probability lies in one range."""
 
-    Attributes
-    ----------
-    weight : float
-        The number of predictions, or their total weight.
-    predicted : float
-        Their mean probability.
-    observed : float
-        The fraction that came true.
-    stderr : float
-        The standard error of that fraction if the predictions are right.
-    """
-
-    weight: float
-    predicted: float
-    observed: float
-    stderr: float
+    weight: float  # the number of predictions, or their total weight
+    predicted: float  # their mean probability
+    observed: float  # the fraction that came true
+    stderr: float  # the standard error of that fraction if the predictions are right
 
 
 @dataclass(frozen=True)
 class VariableScore:
-    """How well one variable is predicted from the others.
-
-    Attributes
-    ----------
-    name : str
-        The variable.
-    log_loss : float
-        The mean of -log P(x_i | x_-i), in nats: the variable's part of -PLL.
-    baseline : float
-        The same for its marginal distribution, which ignores the other variables.
-    accuracy : float
-        The fraction of cells that hold the most probable state.
-    most_frequent : float
-        The same for the most probable state of the marginal distribution.
-    gap : float
-        The mean difference between predicted and observed over the bins, for this variable alone.
-    """
+    """How well one variable is predicted from the others."""
 
     name: str
-    log_loss: float
-    baseline: float
-    accuracy: float
-    most_frequent: float
-    gap: float
+    log_loss: float  # the mean of -log P(x_i | x_-i), in nats: the variable's part of -PLL
+    baseline: float  # the same for its marginal distribution, which ignores the other variables
+    accuracy: float  # the fraction of cells that hold the most probable state
+    most_frequent: float  # the same for the most probable state of the marginal distribution
+    gap: (
+        float  # the mean difference between predicted and observed over the bins, for this variable
+    )
 
 
 @dataclass(frozen=True)
