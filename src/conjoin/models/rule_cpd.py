@@ -125,13 +125,8 @@ class RuleCPD(TreeBasedCPD):
     ) -> RuleCPD:
         """Build by names: ({variable: state or list of states}, distribution) pairs, in order."""
         variable = domain[target]
-        return cls(
-            domain.cards,
-            domain.index(target),
-            [
-                ({domain.index(n): domain[n].indices(states) for n, states in when.items()},
-                 log_distribution(variable, p))
-                for when, p in rules
-            ],
-            max_leaves,
-        )  # fmt: skip
+        coded = []
+        for when, p in rules:
+            condition = {domain.index(n): domain[n].indices(states) for n, states in when.items()}
+            coded.append((condition, log_distribution(variable, p)))
+        return cls(domain.cards, domain.index(target), coded, max_leaves)
