@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--probability",
-        metavar="shared.CONDITIONS",
+        metavar="CONDITIONS",
         action="append",
         default=[],
         help=f"print the probability of an event: {shared.CONDITIONS}; may be repeated",
