@@ -758,10 +758,13 @@ def test_impute_and_predict_commands(tmp_path, capsys):
     for wrong, message in (
         (["impute", model, str(bad), "-o", str(out)], "'perhaps' is not a state"),
         (["impute", model, str(part), "-o", str(out)], "no column 'a'"),
-        (["impute", model, str(holes), "-o", "x.what"], "no table format"),
+        (
+            ["impute", model, str(holes), "-o", "x.what"],
+            "'.what' is not the ending of a table file",
+        ),
         (["predict", model, str(bad), "--target", "a"], "column 'b': 'perhaps'"),
         (["predict", model, str(part), "--target", "z"], "no variable 'z'"),
-        (["predict", model, str(other), "--target", "a"], "no column of the model"),
+        (["predict", model, str(other), "--target", "a"], "none of the columns of the model"),
         (["predict", model, str(part), "--target", "a", "-o", "x.txt"], "written as .csv"),
     ):
         assert main(wrong) == 1

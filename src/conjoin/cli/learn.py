@@ -179,13 +179,13 @@ def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None,
     for text in given:
         name, how = (None, text) if _method(text) in METHODS else _split_column(text, names)
         if name in wanted:
-            raise DataError(f"--discretize {text}: this was said twice")
+            raise DataError(f"--discretize {text}: this is given twice")
         wanted[name] = how
         if _method(how) not in METHODS:
             try:
                 wanted[name] = [float(cut) for cut in how.split(",")]
             except ValueError:
-                raise DataError(f"--discretize {text}: {how!r} is not known. {_KNOWN}") from None
+                raise DataError(f"--discretize {text}: {how!r} is unknown. {_KNOWN}") from None
     return wanted
 
 

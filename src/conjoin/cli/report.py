@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise FormatError("the page must end in .html", options.output)
+        raise FormatError("the name of the page must end in .html", options.output)
     model = load(options.model)
     conditionals = None if options.conditionals is None else load(options.conditionals)
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):

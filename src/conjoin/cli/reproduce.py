@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.reproduction.run import read_results, reproduce
 
     if options.quick and options.only:
-        raise ModelError("--quick and --only exclude each other")
+        raise ModelError("--quick and --only cannot be combined")
     folder, out = find_folder(options.data), Path(options.out)
     names = options.only or (QUICK if options.quick else tuple(DATA_SETS))
     chosen = " --quick" if options.quick else ""

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         rival = load(options.against)
         if rival.domain != model.domain:
             raise ModelError(
-                f"{options.against} has other variables or states than {options.model}"
+                f"{options.against} and {options.model} have different variables or states"
             )
         comparison = compare(result, score(rival, table, options))
         report["against"] = {

@@ -97,7 +97,7 @@ def convert(
     distribution, base_name = resolve_base(dn.domain, base, table)
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
-        raise ModelError(f"max_length must not be negative, not {max_length}")
+        raise ModelError(f"max_length must be 0 or more, not {max_length}")
     check_positive(dn)
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
@@ -143,7 +143,7 @@ def check_kind(dn: Any) -> None:
             "`DependencyNetwork.from_bayesian_network` gives its conditionals"
         )
     if not isinstance(dn, DependencyNetwork):
-        raise ModelError(f"a dependency network is needed, not a {type(dn).__name__}")
+        raise ModelError(f"expected a dependency network, not a {type(dn).__name__}")
 
 
 def check_positive(dn: DependencyNetwork) -> None:

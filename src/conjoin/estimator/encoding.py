@@ -136,7 +136,8 @@ class Encoding:
             raise DataError(f"there is no column {absent!r}")
         if not at and present:
             raise DataError(
-                f"no column is one of the model's; the columns are {', '.join(sorted(present)[:5])}"
+                "none of the columns belongs to the model; the columns are "
+                f"{', '.join(sorted(present)[:5])}"
             )
         domain = self.domain.subset(at)
         if isinstance(X, Table):

@@ -350,11 +350,11 @@ def _check(
     model: Any, given: Mapping[str, Any] | None = None, targets: Sequence[str] | None = None
 ) -> None:
     if not isinstance(model, Network):
-        raise ModelError(f"a model is needed, not {type(model).__name__}; `load` reads one")
+        raise ModelError(f"expected a model, not {type(model).__name__}; use `load` to read one")
     if given is not None and not isinstance(given, Mapping):
-        raise ModelError(f"states are given as a mapping {{variable: state}}, not {given!r}")
+        raise ModelError(f"states must be given as a mapping {{variable: state}}, not {given!r}")
     if isinstance(targets, str):
-        raise ModelError(f"targets is a list of names; use targets=[{targets!r}]")
+        raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
     if given:
         model.domain.encode_partial(given)
     for name in targets or ():

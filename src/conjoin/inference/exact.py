@@ -32,7 +32,7 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
         return ModelError("every instance of the model has probability 0")
     shown = ", ".join(f"{name}={state}" for name, state in list(given.items())[:8])
     more = ", ..." if len(given) > 8 else ""
-    return ModelError(f"the evidence is impossible, its probability is 0: {shown}{more}")
+    return ModelError(f"the evidence is impossible (its probability is 0): {shown}{more}")
 
 
 def forecast(

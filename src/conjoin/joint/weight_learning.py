@@ -165,7 +165,7 @@ class _Settings:
     ) -> _Settings:
         """Check the arguments of `learn_weights`."""
         if start not in ("zero", "model"):
-            raise ModelError(f"start {start!r} is not known; use 'zero' or 'model'")
+            raise ModelError(f"unknown start {start!r}; use 'zero' or 'model'")
         if start == "model" and not isinstance(model, MarkovNetwork):
             raise ModelError(
                 f"a {model.kind} has no weights of a joint distribution to start from; convert it "
@@ -173,7 +173,7 @@ class _Settings:
             )
         if objective not in ("pseudo-likelihood", "likelihood"):
             raise ModelError(
-                f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
+                f"unknown objective {objective!r}; use 'pseudo-likelihood' or 'likelihood'"
             )
         if l1 < 0 or (l1 and start == "model"):
             raise ModelError("l1 must not be negative, and needs start='zero'")

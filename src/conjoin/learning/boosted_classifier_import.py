@@ -88,7 +88,7 @@ def read_lightgbm(fitted: Any, frame: Frame) -> CPD:
     objective, *settings = str(dump.get("objective", "none")).split()
     if objective not in ("binary", "multiclass"):
         raise ModelError(
-            f"LGBMClassifier with objective {objective!r} cannot be read, for its scores are not "
+            f"LGBMClassifier with objective {objective!r} cannot be read, because its scores are not "
             "log-probabilities; use 'binary' or 'multiclass'"
         )
     sigmoid = [float(s.partition(":")[2]) for s in settings if s.startswith("sigmoid:")]
@@ -150,7 +150,7 @@ def read_xgboost(fitted: Any, frame: Frame) -> CPD:
     objective, dump = learner["objective"]["name"], learner["gradient_booster"]
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
         raise ModelError(
-            f"XGBClassifier with objective {objective!r} cannot be read, for its scores are not "
+            f"XGBClassifier with objective {objective!r} cannot be read, because its scores are not "
             "log-probabilities; use 'binary:logistic' or 'multi:softprob'"
         )
     if dump["name"] not in ("gbtree", "dart"):

@@ -78,8 +78,8 @@ def report(results: Results, about: dict[str, Any]) -> str:
         "## Converted networks compared with their source (Figure 1)\n",
         "The normalised PLL (PLL per variable) of the dependency network minus the normalised PLL of the "
         "converted Markov network: smaller is better, and negative means better than the source. An "
-        "instance is a single base instance; marginals are base instances drawn from the marginals of the "
-        "training rows. The last two columns use marginals, too.\n",
+        "instance is a single base instance; marginals are base instances drawn from the marginals of "
+        "the training rows. The last two columns use marginals, too.\n",
         _figure_table(results, names, "tree"),
         _figure_table(results, names, "logistic"),
         "## Beyond the paper\n",
