@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         metavar="FILE",
-        help="the table it was learned from; its marginals weight the strengths of links",
+        help="the table it was learned from; strengths of links are measured under its marginals",
     )
     add(
         "--test",

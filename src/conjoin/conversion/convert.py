@@ -59,7 +59,7 @@ def convert(
         Average over all rotations of each given order, over the given orders themselves, or over
         all orders.
     order : sequence of str, or sequence of such sequences, optional
-        One order of the variables, or several; by default that of the domain. Variables that come
+        One order of the variables, or several; by default the domain's own. Variables that come
         before a CPD's target are fixed to the base instance (Table 2).
     reverse : bool
         Average over the reverse of each order too.
@@ -67,7 +67,7 @@ def convert(
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
     merge : bool
-        Merge equal features and drop those of weight 0.
+        Merge equal features and drop features of weight 0.
 
     Returns
     -------

@@ -223,7 +223,7 @@ def _table_column(table: Table, position: int) -> Column:
 
 
 def _remembered(raw: Table, table: Table, position: int) -> list[FloatArray]:
-    """Return, for each bin of a variable, numbers that are distributed like those of the data."""
+    """Return, for each bin of a variable, numbers that are distributed as in the data."""
     numbers = np.array(raw.domain.variables[position].states)
     column, own = raw.codes[:, position], table.codes[:, position]
     known = column != raw.missing

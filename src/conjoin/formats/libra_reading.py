@@ -229,7 +229,7 @@ class _Block:
             block.certain = []
 
     def features(self) -> Features:
-        """Return the features, without those of trees and tables."""
+        """Return the features that are not in trees or tables."""
         entries = np.array(self.entries, np.int64)
         owner = np.repeat(np.arange(len(self.weights)), self.lengths)
         var = np.array(self.tests.var, np.int64)[entries]

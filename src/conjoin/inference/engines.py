@@ -147,7 +147,7 @@ def probability(
     max_memory: float = MAX_MEMORY,
     **options: Any,
 ) -> Probability:
-    """Return the probability of the states of some variables given those of others.
+    """Return the probability of the states of some variables given the states of others.
 
     Parameters
     ----------
@@ -158,9 +158,9 @@ def probability(
     given : mapping, optional
         The evidence.
     method : str
-        "exact", "bp", "mean_field", "ais" or "gibbs", which estimates rare probabilities, too. "auto" is
-        exact where that fits; otherwise a query of one variable is answered by `marginals`, others by
-        `log_partition`, and those of a dependency network by Gibbs sampling.
+        "exact", "bp", "mean_field", "ais" or "gibbs", which can also estimate rare probabilities.
+        "auto" is exact where that fits; otherwise a query of one variable is answered by
+        `marginals`, others by `log_partition`, and queries to a dependency network by Gibbs sampling.
     max_memory : float
         Memory limit of exact inference, in bytes.
     **options

@@ -1,8 +1,8 @@
 """Networks thin enough for exact inference: the strongest interactions that fit into small tables.
 
-A converted network may connect so many columns that its joint distribution can only be sampled, and
-where columns nearly determine each other a sampler hardly moves. A network with fewer features, those
-inside the cliques of one junction tree, allows exact inference and learning by maximum likelihood.
+A converted network may have too many interactions for exact inference, and if columns nearly determine
+each other, a sampler hardly moves. A network that keeps only the features inside the cliques of one
+junction tree allows exact inference and learning by maximum likelihood.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def learn_weights(
         model's features, and missing values are drawn once from the model, which must then be a joint
         distribution.
     start : {'zero', 'model'}
-        Start with all weights 0, or with those of the model (a Markov network).
+        Start with all weights 0, or with the weights of the model (a Markov network).
     prior_sd : float or sequence of float, optional
         The standard deviation of the prior around the start, or several to choose from. By default
         0.05, 0.1, 0.2, 0.5 and 1 from zero, and from a model 0.02 and 0.05, or 0.1, 0.5 and 2 for

@@ -1,4 +1,4 @@
-"""The paper's tables and figure, made from result files, with the published values beside ours."""
+"""The paper's tables and figure, made from result files, with the published values next to ours."""
 
 from __future__ import annotations
 

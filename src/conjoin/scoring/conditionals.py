@@ -61,7 +61,7 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class FeatureGroups:
-    """The features of a form by number, grouped by the way in which they are summed.
+    """The features of a form by number, grouped by how they are summed.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class ConditionalScorer:
 
     @cached_property
     def shared_gains(self) -> FloatArray:
-        """The gain of each test on all rows alike: that of features with one test."""
+        """The part of each test's gain that is the same on all rows: the features with one test."""
         groups = self.groups
         weights = self.arrays.weight[groups.single] * groups.single_share
         size = len(self.form.features.tests)
