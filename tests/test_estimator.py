@@ -596,7 +596,10 @@ def test_mistakes_are_told():
         (lambda: JointModel("tree", random_state=-1).fit(frame), "random_state must be"),
         (lambda: model.sample(-1), "non-negative integer"),
         (lambda: model.sample(2.5), "non-negative integer"),
-        (lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"), "no column is one of"),
+        (
+            lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"),
+            "none of the columns belongs to",
+        ),
         (lambda: model.marginals(metod="bp"), "no option 'metod'.*'targets'|did you mean"),
         (lambda: model.most_probable(start=3), "no option 'start'"),
     ):

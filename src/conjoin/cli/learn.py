@@ -70,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="cut numeric columns into bins: quantile:N or width:N (N bins), or mdl:TARGET (the cuts "
         "that are most informative about that column), for all columns of numbers with more than N "
-        "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: age=30,40,65. May be "
-        "repeated",
+        "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: "
+        "age=30,40,65. May be repeated",
     )
     add(
         "--checkpoint",
