@@ -74,7 +74,7 @@ def test_the_summary(model, capsys):
         (["--seed", "-1"], "--random-state"),
         (["--jobs", "0"], "--jobs"),
         (["--method", "gibbs", "--thin", "0"], "thin"),
-        (["-o", "x.txt"], "no table format"),
+        (["-o", "x.txt"], "'.txt' is not the ending of a table file"),
         (["-o", "no/such/folder.csv"], "there is no folder"),
     ],
 )

@@ -325,17 +325,17 @@ def test_zero_probabilities_are_refused_by_name():
     [
         ({"base": "marginals"}, "needs a table"),
         ({"base": "data"}, "needs a table"),
-        ({"base": "marginal"}, "'marginal' is not known"),
+        ({"base": "marginal"}, "unknown base 'marginal'"),
         ({"base": {"x1": "T"}}, "no value for 'x2'"),
         ({"base": {"x1": {"T": 0.4, "F": 0.6}}}, "no marginal for 'x2'"),
         ({"base": {"x1": {"T": 0.4}, "x2": {"T": 1}}}, "must sum to 1"),
         ({"base": []}, "is empty"),
-        ({"orders": "some"}, "'some' is not known"),
-        ({"orders": "all", "order": ["x1", "x2"]}, "leaves no order"),
+        ({"orders": "some"}, "unknown orders 'some'"),
+        ({"orders": "all", "order": ["x1", "x2"]}, "do not give `order`"),
         ({"order": ["x1"]}, "must name each of the 2 variables"),
         ({"order": ["x1", "x3"]}, "no variable 'x3'"),
         ({"order": []}, "list of orders is empty"),
-        ({"max_length": -1}, "must not be negative"),
+        ({"max_length": -1}, "max_length must be 0 or more"),
         ({"base": 5}, "is not a base"),
         ({"order": [0, 1]}, "list of names"),
         ({"base": {"x1": {"T": float("nan")}, "x2": {"T": 1}}}, "must sum to 1"),
@@ -428,7 +428,7 @@ def test_merge_is_an_option_of_every_path():
 
 def test_instances_without_weight_are_refused():
     dn = random_dependency_network(np.random.default_rng(1), Domain.numbered([2, 2]))
-    with pytest.raises(ModelError, match="no weight"):
+    with pytest.raises(ModelError, match="all base instances are 0"):
         convert(dn, Table(dn.domain, [[0, 1]], weights=[0.0]), base="data")
     with pytest.raises(ModelError, match="with rows"):
         convert(dn, Table(dn.domain, np.zeros((0, 2), np.uint8)))

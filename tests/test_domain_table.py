@@ -113,7 +113,7 @@ def test_rows_by_name():
 
 def test_tables_of_another_domain_are_refused():
     table = Table(Domain.numbered([2]), [[0]])
-    with pytest.raises(DataError, match="not the model's"):
+    with pytest.raises(DataError, match="differ from the model's"):
         codes_of(Domain({"a": [0, 1]}), table)
 
 

@@ -596,7 +596,10 @@ def test_mistakes_are_told():
         (lambda: JointModel("tree", random_state=-1).fit(frame), "random_state must be"),
         (lambda: model.sample(-1), "non-negative integer"),
         (lambda: model.sample(2.5), "non-negative integer"),
-        (lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"), "no column is one of"),
+        (
+            lambda: model.predict(pd.DataFrame({"foo": [1]}), "smokes"),
+            "none of the columns belongs to",
+        ),
         (lambda: model.marginals(metod="bp"), "no option 'metod'.*'targets'|did you mean"),
         (lambda: model.most_probable(start=3), "no option 'start'"),
     ):
@@ -758,10 +761,13 @@ def test_impute_and_predict_commands(tmp_path, capsys):
     for wrong, message in (
         (["impute", model, str(bad), "-o", str(out)], "'perhaps' is not a state"),
         (["impute", model, str(part), "-o", str(out)], "no column 'a'"),
-        (["impute", model, str(holes), "-o", "x.what"], "no table format"),
+        (
+            ["impute", model, str(holes), "-o", "x.what"],
+            "'.what' is not the ending of a table file",
+        ),
         (["predict", model, str(bad), "--target", "a"], "column 'b': 'perhaps'"),
         (["predict", model, str(part), "--target", "z"], "no variable 'z'"),
-        (["predict", model, str(other), "--target", "a"], "no column of the model"),
+        (["predict", model, str(other), "--target", "a"], "none of the columns of the model"),
         (["predict", model, str(part), "--target", "a", "-o", "x.txt"], "written as .csv"),
     ):
         assert main(wrong) == 1

@@ -85,7 +85,7 @@ RULE = 'when = { season = "winter", flu = "no" }\np = [0.4, 0.6]'
         ("add = 1.0", 'add = "1.0"', "flu.log_odds, entry 2", "not a number"),
         ("add = 2.0", "add = inf", "flu.log_odds, entry 3", "not a number"),
         ('state = "yes"\nadd = -3.0', "add = -3.0", "flu.log_odds, entry 1", "'state'"),
-        ("{ not = ", "{ but = ", "flu.log_odds, entry 4", "a condition is"),
+        ("{ not = ", "{ but = ", "flu.log_odds, entry 4", "a condition must be"),
         ("[season]", "[saison]", "saison", "Did you mean 'season'"),
         ('flu = ["no", "yes"]', 'flu = ["no"]', "variables.flu", "two states or more"),
         ('flu = ["no", "yes"]', 'flu = ["no", "no"]', "variables.flu", "'no' twice"),

@@ -136,7 +136,7 @@ def test_names_beside_follow_the_file(tmp_path):
     beside = tmp_path / "m.mn.names.json"
     assert json.loads(beside.read_text())["variables"][0]["name"] == "rain"
     path.write_text("3\nMN {\n}\n")
-    with pytest.raises(FormatError, match=r"m\.mn\.names\.json: has other variables"):
+    with pytest.raises(FormatError, match=r"m\.mn\.names\.json: does not have the variables"):
         load(path)
     MarkovNetwork(Domain.numbered([3])).save(path)
     assert not beside.exists()
@@ -184,10 +184,10 @@ LIBRA_MISTAKES = [
     ("2,0\nMN {\n}\n", 1, "numbers of states"),
     ("2,999999999999999999999\nMN {\n}\n", 1, "numbers of states"),
     ("2,2\n", 1, "ends where 'MN"),
-    ("2,2\nXN {\n}\n", 2, "'MN {', 'DN {' or 'BN {' is expected"),
+    ("2,2\nXN {\n}\n", 2, "expected 'MN {', 'DN {' or 'BN {'"),
     ("2,2\nMN {\n1.0 +v0_1\n", 3, "ends where '}'"),
-    ("2,2\nMN {\nabc +v0_1\n}\n", 3, "a number is expected, not 'abc'"),
-    ("2,2\nMN {\nnan +v0_1\n}\n", 3, "a number is expected"),
+    ("2,2\nMN {\nabc +v0_1\n}\n", 3, "expected a number, not 'abc'"),
+    ("2,2\nMN {\nnan +v0_1\n}\n", 3, "expected a number"),
     ("2,2\nMN {\n1.0 v0_1\n}\n", 3, "a test such as"),
     ("2,2\nMN {\n1.0 +v2_1\n}\n", 3, "there is no variable v2"),
     ("2,2\nMN {\n1.0 +v1_2\n}\n", 3, "v1 has no state 2"),
@@ -195,10 +195,10 @@ LIBRA_MISTAKES = [
     ("2,2\nMN {\ntree {\n(v0_1 1\n}\n}\n", 5, "parentheses"),
     ("2,2\nMN {\ntree {\n(v0_1 1 2 3)\n}\n}\n", 4, "third"),
     ("2,2\nMN {\ntree {\n(v0_1 1)\n}\n}\n", 4, "two branches"),
-    ("2,2\nMN {\ntree {\n1 2\n}\n}\n", 4, "'}' is expected"),
+    ("2,2\nMN {\ntree {\n1 2\n}\n}\n", 4, "expected '}'"),
     ("2,2\nMN {\ntree {\n(+v0_1 1 2)\n}\n}\n", 4, "a test such as v0_1"),
     ("2,2\nMN {\nbox {\n}\n}\n", 3, "'tree', 'table' or 'features'"),
-    ("2,2\nMN {\n}\n}\n", 4, "nothing is expected"),
+    ("2,2\nMN {\n}\n}\n", 4, "expected nothing"),
     ("2,2\nDN {\nv0 {\n1 +v0_1\n}\n}\n", None, "v1 has no distribution"),
     ("2,2\nDN {\nv0 {\n}\nv0 {\n}\n}\n", 5, "v0 already has a distribution"),
     ("2,2\nDN {\nw0 {\n}\n}\n", 3, "a variable such as"),
@@ -274,9 +274,9 @@ def test_data_in_every_spelling(text, expected, tmp_path):
     [
         ("", None, "no rows"),
         ("\n\n", None, "no rows"),
-        ("0,1\n0\n", 2, "1 values, where the first row has 2"),
+        ("0,1\n0\n", 2, "1 values, but the first row has 2"),
         ("0,1\n0,1,1\n", 2, "3 values"),
-        ("0,1\n0,x\n", 2, "column 2: a state number or * is expected, not 'x'"),
+        ("0,1\n0,x\n", 2, "column 2: expected a state number or *, not 'x'"),
         ("0,1\n0,-1\n", 2, "column 2"),
         ("0,1\n0,1.5\n", 2, "column 2"),
         ("0,1\n0,\n", 2, "column 2"),
@@ -346,7 +346,7 @@ def test_uai_bayes(tmp_path):
         ("MARKOV\n2\n2 0\n", 3, "a number of states"),
         ("MARKOV\n1\n2\n1\n1 3\n", 5, "a variable, 0 to 0"),
         ("MARKOV\n2\n2 2\n1\n2 1 1\n4\n1 1 1 1", 5, "twice"),
-        ("MARKOV\n1\n2\n1\n1 0\n3\n1 1 1\n", 6, "2 values are expected, not 3"),
+        ("MARKOV\n1\n2\n1\n1 0\n3\n1 1 1\n", 6, "expected 2 values, not 3"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 -1\n", 7, "not '-1'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 nan\n", 7, "not 'nan'"),
         ("MARKOV\n1\n2\n1\n1 0\n2\n1 x\n", 7, "not 'x'"),
@@ -359,7 +359,7 @@ def test_uai_bayes(tmp_path):
             + " ".join(map(str, range(30)))
             + f"\n{9**30}\n1\n",
             None,
-            "is expected",
+            "expected the number of",
         ),
     ],
 )
@@ -449,14 +449,14 @@ def test_bif_by_hand(tmp_path):
     ("old", "new", "message"),
     [
         ("network", "notwork", "'network', 'variable' or 'probability'"),
-        ("[ 3 ]", "[ 4 ]", "declares 4 states and lists 3"),
+        ("[ 3 ]", "[ 4 ]", "declares 4 states but lists 3"),
         ("discrete [ 2 ]", "continuous [ 2 ]", "discrete"),
         ("0.8, 0.2", "0.8, 0.3", "sum to 1.1"),
-        ("0.8, 0.2", "0.8, x", "a probability is expected, not 'x'"),
-        ("0.8, 0.2", "0.8, 0.1, 0.1", "2 probabilities are expected, not 3"),
+        ("0.8, 0.2", "0.8, x", "expected a probability, not 'x'"),
+        ("0.8, 0.2", "0.8, 0.1, 0.1", "expected 2 probabilities, not 3"),
         ("(yes) 1e-1, 0.3, 0.6;", "", "no row for rain=yes"),
         ("(yes)", "(maybe)", "no state 'maybe'"),
-        ("(yes)", "(yes, yes)", "1 states are expected"),
+        ("(yes)", "(yes, yes)", "expected 1 states"),
         ("| rain", "| snow", "no variable 'snow'"),
         ("{ no, yes }", "{ no, no }", "'no' twice"),
         ("probability ( rain ) { table 0.8, 0.2; }", "", "no probability block for 'rain'"),
@@ -525,7 +525,7 @@ def test_csv_with_a_domain(tmp_path):
         ("", None, "is empty"),
         ("a,a\n1,2\n", 1, "two columns are called 'a'"),
         ("a,\n1,2\n", 1, "no name"),
-        ("a,b\n1,2\n1\n", 3, "1 values, where the header has 2"),
+        ("a,b\n1,2\n1\n", 3, "1 values, but the header has 2"),
         ("a,b\n1,\n1,?\n", None, "column 'b' has no values"),
     ],
 )
@@ -581,7 +581,7 @@ def test_tables_load(data):
 def test_unknown_endings(name, tmp_path):
     (tmp_path / name).write_text("x")
     for read in (load, read_table):
-        with pytest.raises(FormatError, match="names no"):
+        with pytest.raises(FormatError, match="the ending of a (model|table) file"):
             read(tmp_path / name)
 
 

@@ -442,7 +442,7 @@ def test_barren_variables_do_not_matter():
 
 def test_mistakes_are_named():
     model, _, _, _ = random_model("features and factors", 0)
-    with pytest.raises(ModelError, match="a model is needed, not dict"):
+    with pytest.raises(ModelError, match="expected a model, not dict"):
         cj.marginals({})
     with pytest.raises(ModelError, match="mapping"):
         cj.marginals(model, ["x0"])

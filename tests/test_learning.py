@@ -824,7 +824,7 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cpd": "forest"}, "'forest' is not known"),
+        ({"cpd": "forest"}, "unknown cpd 'forest'"),
         ({"kappa": 0.0}, "kappa must be a positive number"),
         ({"cpd": "logistic", "penalty": -1.0}, "penalty must be a positive number"),
         ({"min_leaf": None, "kappa": -1.0}, "kappa must be a positive number"),
@@ -889,7 +889,7 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert load("m.conjoin").provenance["learned"]["cpd"] == cpd
     for arguments, message in (
         (["learn", "nothing.csv", "-o", "x.dn"], "no such file"),
-        (["learn", "train.csv", "-o", "x.bif"], "no format"),
+        (["learn", "train.csv", "-o", "x.bif"], "'.bif' is not the ending of a format"),
         (["learn", "train.csv", "-o", "x.dn", "--jobs", "0"], "--jobs"),
         (["learn", "train.csv", "-o", "x.dn", "--folds", "1"], "folds"),
         (["learn", "train.csv", "-o", "x.dn", "--random-state", "-1"], "--random-state"),

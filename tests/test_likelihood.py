@@ -144,7 +144,7 @@ def test_what_has_no_likelihood():
         )
     with pytest.raises(ModelError, match="impute them"):
         Likelihood(never.features, Table(small, np.array([[-1, 0]])))
-    with pytest.raises(ModelError, match="'speed' is not known"):
+    with pytest.raises(ModelError, match="unknown objective 'speed'"):
         learn_weights(dense, rows, objective="speed")
     with pytest.raises(ModelError, match="convert it first"):
         thin(DependencyNetwork.from_markov_network(never))

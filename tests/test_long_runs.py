@@ -261,12 +261,14 @@ def test_a_checkpoint_of_other_inputs_is_refused(tmp_path, puts, monkeypatch):
         (table, {"forbidden": {"x0": ["x1"]}}, "options"),
         (table, {"valid": table}, "validation table"),
     ]:
-        with pytest.raises(FormatError, match=f"the same {message}. Delete it to start again"):
+        with pytest.raises(
+            FormatError, match=rf"\(different: {message}\)\. Delete it to start again"
+        ):
             learn(other, checkpoint=file, **options)
         assert contents(file) == whole
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "__version__", "9")
-        with pytest.raises(FormatError, match="the same version of Conjoin"):
+        with pytest.raises(FormatError, match="different: version of Conjoin"):
             learn(table, checkpoint=file)
     other = tmp_path / "other"
     other.write_text("something dear")

@@ -189,7 +189,7 @@ def test_arrays_frames_and_generators():
         assert pll(mn, data).mean == pll(mn, table).mean
     wrong = Table(Domain.numbered([2, 2]), codes[:, [0, 2]])
     for function in (refine, thin, learn_weights):
-        with pytest.raises(DataError, match="not the model's"):
+        with pytest.raises(DataError, match="differ from the model's"):
             function(mn, wrong)
     with pytest.raises(ModelError, match="convert it first"):
         refine(learn(table, "tree"), table)

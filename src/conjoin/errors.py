@@ -50,7 +50,9 @@ def did_you_mean(wrong: object, known: Iterable[object]) -> str:
     "Did you mean 'rain'? Known: 'rain', 'wind'."
     """
     options = list(known)
-    shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
+    shown = ", ".join(repr(o) for o in options[:12]) + (
+        f" and {len(options) - 12:,} more" if len(options) > 12 else ""
+    )
     by_text = {str(o): o for o in reversed(options)}
     close = difflib.get_close_matches(str(wrong), list(by_text), n=1)
     hint = f"Did you mean {by_text[close[0]]!r}? " if close else ""

@@ -94,7 +94,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def check_shared(options: argparse.Namespace) -> None:
     """Reject values of the shared arguments that are out of range."""
     if getattr(options, "random_state", 0) < 0:
-        raise ModelError(f"--random-state must not be negative, not {options.random_state}")
+        raise ModelError(f"--random-state must be 0 or more, not {options.random_state}")
     if getattr(options, "jobs", 1) == 0:
         raise ModelError("--jobs must not be 0; -1 uses all cores")
 

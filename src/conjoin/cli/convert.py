@@ -82,7 +82,9 @@ def run(options: argparse.Namespace) -> None:
     elif isinstance(network, DependencyNetwork):
         mn = _convert(network, options)
     else:
-        raise ModelError(f"{options.network} holds a {network.kind} already, nothing to convert")
+        raise ModelError(
+            f"{options.network} already contains a {network.kind}; there is nothing to convert"
+        )
     save(mn, options.output)
     seconds = time.perf_counter() - started
     size = f"{len(mn.factors):,} factors" if mn.factors else f"{len(mn.features):,} features"
@@ -94,11 +96,11 @@ def _check_base(options: argparse.Namespace) -> None:
     if options.base == "instance" and options.instance is None:
         raise ModelError("--base instance needs --instance FILE")
     if options.instance is not None and options.base not in (None, "instance"):
-        raise ModelError(f"--instance goes with --base instance, not with --base {options.base}")
+        raise ModelError(f"--instance needs --base instance, not --base {options.base}")
     if options.base in ("marginals", "data") and options.data is None:
         raise ModelError(f"--base {options.base} needs --data FILE")
     if options.max_length is not None and options.orders != "all":
-        raise ModelError("--max-length goes with --orders all")
+        raise ModelError("--max-length needs --orders all")
 
 
 def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovNetwork:
@@ -129,7 +131,7 @@ def read_orders(path: Path, domain: Domain) -> list[list[str]]:
         (n, [word.strip() for word in line.split(",")]) for n, line in numbered if line.strip()
     ]
     if not lines:
-        raise FormatError("the file holds no order", str(path))
+        raise FormatError("the file contains no order", str(path))
     if len(domain) > 1 and any(len(words) > 1 for _, words in lines):
         orders = [[(n, word) for word in words] for n, words in lines]
     else:

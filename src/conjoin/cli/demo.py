@@ -71,7 +71,7 @@ def _check(path: Path) -> None:
     from conjoin.errors import FormatError, ModelError
 
     if path.suffix.lower() != ".png":
-        raise FormatError("the picture must end in .png", str(path))
+        raise FormatError("the name of the picture must end in .png", str(path))
     if not path.absolute().parent.is_dir():
         raise FormatError("there is no such folder", str(path.parent))
     try:

@@ -44,16 +44,14 @@ def run(options: argparse.Namespace) -> None:
     found = None
     if ending(path) in TABLE_ENDINGS:
         if options.inconsistency:
-            raise ModelError("--inconsistency goes with a dependency network, not with a table")
+            raise ModelError("--inconsistency needs a dependency network, not a table")
         report = describe_table(read_table(path))
     else:
         model = load(path)
         report = describe_network(model)
         if options.inconsistency:
             if not isinstance(model, DependencyNetwork):
-                raise ModelError(
-                    f"--inconsistency goes with a dependency network, not a {model.kind}"
-                )
+                raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
             found = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(found)
     if options.json:

@@ -29,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TRAIN", help=f"the training table {shared.TABLE_FORMATS}")
     shared.add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")
-    add("--valid", metavar="FILE", help="a table on which to choose kappa and the penalty")
+    add(
+        "--valid",
+        metavar="FILE",
+        help="a table on which to tune kappa and the penalty (default: a tenth of TRAIN)",
+    )
     add(
         "--cpd",
         choices=("tree", "logistic", "hybrid", "mixed", "boosted"),
@@ -38,13 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with the paths of the target's tree as further features (hybrid, the default); hybrid for "
         "variables of two states and trees for the others (mixed); or sums of small trees",
     )
-    add("--kappa", metavar="K", type=float, help="the structure prior of trees")
-    add("--penalty", metavar="L", type=float, help="the L1 penalty")
+    add(
+        "--kappa",
+        metavar="K",
+        type=float,
+        help="the structure prior of trees, between 0 and 1: smaller values give smaller trees "
+        "(default: tuned)",
+    )
+    add("--penalty", metavar="L", type=float, help="the L1 penalty of regressions (default: tuned)")
     add(
         "--folds",
         metavar="N",
         type=int,
-        help="choose kappa and the penalty by cross-validation with N folds",
+        help="tune kappa and the penalty by cross-validation with N folds",
     )
     shared.add_number(parser, "--min-leaf", "N", 10.0, "minimum number of rows in a leaf")
     add(
@@ -59,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOW",
         action="append",
         help="cut numeric columns into bins: quantile:N or width:N (N bins), or mdl:TARGET (the cuts "
-        "that tell most about a column), for all columns of numbers with more than N distinct values (5 "
-        "for mdl); COLUMN=HOW for one column, where HOW may also be cut points: age=30,40,65. May be "
-        "repeated",
+        "that are most informative about that column), for all columns of numbers with more than N "
+        "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: "
+        "age=30,40,65. May be repeated",
     )
     add(
         "--checkpoint",
@@ -179,13 +189,13 @@ def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None,
     for text in given:
         name, how = (None, text) if _method(text) in METHODS else _split_column(text, names)
         if name in wanted:
-            raise DataError(f"--discretize {text}: this was said twice")
+            raise DataError(f"--discretize {text}: this is given twice")
         wanted[name] = how
         if _method(how) not in METHODS:
             try:
                 wanted[name] = [float(cut) for cut in how.split(",")]
             except ValueError:
-                raise DataError(f"--discretize {text}: {how!r} is not known. {_KNOWN}") from None
+                raise DataError(f"--discretize {text}: {how!r} is unknown. {_KNOWN}") from None
     return wanted
 
 

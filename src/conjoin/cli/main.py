@@ -69,9 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except OSError as error:
-        return _fail(f"cannot write or read: {error.strerror or error}", 1)
+        return _fail(f"cannot read or write: {error.strerror or error}", 1)
     except MemoryError:
-        return _fail("not enough memory for this", 1)
+        return _fail("not enough memory", 1)
     except Exception as error:
         if os.environ.get("CONJOIN_DEBUG"):
             raise

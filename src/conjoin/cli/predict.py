@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     if path is not None and path.suffix != ".csv":
         raise ModelError(f"{path}: predictions are written as .csv")
     if path is not None and not path.absolute().parent.is_dir():
-        raise ModelError(f"there is no folder {str(path.parent)!r}; make it first")
+        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
     model = load(options.model)
     target = model.domain.index(options.target)
     table = _read(options.table, model.domain, options.target)
@@ -91,7 +91,7 @@ def _read(path: str, domain: Domain, target: str) -> Table:
     present = [n for n in domain.names if n in names and n != target]
     if not present:
         raise DataError(
-            f"{path} has no column of the model. " + did_you_mean(names[0], domain.names)
+            f"{path} has none of the columns of the model. " + did_you_mean(names[0], domain.names)
         )
     part = read_table(path, domain.subset([domain.index(name) for name in present]))
     return widened(part, domain)

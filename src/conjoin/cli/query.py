@@ -90,15 +90,18 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Reject questions that exclude each other."""
+    """Reject questions that cannot be combined."""
     if options.task and (options.json or options.map or options.target or options.probability):
         raise ModelError(
-            "--task prints a whole UAI solution; it excludes --json, --map, --target and --probability"
+            "--task prints a whole UAI solution; it cannot be combined with --json, --map, --target or "
+            "--probability"
         )
     if options.map and (options.target or options.probability):
-        raise ModelError("--map prints all variables; it excludes --target and --probability")
+        raise ModelError(
+            "--map prints all variables; it cannot be combined with --target or --probability"
+        )
     if options.probability and options.target:
-        raise ModelError("--probability and --target exclude each other")
+        raise ModelError("--probability and --target cannot be combined")
     if options.max_memory is not None and not options.max_memory > 0:
         raise ModelError(f"--max-memory must be more than 0, not {options.max_memory:g}")
 

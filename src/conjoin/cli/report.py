@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         metavar="FILE",
-        help="the table it was learned from; its marginals weight the strengths of links",
+        help="the table it was learned from; strengths of links are measured under its marginals",
     )
     add(
         "--test",
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise FormatError("the page must end in .html", options.output)
+        raise FormatError("the name of the page must end in .html", options.output)
     model = load(options.model)
     conditionals = None if options.conditionals is None else load(options.conditionals)
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):

@@ -1,7 +1,7 @@
 """Run the evaluation of the paper.
 
 Run the evaluation of the paper (Lowd, UAI 2012, Section 6) on its data sets, and write its tables
-and its figure next to the published figures. Results are kept: if the command is interrupted,
+and its figure with the published values next to ours. Results are kept: if the command is interrupted,
 running it again resumes where it stopped.
 """
 
@@ -30,7 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="reproduction",
         help="the folder to write to (default reproduction)",
     )
-    add("--only", metavar="NAME", nargs="+", help="only these data sets, named as their files are")
+    add(
+        "--only",
+        metavar="NAME",
+        nargs="+",
+        help="only these data sets, by the names of their files",
+    )
     add(
         "--quick",
         action="store_true",
@@ -50,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.reproduction.run import read_results, reproduce
 
     if options.quick and options.only:
-        raise ModelError("--quick and --only exclude each other")
+        raise ModelError("--quick and --only cannot be combined")
     folder, out = find_folder(options.data), Path(options.out)
     names = options.only or (QUICK if options.quick else tuple(DATA_SETS))
     chosen = " --quick" if options.quick else ""

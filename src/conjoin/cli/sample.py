@@ -2,7 +2,7 @@
 
 Draw rows from a model, given evidence if there is any: independent rows from the exact
 distribution, or rows of Gibbs chains. The chains of a dependency network update its variables in
-their order.
+the order of the file.
 """
 
 from __future__ import annotations

@@ -40,8 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cmll: the sets of variables, one comma-separated set per line (default: four random "
         "sets, which are printed)",
     )
-    shared.add_number(parser, "--burn-in", "K", 100, "cmll: sweeps before the first sample")
-    shared.add_number(parser, "--samples", "K", 1000, "cmll: sweeps")
+    shared.add_number(
+        parser, "--burn-in", "K", 100, "cmll: number of sweeps before the first sample"
+    )
+    shared.add_number(parser, "--samples", "K", 1000, "cmll: number of sweeps")
     add("--by-variable", action="store_true", help="also print the mean score of each variable")
     shared.add_random_state(parser, "cmll")
     shared.add_jobs(parser)
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
         rival = load(options.against)
         if rival.domain != model.domain:
             raise ModelError(
-                f"{options.against} has other variables or states than {options.model}"
+                f"{options.against} and {options.model} have different variables or states"
             )
         comparison = compare(result, score(rival, table, options))
         report["against"] = {

@@ -91,7 +91,7 @@ class Instances:
         if not len(codes):
             raise ModelError("the set of base instances is empty")
         if weights is not None and not weights.sum() > 0:
-            raise ModelError("the base instances have no weight")
+            raise ModelError("the weights of all base instances are 0")
         self.codes, self.weights = codes, weights
 
     def bind(self, tests: Vocabulary) -> BoundInstances:
@@ -167,13 +167,13 @@ def resolve_base(domain: Domain, base: Any, data: Any) -> tuple[Base, str]:
             return Product([np.full(card, 1 / card) for card in domain.cards]), base
         if base not in ("marginals", "data"):
             raise ModelError(
-                f"base {base!r} is not known; use 'marginals', 'data' or 'uniform', an instance, "
+                f"unknown base {base!r}; use 'marginals', 'data' or 'uniform', an instance, "
                 "instances, or marginals"
             )
         if table is None:
             raise ModelError(f"base {base!r} needs a table: give one, or use base='uniform'")
         if not len(table):
-            raise ModelError(f"base {base!r} needs a table with rows, and this one has none")
+            raise ModelError(f"base {base!r} needs a table with rows; this one is empty")
         if base == "marginals":
             return Product(table.marginals()), base
         return Instances(codes_of(domain, table), table.weights), base

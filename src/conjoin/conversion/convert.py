@@ -59,7 +59,7 @@ def convert(
         Average over all rotations of each given order, over the given orders themselves, or over
         all orders.
     order : sequence of str, or sequence of such sequences, optional
-        One order of the variables, or several; by default that of the domain. Variables that come
+        One order of the variables, or several; by default the domain's own. Variables that come
         before a CPD's target are fixed to the base instance (Table 2).
     reverse : bool
         Average over the reverse of each order too.
@@ -67,7 +67,7 @@ def convert(
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
     merge : bool
-        Merge equal features and drop those of weight 0.
+        Merge equal features and drop features of weight 0.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def convert(
     distribution, base_name = resolve_base(dn.domain, base, table)
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
-        raise ModelError(f"max_length must not be negative, not {max_length}")
+        raise ModelError(f"max_length must be 0 or more, not {max_length}")
     check_positive(dn)
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
@@ -143,7 +143,7 @@ def check_kind(dn: Any) -> None:
             "`DependencyNetwork.from_bayesian_network` gives its conditionals"
         )
     if not isinstance(dn, DependencyNetwork):
-        raise ModelError(f"a dependency network is needed, not a {type(dn).__name__}")
+        raise ModelError(f"expected a dependency network, not a {type(dn).__name__}")
 
 
 def check_positive(dn: DependencyNetwork) -> None:

@@ -168,8 +168,8 @@ def _spread_of_rows(
 ) -> FloatArray:
     """Estimate the squared distance of each CPD from the mean of all, without a decomposition.
 
-    The mean is the average over all orders. Its log-odds of X_i are compared with those of X_i's CPD on
-    rows of independent variables, both less their mean over the states of X_i.
+    The mean is the average over all orders. Its log-odds of X_i are compared with the log-odds in X_i's
+    CPD, on rows of independent variables, both less their mean over the states of X_i.
     """
     rng = np.random.default_rng(random_state)
     drawn = [rng.choice(len(q), rows, p=q) for q in base.marginals]

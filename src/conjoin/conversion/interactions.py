@@ -142,7 +142,7 @@ def interactions(
     """Measure how strongly each pair of variables of a network interacts.
 
     The cost is linear in the number of pairs of tests in features. In a dependency network the
-    interaction of a pair is the mean of those in the two CPDs, as in conversion.
+    interaction of a pair is the mean of the interactions in the two CPDs, as in a conversion.
 
     Parameters
     ----------

@@ -67,10 +67,10 @@ def resolve_orders(
 ) -> Orders:
     """Return the family of orders for the options of `convert`."""
     if orders not in ("single", "rotations", "all"):
-        raise ModelError(f"orders {orders!r} is not known; use 'single', 'rotations' or 'all'")
+        raise ModelError(f"unknown orders {orders!r}; use 'single', 'rotations' or 'all'")
     if orders == "all":
         if order is not None:
-            raise ModelError("orders='all' leaves no order to choose; do not give `order` with it")
+            raise ModelError("orders='all' averages over all orders; do not give `order` with it")
         return Orders(())
     listed: list[Sequence[Any]]
     if order is None:

@@ -219,7 +219,7 @@ def expand_all(sub: SubFeatures, features: Features, owner: IntArray, base: Boun
     size = float((2.0**features.lengths).sum())
     if size > MAX_EXPANDED:
         raise ModelError(
-            f"all orders of these features have {size:.2g} sub-features; give a smaller max_length, "
+            f"averaging over all orders would give {size:.2g} sub-features; use a smaller max_length, "
             "so that longer features are averaged by integration"
         )
     for chosen, entry in features.by_length():

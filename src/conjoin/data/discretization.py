@@ -204,7 +204,7 @@ def _chosen(
     if target in wanted:
         raise DataError(
             f"the target {target!r} cannot be cut in the same call; leave it out of `columns` and "
-            "`edges`, or cut it first in a call of its own"
+            "`edges`, or cut it first in a separate call"
         )
     return [name for name in domain.names if name in wanted]
 
@@ -219,13 +219,13 @@ def _checked_edges(name: str, given: Sequence[float]) -> list[float]:
     for edge in inner:
         if not math.isfinite(edge):
             raise DataError(
-                f"the edges of column {name!r} contain {edge}; give finite inner cut points only, "
-                "the outermost bins take all the rest"
+                f"the edges of column {name!r} contain {edge}; give only finite cut points; "
+                "the outermost bins are unbounded"
             )
     for a, b in pairwise(inner):
         if a >= b:
             raise DataError(
-                f"the edges of column {name!r} must ascend, but {b:g} follows {a:g}; "
+                f"the edges of column {name!r} must increase, but {b:g} follows {a:g}; "
                 "sort them and drop repeats"
             )
     return inner
@@ -247,7 +247,7 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
             )
         if isinstance(state, int) and abs(state) > LARGEST_INTEGER:
             raise DataError(
-                f"column {name!r} cannot be cut: its state {state} is beyond 2^53; name the "
+                f"column {name!r} cannot be cut: its state {state} is larger than 2^53; name the "
                 "columns to cut without it, or divide it by a power of 10"
             )
         numbers.append(as_float(state))
@@ -273,7 +273,7 @@ def _by_target(
     if len(kept) * len(classes) > max_cells:
         raise DataError(
             f"the target {target!r} has {len(classes)} states, too many to cut the {len(kept)} "
-            f"values of {name!r} by; cut the target first, in a call of its own"
+            f"values of {name!r} by; cut the target first, in a separate call"
         )
     shape = len(kept), len(classes)
     cells = np.bincount(rows * shape[1] + sides, weights[both], minlength=shape[0] * shape[1])

@@ -217,11 +217,11 @@ def _checked_cuts(
         raise DataError(f"column {name!r}: cut points must be finite, not {cuts}")
     steps = [b - a for a, b in pairwise(cuts)]
     if any(step < 0 for step in steps) or any(step == 0 for step in steps[1:-1]):
-        raise DataError(f"column {name!r}: sort the cut points {cuts}, without repeats")
+        raise DataError(f"column {name!r}: the cut points {cuts} must be sorted, without repeats")
     if len(cuts) != len(states) + 1:
         raise DataError(
-            f"column {name!r}: {len(cuts)} cut points make {len(cuts) - 1} bins; "
-            f"give as many labels, not {len(states)}"
+            f"column {name!r}: {len(cuts)} cut points make {len(cuts) - 1} bins, "
+            f"which need as many labels, not {len(states)}"
         )
     if not all(isinstance(label, str) for label in states):
         raise DataError(f"column {name!r}: bin labels must be text, not {states}")

@@ -46,7 +46,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
         return data
     columns = _array_columns(data, domain) if isinstance(data, np.ndarray) else _columns(data)
     if domain is None and not len(columns[0].codes):
-        raise DataError("the table has no rows, so that its columns have no states")
+        raise DataError("the table has no rows, so its columns have no states")
     return table_of_columns(columns, domain, strict=unseen == "error")
 
 
@@ -81,8 +81,8 @@ def _columns(data: Any) -> list[Column]:
         raise
     except TypeError:
         raise DataError(
-            f"a {type(data).__name__} is not a table; give a Table, an array, a frame of pandas, "
-            "polars or pyarrow, or read a file with `read_table`"
+            f"a {type(data).__name__} is not a table; give a Table, an array, a pandas, polars "
+            "or pyarrow frame, or read a file with `read_table`"
         ) from None
     if not frame.columns:
         raise DataError("the table has no columns")

@@ -233,7 +233,7 @@ def codes_of(
     if isinstance(rows, Table):
         if rows.domain != domain:
             raise DataError(
-                "the table's variables or states are not the model's; read it with the model's "
+                "the table's variables or states differ from the model's; read it with the model's "
                 "domain (`read_table(path, domain=model.domain)`)"
             )
         table = rows

@@ -112,7 +112,8 @@ class Encoding:
             raise DataError(f"there is no column {absent!r}")
         if not at and present:
             raise DataError(
-                f"no column is one of the model's; the columns are {', '.join(sorted(present)[:5])}"
+                "none of the columns belongs to the model; the columns are "
+                f"{', '.join(sorted(present)[:5])}"
             )
         domain = self.domain.subset(at)
         if isinstance(X, Table):
@@ -194,7 +195,7 @@ def _table_column(table: Table, position: int) -> Column:
 
 
 def _remembered(raw: Table, table: Table, position: int) -> list[FloatArray]:
-    """Return, for each bin of a variable, numbers that are distributed like those of the data."""
+    """Return, for each bin of a variable, numbers that are distributed as in the data."""
     numbers = np.array(raw.domain.variables[position].states)
     column, own = raw.codes[:, position], table.codes[:, position]
     known = column != raw.missing

@@ -33,8 +33,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         columns of two states, trees for all others.
     discretize : 'auto', None, str, mapping or Discretizer
         How numeric columns are cut into bins (see `learn`). "auto" cuts columns with more than 20
-        distinct numbers, or with more than 5 if some have a fraction, into five bins of about equally
-        many rows.
+        distinct numbers, or with more than 5 if some have a fraction, into five bins with
+        about the same number of rows.
     kappa, penalty, min_leaf : float, optional
         Settings of `learn`; those that are not given are chosen on held-out rows.
     refine : bool

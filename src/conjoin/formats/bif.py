@@ -45,7 +45,7 @@ class _Parser:
         self.at += 1
         word = self.words[self.at - 1]
         if wanted is not None and len(wanted) == 1 and word != wanted:
-            raise self.error(f"{wanted!r} is expected, not {word[:40]!r}")
+            raise self.error(f"expected {wanted!r}, not {word[:40]!r}")
         return word
 
     def label(self, wanted: str) -> str:
@@ -53,7 +53,7 @@ class _Parser:
         if word[0] == '"':
             return word[1:-1]
         if word in "{}()[];,|":
-            raise self.error(f"{wanted} is expected, not {word!r}")
+            raise self.error(f"expected {wanted}, not {word!r}")
         return word
 
     def listed(self, close: str, wanted: str) -> list[str]:
@@ -71,7 +71,7 @@ class _Parser:
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1 + SUM_TOLERANCE:
-            raise self.error(f"a probability is expected, not {word[:40]!r}")
+            raise self.error(f"expected a probability, not {word[:40]!r}")
         return value
 
     def numbers(self) -> list[float]:
@@ -86,7 +86,7 @@ class _Parser:
     def skip_to_semicolon(self) -> None:
         while (word := self.take()) != ";":
             if word in "{}":
-                raise self.error(f"';' is expected before {word!r}")
+                raise self.error(f"expected ';' before {word!r}")
 
 
 def read_bif(path: Path) -> BayesianNetwork:
@@ -121,7 +121,7 @@ def read_bif(path: Path) -> BayesianNetwork:
             parser.take("}")
         else:
             raise parser.error(
-                f"'network', 'variable' or 'probability' is expected, not {word[:40]!r}"
+                f"expected 'network', 'variable' or 'probability', not {word[:40]!r}"
             )
     with errors_naming(path):
         domain = Domain(variables)
@@ -161,7 +161,7 @@ def _variable(parser: _Parser) -> Variable:
         states = parser.listed("}", "a state")
         parser.take(";")
         if count != str(len(states)):
-            raise parser.error(f"{name!r} declares {count[:20]} states and lists {len(states)}")
+            raise parser.error(f"{name!r} declares {count[:20]} states but lists {len(states)}")
     parser.take("}")
     if states is None:
         raise parser.error(f"variable {name!r} has no type")
@@ -185,7 +185,7 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
         if word == "table":
             values = parser.numbers()
             if len(values) != table.size:
-                raise parser.error(f"{table.size} probabilities are expected, not {len(values)}")
+                raise parser.error(f"expected {table.size} probabilities, not {len(values)}")
             # The format runs over the target first, then over the parents' states.
             table = np.moveaxis(np.array(values).reshape([shape[-1], *shape[:-1]]), 0, -1)
         elif word == "default":
@@ -193,7 +193,7 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
         elif word == "(":
             states = parser.listed(")", "a parent's state")
             if len(states) != len(owners):
-                raise parser.error(f"{len(owners)} states are expected, not {len(states)}")
+                raise parser.error(f"expected {len(owners)} states, not {len(states)}")
             index = tuple(p.index(s) for p, s in zip(owners, states, strict=True))
             if not np.isnan(table[index]).any():
                 raise parser.error(f"the row ({', '.join(states)}) of {name!r} is given twice")
@@ -220,5 +220,5 @@ def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> Ta
 def _row(parser: _Parser, length: int) -> list[float]:
     values = parser.numbers()
     if len(values) != length:
-        raise parser.error(f"{length} probabilities are expected, not {len(values)}")
+        raise parser.error(f"expected {length} probabilities, not {len(values)}")
     return values

@@ -62,7 +62,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
     if bad:
         row = bad[0]
         raise FormatError(
-            f"{row.actual_columns} values, where the header has {row.expected_columns}",
+            f"{row.actual_columns} values, but the header has {row.expected_columns}",
             str(path),
             row.number,
         )

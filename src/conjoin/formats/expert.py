@@ -127,7 +127,7 @@ def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD
         )
     build = {"table": _table, "rules": _rules, "log_odds": _log_odds}[given[0]]
     if "given" in section and given[0] != "table":
-        raise place.error("'given' goes with 'table' only", [name])
+        raise place.error("'given' can only be used with 'table'", [name])
     try:
         return build(domain, variable, section, place)
     except FormatError:
@@ -139,7 +139,7 @@ def _cpd(domain: Domain, variable: Variable, section: Any, place: _Place) -> CPD
 def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, Any]:
     when = entry.get("when", {})
     if not isinstance(when, dict):
-        raise ConjoinError("'when' must be conditions, such as { rain = \"yes\" }")
+        raise ConjoinError("'when' must contain conditions, such as { rain = \"yes\" }")
     result = {}
     for name, states in when.items():
         variable = domain[name]
@@ -147,7 +147,7 @@ def _condition(domain: Domain, entry: dict[str, Any], target: str) -> dict[str, 
             raise ConjoinError(f"'when' must not mention {target!r} itself")
         if isinstance(states, dict):
             if list(states) != ["not"]:
-                raise ConjoinError('a condition is a state, a list of states or { not = "x" }')
+                raise ConjoinError('a condition must be a state, a list of states or { not = "x" }')
             codes = variable.indices(states["not"])
             states = [s for c, s in enumerate(variable.states) if c not in codes]
         variable.indices(states)
@@ -216,7 +216,9 @@ def _table(domain: Domain, variable: Variable, section: dict[str, Any], place: _
             )
         for name, state in when.items():
             if isinstance(state, list):
-                raise ConjoinError(f"{name!r} must have one state here; lists go into rules")
+                raise ConjoinError(
+                    f"{name!r} must have one state here; use rules for lists of states"
+                )
         return tuple(when[p] for p in parents), _distribution(variable, entry)
 
     for parent in parents:

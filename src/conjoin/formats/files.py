@@ -72,13 +72,13 @@ def _check_ending(path: Path, functions: dict[str, str], what: str) -> None:
     kind = ending(path)
     if kind not in functions:
         raise FormatError(
-            f"{_named(kind)} no {what} format; known are {', '.join(functions)}, each also with .gz",
+            f"{_named(kind)} of a {what} file; use {', '.join(functions)}, each also with .gz",
             str(path),
         )
 
 
 def _named(kind: str) -> str:
-    return f"the ending {kind!r} names" if kind else "the name has no ending: it names"
+    return f"{kind!r} is not the ending" if kind else "the name does not have the ending"
 
 
 def _check_folder(path: Path) -> None:
@@ -111,7 +111,7 @@ def check_can_save(model_kind: type[Network], path: str | Path) -> None:
     fitting = ", ".join(e for e, kinds in WRITTEN_MODELS.items() if issubclass(model_kind, kinds))
     if kind not in WRITTEN_MODELS:
         raise FormatError(
-            f"{_named(kind)} no format that models are written in; use {fitting}", str(path)
+            f"{_named(kind)} of a format that models are written in; use {fitting}", str(path)
         )
     if not issubclass(model_kind, WRITTEN_MODELS[kind]):
         raise FormatError(

@@ -115,14 +115,14 @@ def _check_line(line: bytes, number: int, columns: int, path: Path) -> None:
     cells = line.split(b",")
     if len(cells) != columns:
         raise FormatError(
-            f"{len(cells)} values, where the first row has {columns}", str(path), number
+            f"{len(cells)} values, but the first row has {columns}", str(path), number
         )
     for column, cell in enumerate(cells, 1):
         text = cell.strip()
         if text != b"*" and not (text.isdigit() and len(text) < 9 and int(text) < MAX_STATES):
             shown = text[:40].decode(errors="replace")
             raise FormatError(
-                f"column {column}: a state number or * is expected, not {shown!r}",
+                f"column {column}: expected a state number or *, not {shown!r}",
                 str(path),
                 number,
             )

@@ -47,7 +47,7 @@ def parse_schema(line: str, path: str, number: int = 1) -> npt.NDArray[np.int64]
         cards = np.zeros(1, np.int64)
     if (cards < 1).any() or (cards > MAX_STATES).any():
         raise FormatError(
-            f"numbers of states, such as 2,2,3, are expected here, not {line[:40]!r}", path, number
+            f"expected numbers of states, such as 2,2,3, not {line[:40]!r}", path, number
         )
     return cards
 
@@ -126,7 +126,7 @@ class _Tests:
     def add(self, word: str, lines: _Lines) -> int:
         match = TEST.match(word)
         if match is None or not match[1]:
-            raise lines.error(f"a test such as +v0_1 or -v0_1 is expected, not {word[:40]!r}")
+            raise lines.error(f"expected a test such as +v0_1 or -v0_1, not {word[:40]!r}")
         return self._append(word, *check_test(match, self.cards, lines.error))
 
     def masks(self) -> npt.NDArray[np.uint64]:
@@ -176,7 +176,7 @@ class _Block:
                 return self
             if last == "{":
                 if features_only:
-                    raise lines.error("only features are expected within a table or features block")
+                    raise lines.error("a table or features block can contain only features")
                 if words == ["tree", "{"]:
                     self.trees.append(read_tree(lines, self.cards))
                 elif words == ["table", "{"]:
@@ -185,7 +185,7 @@ class _Block:
                     self.read(lines, True)
                 else:
                     raise lines.error(
-                        f"'tree', 'table' or 'features' is expected before '{{', not "
+                        f"expected 'tree', 'table' or 'features' before '{{', not "
                         f"{' '.join(words[:-1])[:40]!r}"
                     )
             else:
@@ -219,7 +219,7 @@ class _Block:
             block.certain = []
 
     def features(self) -> Features:
-        """Return the features, without those of trees and tables."""
+        """Return the features that are not in trees or tables."""
         entries = np.array(self.entries, np.int64)
         owner = np.repeat(np.arange(len(self.weights)), self.lengths)
         var = np.array(self.tests.var, np.int64)[entries]
@@ -256,7 +256,7 @@ def parse_number(word: str, error: Callable[[str], FormatError]) -> float:
     except ValueError:
         value = np.nan
     if value != value:
-        raise error(f"a number is expected, not {word[:40]!r}")
+        raise error(f"expected a number, not {word[:40]!r}")
     return value
 
 
@@ -284,14 +284,14 @@ def read_tree(lines: _Lines, cards: npt.NDArray[np.int64]) -> Tree:
     while at < len(words):
         word = words[at]
         if node >= 0 and not splits:
-            raise error(f"'}}' is expected after the tree, not {word[:40]!r}")
+            raise error(f"expected '}}' after the tree, not {word[:40]!r}")
         if word == "(":
             at += 1
             word = words[at] if at < len(words) else "}"
             if word not in known:
                 match = TEST.match(word)
                 if match is None or match[1]:
-                    raise error(f"a test such as v0_1 is expected, not {word[:40]!r}")
+                    raise error(f"expected a test such as v0_1, not {word[:40]!r}")
                 known[word] = check_test(match, cards, error)
             tested, state = known[word]
             splits.append((len(var), state, []))
@@ -340,7 +340,7 @@ def read_network(path: Path) -> Network:
     cards = parse_schema("".join(schema), str(path), lines.number)
     head = lines.take("'MN {', 'DN {' or 'BN {'")
     if len(head) != 2 or head[1] != "{" or head[0] not in KINDS:
-        raise lines.error(f"'MN {{', 'DN {{' or 'BN {{' is expected, not {' '.join(head)[:40]!r}")
+        raise lines.error(f"expected 'MN {{', 'DN {{' or 'BN {{', not {' '.join(head)[:40]!r}")
     domain = named_domain(path, cards)
     tests = _Tests(cards)
     if head[0] == "MN":
@@ -353,7 +353,7 @@ def read_network(path: Path) -> Network:
     while (words := lines.take("a variable or '}'")) != ["}"]:
         match = TEST.match(f"{words[0]}_0")
         if len(words) != 2 or words[1] != "{" or match is None or match[1]:
-            raise lines.error(f"a variable such as 'v0 {{' is expected, not {' '.join(words)!r}")
+            raise lines.error(f"expected a variable such as 'v0 {{', not {' '.join(words)!r}")
         target, _ = check_test(match, cards, lines.error)
         if cpds[target] is not None:
             raise lines.error(f"v{target} already has a distribution")
@@ -372,7 +372,7 @@ def read_network(path: Path) -> Network:
 def _expect_end(lines: _Lines) -> None:
     extra = next(lines._lines, None)
     if extra is not None:
-        raise lines.error(f"nothing is expected after the last '}}', not {' '.join(extra)[:40]!r}")
+        raise lines.error(f"expected nothing after the last '}}', not {' '.join(extra)[:40]!r}")
 
 
 def _cpd(block: _Block, target: int) -> CPD:

@@ -56,7 +56,7 @@ def named_domain(path: Path, cards: npt.NDArray[np.int64]) -> Domain:
         return Domain.numbered(cards)
     if not np.array_equal(domain.cards, cards):
         raise FormatError(
-            f"has other variables than {path.name}; delete it if it is outdated",
+            f"does not have the variables of {path.name}; delete it if it is outdated",
             str(names_path(path)),
         )
     return domain

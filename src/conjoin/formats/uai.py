@@ -45,7 +45,7 @@ class _Tokens:
     def count(self, wanted: str, low: int, high: int) -> int:
         word = self.word(wanted)
         if not (word.isascii() and word.isdigit() and len(word) < 19 and low <= int(word) <= high):
-            raise self.error(f"{wanted}, {low} to {high}, is expected, not {word[:40]!r}")
+            raise self.error(f"expected {wanted}, {low} to {high}, not {word[:40]!r}")
         return int(word)
 
     def counts(self, many: int, wanted: str, low: int, high: int) -> list[int]:
@@ -88,7 +88,7 @@ def read_uai(path: Path) -> Network:
     tokens = _Tokens(read_text(path), str(path))
     kind = tokens.word("MARKOV or BAYES")
     if kind not in ("MARKOV", "BAYES"):
-        raise tokens.error(f"MARKOV or BAYES is expected, not {kind[:40]!r}")
+        raise tokens.error(f"expected MARKOV or BAYES, not {kind[:40]!r}")
     size = tokens.count("the number of variables", 0, 10**9)
     cards = np.array(tokens.counts(size, "a number of states", 1, MAX_STATES), np.int64)
     n_factors = tokens.count("the number of factors", 0, 10**9)
@@ -104,7 +104,7 @@ def read_uai(path: Path) -> Network:
         shape = [int(cards[v]) for v in scope]
         entries = tokens.count("the number of values of a factor", 0, 10**18)
         if entries != np.prod(shape, dtype=object):
-            raise tokens.error(f"{np.prod(shape, dtype=object)} values are expected, not {entries}")
+            raise tokens.error(f"expected {np.prod(shape, dtype=object)} values, not {entries}")
         with np.errstate(divide="ignore"):
             factors.append(TableFactor(scope, np.log(tokens.numbers(entries)).reshape(shape)))
     if tokens.left:

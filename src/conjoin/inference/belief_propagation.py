@@ -192,7 +192,7 @@ def log_partition(
     max_updates: int = 1000,
     tolerance: float = 1e-8,
 ) -> LogValue:
-    """Return the Bethe estimate of log Z; parameters are those of `marginals`."""
+    """Return the Bethe estimate of log Z; the parameters are as for `marginals`."""
     beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
     return LogValue(float(beliefs.log_z), beliefs.run, given=beliefs.given)
 
@@ -205,7 +205,7 @@ def most_probable(
     max_updates: int = 200,
     tolerance: float = 1e-8,
 ) -> Assignment:
-    """Return the states that max-product prefers; parameters are those of `marginals`.
+    """Return the states that max-product prefers; the parameters are as for `marginals`.
 
     Where beliefs tie, variables are decided one after another, so that the states fit together.
     """

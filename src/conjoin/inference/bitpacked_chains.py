@@ -66,7 +66,7 @@ def fits(projection: Projection, units: IntArray) -> bool:
     """Return whether units over binary variables can be sampled side by side.
 
     They cannot if a weight stands for -inf, which single precision has no room for, if they have off
-    values, or if there are so many that they would fill the memory.
+    values, or if there are too many to fit into memory.
     """
     form, known = projection.units, projection.known
     features = form.features.select(units)

@@ -187,7 +187,7 @@ class Chain:
         Parameters
         ----------
         betas : int or array of float
-            The inverse temperature of each sweep; a number of sweeps means that of the network, 1. At
+            The inverse temperature of each sweep; an integer is a number of sweeps at 1. At
             infinity each variable takes its best state, and the chain stops when none changes.
         thin : int
             Number of sweeps between recorded states.

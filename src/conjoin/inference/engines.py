@@ -147,7 +147,7 @@ def probability(
     max_memory: float = MAX_MEMORY,
     **options: Any,
 ) -> Probability:
-    """Return the probability of the states of some variables given those of others.
+    """Return the probability of the states of some variables given the states of others.
 
     Parameters
     ----------
@@ -158,9 +158,9 @@ def probability(
     given : mapping, optional
         The evidence.
     method : str
-        "exact", "bp", "mean_field", "ais" or "gibbs", which estimates rare probabilities, too. "auto" is
-        exact where that fits; otherwise a query of one variable is answered by `marginals`, others by
-        `log_partition`, and those of a dependency network by Gibbs sampling.
+        "exact", "bp", "mean_field", "ais" or "gibbs", which can also estimate rare probabilities.
+        "auto" is exact where that fits; otherwise a query of one variable is answered by
+        `marginals`, others by `log_partition`, and queries to a dependency network by Gibbs sampling.
     max_memory : float
         Memory limit of exact inference, in bytes.
     **options
@@ -350,11 +350,11 @@ def _check(
     model: Any, given: Mapping[str, Any] | None = None, targets: Sequence[str] | None = None
 ) -> None:
     if not isinstance(model, Network):
-        raise ModelError(f"a model is needed, not {type(model).__name__}; `load` reads one")
+        raise ModelError(f"expected a model, not {type(model).__name__}; use `load` to read one")
     if given is not None and not isinstance(given, Mapping):
-        raise ModelError(f"states are given as a mapping {{variable: state}}, not {given!r}")
+        raise ModelError(f"states must be given as a mapping {{variable: state}}, not {given!r}")
     if isinstance(targets, str):
-        raise ModelError(f"targets is a list of names; use targets=[{targets!r}]")
+        raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
     if given:
         model.domain.encode_partial(given)
     for name in targets or ():

@@ -32,7 +32,7 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
         return ModelError("every instance of the model has probability 0")
     shown = ", ".join(f"{name}={state}" for name, state in list(given.items())[:8])
     more = ", ..." if len(given) > 8 else ""
-    return ModelError(f"the evidence is impossible, its probability is 0: {shown}{more}")
+    return ModelError(f"the evidence is impossible (its probability is 0): {shown}{more}")
 
 
 def forecast(
@@ -120,7 +120,7 @@ def log_partition(
 ) -> LogValue:
     """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
 
-    Parameters are those of `marginals`. The difference of log Z with evidence and without is the
+    The parameters are as for `marginals`. The difference of log Z with evidence and without is the
     log-probability of the evidence.
     """
     ready = compiled(model)
@@ -220,7 +220,7 @@ def most_probable(
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
 
-    Parameters are those of `marginals`.
+    The parameters are as for `marginals`.
     """
     ready = compiled(model)
     domain = ready.domain
@@ -234,7 +234,7 @@ def most_probable(
 
 
 def _whole(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
-    """Return complete rows: the states of the free variables and those of the evidence."""
+    """Return complete rows: the states of the free variables and of the evidence."""
     n = len(domain)
     rows = np.zeros((len(states), n), code_dtype(domain.cards))
     free = np.flatnonzero(plan.place[:n] >= 0)

@@ -113,7 +113,7 @@ def gibbs(
     chains : int
         Number of independent chains, each from a random start.
     order : sequence of str, optional
-        The order of a sweep, by default that of the variables.
+        The order of a sweep, by default the order of the domain.
     random_state : int or Generator
         The random numbers.
     n_jobs : int, optional

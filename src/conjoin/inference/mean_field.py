@@ -122,7 +122,7 @@ def log_partition(
     tolerance: float = 1e-7,
     random_state: RandomState = 0,
 ) -> LogValue:
-    """Return a lower bound of log Z; parameters are those of `marginals`."""
+    """Return a lower bound of log Z; the parameters are as for `marginals`."""
     no_dependency_network(model, "mean_field")
     found = _solve(model, given, starts, max_sweeps, tolerance, random_state)
     kind = "an estimate, zeros softened" if found.has_zeros else "a lower bound"

@@ -35,7 +35,7 @@ def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
             f"random_state must be an integer or a numpy Generator, not {random_state!r}"
         )
     if random_state < 0:
-        raise ModelError(f"random_state must not be negative, not {random_state}")
+        raise ModelError(f"random_state must be 0 or more, not {random_state}")
     return np.random.SeedSequence(int(random_state))
 
 

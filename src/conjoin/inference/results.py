@@ -211,7 +211,7 @@ class Assignment(Mapping[str, Any]):
     Attributes
     ----------
     states : dict
-        The states, those of the evidence included.
+        The states, including the evidence.
     score : float
         The log-potential of this instance (for a dependency network, the sum of the logarithms of its
         conditionals).

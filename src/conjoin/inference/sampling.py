@@ -62,7 +62,7 @@ def sample(
     chains : int
         Number of independent chains; each draws a part of the rows.
     order : sequence of str, optional
-        The order of a sweep, by default that of the variables.
+        The order of a sweep, by default the order of the domain.
     random_state : int or Generator
         The random numbers.
     n_jobs : int, optional

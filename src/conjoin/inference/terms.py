@@ -177,4 +177,4 @@ def as_markov_network(model: object) -> MarkovNetwork:
             "a dependency network specifies conditionals, not one joint distribution; `convert` it "
             "first, or use method='mean_field', 'gibbs', 'icm' or 'viterbi'"
         )
-    raise ModelError(f"a model is needed, not {type(model).__name__}")
+    raise ModelError(f"expected a model, not {type(model).__name__}")

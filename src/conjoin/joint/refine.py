@@ -95,7 +95,9 @@ def refine(
     [False, True]
     """
     if not isinstance(model, MarkovNetwork):
-        raise ModelError(f"Markov networks are refined, not a {model.kind}; convert it first")
+        raise ModelError(
+            f"only Markov networks can be refined, not a {model.kind}; convert it first"
+        )
     rows = as_table(table, model.domain)
     codes_of(model.domain, rows, complete=False)
     if len(rows) < min_rows:

@@ -1,8 +1,8 @@
 """Networks thin enough for exact inference: the strongest interactions that fit into small tables.
 
-A converted network may connect so many columns that its joint distribution can only be sampled, and
-where columns nearly determine each other a sampler hardly moves. A network with fewer features, those
-inside the cliques of one junction tree, allows exact inference and learning by maximum likelihood.
+A converted network may have too many interactions for exact inference, and if columns nearly determine
+each other, a sampler hardly moves. A network that keeps only the features inside the cliques of one
+junction tree allows exact inference and learning by maximum likelihood.
 """
 
 from __future__ import annotations
@@ -93,9 +93,11 @@ def thin(
     True
     """
     if not isinstance(model, MarkovNetwork):
-        raise ModelError(f"Markov networks are made thin, not a {model.kind}; convert it first")
+        raise ModelError(
+            f"only Markov networks can be made thin, not a {model.kind}; convert it first"
+        )
     if len(model.domain) > MAX_VARIABLES:
-        raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
+        raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables cannot be made thin")
     sorted_model = model.in_canonical_order()
     rows = None
     if table is not None:
@@ -188,8 +190,8 @@ class ThinningSearch:
                 continue
             if graph.exhausted:
                 raise ModelError(
-                    f"the search for elimination orders ended after {number:,} of {len(hard):,} hard "
-                    f"constraints, as it may read {graph.max_work:,.0f} words; give a larger max_work"
+                    f"the search for elimination orders reached max_work ({graph.max_work:,.0f}) after "
+                    f"{number:,} of {len(hard):,} hard constraints; give a larger max_work"
                 )
             raise ModelError(
                 f"the hard constraints alone need tables of more than {graph.max_cells:,.0f} cells; "

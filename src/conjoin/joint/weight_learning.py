@@ -78,7 +78,7 @@ def learn_weights(
         model's features, and missing values are drawn once from the model, which must then be a joint
         distribution.
     start : {'zero', 'model'}
-        Start with all weights 0, or with those of the model (a Markov network).
+        Start with all weights 0, or with the weights of the model (a Markov network).
     prior_sd : float or sequence of float, optional
         The standard deviation of the prior around the start, or several to choose from. By default
         0.05, 0.1, 0.2, 0.5 and 1 from zero, and from a model 0.02 and 0.05, or 0.1, 0.5 and 2 for
@@ -165,7 +165,7 @@ class _Settings:
     ) -> _Settings:
         """Check the arguments of `learn_weights`."""
         if start not in ("zero", "model"):
-            raise ModelError(f"start {start!r} is not known; use 'zero' or 'model'")
+            raise ModelError(f"unknown start {start!r}; use 'zero' or 'model'")
         if start == "model" and not isinstance(model, MarkovNetwork):
             raise ModelError(
                 f"a {model.kind} has no weights of a joint distribution to start from; convert it "
@@ -173,7 +173,7 @@ class _Settings:
             )
         if objective not in ("pseudo-likelihood", "likelihood"):
             raise ModelError(
-                f"objective {objective!r} is not known; use 'pseudo-likelihood' or 'likelihood'"
+                f"unknown objective {objective!r}; use 'pseudo-likelihood' or 'likelihood'"
             )
         if l1 < 0 or (l1 and start == "model"):
             raise ModelError("l1 must not be negative, and needs start='zero'")

@@ -40,11 +40,11 @@ def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDA
     >>> packed([[1, 2]], np.float64)
     Traceback (most recent call last):
     ...
-    TypeError: an array of 1 axes is needed, not of 2
+    TypeError: expected an array of 1 axes, not 2
     """
     given = np.asarray(array)
     if given.ndim != ndim:
-        raise TypeError(f"an array of {ndim} axes is needed, not of {given.ndim}")
+        raise TypeError(f"expected an array of {ndim} axes, not {given.ndim}")
     return np.require(given, dtype, ["C", "A", "W"])
 
 

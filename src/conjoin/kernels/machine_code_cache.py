@@ -77,8 +77,8 @@ def writable_folder() -> Path | None:
             continue
     tried = " and ".join(str(folder.parent) for folder in cache_folders()) or "no folder"
     warnings.warn(
-        f"compiled functions cannot be kept ({tried} is not writable), so that every process compiles "
-        "them again; set NUMBA_CACHE_DIR to a folder that is writable",
+        f"compiled functions cannot be kept ({tried} is not writable), so every process compiles "
+        "them again; set NUMBA_CACHE_DIR to a writable folder",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -1,7 +1,7 @@
 """Fitted boosted trees of scikit-learn, LightGBM and XGBoost, read as CPDs.
 
-What a library does not offer in public, the raw predictors of scikit-learn's histogram boosting, is read
-from its private attributes; the tests compare every kind with the classifier's own predictions.
+The raw predictors of scikit-learn's histogram boosting are read from private attributes. The
+tests compare every kind with the classifier's own predictions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _boosted(
 
 
 def _base_score(raw: npt.ArrayLike, trees: Sequence[tuple[int, Splits]]) -> FloatArray:
-    """Return what the raw scores have where all indicators are 0, apart from the trees."""
+    """Return the raw scores at all indicators 0, without the contributions of the trees."""
     base = np.array(raw, np.float64).reshape(-1)
     for output, splits in trees:
         base[output] -= splits.at_zero()
@@ -88,7 +88,7 @@ def read_lightgbm(fitted: Any, frame: Frame) -> CPD:
     objective, *settings = str(dump.get("objective", "none")).split()
     if objective not in ("binary", "multiclass"):
         raise ModelError(
-            f"LGBMClassifier with objective {objective!r} cannot be read, for its scores are not "
+            f"LGBMClassifier with objective {objective!r} cannot be read, because its scores are not "
             "log-probabilities; use 'binary' or 'multiclass'"
         )
     sigmoid = [float(s.partition(":")[2]) for s in settings if s.startswith("sigmoid:")]
@@ -150,7 +150,7 @@ def read_xgboost(fitted: Any, frame: Frame) -> CPD:
     objective, dump = learner["objective"]["name"], learner["gradient_booster"]
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
         raise ModelError(
-            f"XGBClassifier with objective {objective!r} cannot be read, for its scores are not "
+            f"XGBClassifier with objective {objective!r} cannot be read, because its scores are not "
             "log-probabilities; use 'binary:logistic' or 'multi:softprob'"
         )
     if dump["name"] not in ("gbtree", "dart"):

@@ -83,7 +83,7 @@ class Checkpoint:
         other = [name for name in sorted({*old, *inputs}) if old.get(name) != inputs.get(name)]
         if other:
             raise FormatError(
-                f"belongs to another run: not the same {', '.join(other)}. Delete it to start again, "
+                f"belongs to another run (different: {', '.join(other)}). Delete it to start again, "
                 "or choose another name",
                 str(self.path),
             )

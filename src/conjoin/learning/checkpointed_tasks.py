@@ -20,7 +20,7 @@ class TaskRunner:
     n_jobs : int, optional
         The number of tasks to run at a time, as in joblib.
     checkpoint : Checkpoint, optional
-        Where results are kept, and those of an earlier run are found.
+        Where results are saved, and where the results of an earlier run are found.
     label : str
         The part of the run that the stages belong to, shown with the progress.
     """

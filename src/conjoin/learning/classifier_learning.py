@@ -71,8 +71,8 @@ def learn_classifiers(
     target with one observed state, without rows or without possible parents gets its smoothed
     marginal (add-one).
 
-    A state that was never observed gets a positive probability: that of the leaf's added count in
-    trees and forests, and otherwise odds of at most 1 / (rows + states), see `read_classifier`.
+    A state that was never observed gets a positive probability: from the leaf's added count in
+    trees and forests, and otherwise with odds of at most 1 / (rows + states), see `read_classifier`.
 
     Parameters
     ----------

@@ -132,9 +132,7 @@ def learn(
     ('rain',)
     """
     if isinstance(cpd, str) and cpd not in KINDS:
-        raise ModelError(
-            f"cpd {cpd!r} is not known; use {', '.join(map(repr, KINDS))}, or a classifier"
-        )
+        raise ModelError(f"unknown cpd {cpd!r}; use {', '.join(map(repr, KINDS))}, or a classifier")
     table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")

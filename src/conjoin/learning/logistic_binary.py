@@ -4,8 +4,8 @@ Minimises, for each target, the summed log-loss of the training rows plus lambda
 free. All targets of a batch share the products with the data. Each step minimises a quadratic model:
 its gradient, its diagonal and its terms with the bias are exact; the correlations between features
 are those of the data, without the weights that the logistic function gives to rows. Steps are halved
-until the objective falls, and the path runs from the largest penalty to the smallest. Columns for which
-this model is poor, those of targets that are nearly determined, continue with correlations of their own.
+until the objective falls, and the path runs from the largest penalty to the smallest. If this model is
+poor, as it is for targets that are nearly determined by others, a column gets its own correlations.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def one_cpd_per_variable(domain: Domain, cpds: Iterable[CPD]) -> tuple[CPD, ...]
             wrong = "two CPDs" if counts[i] else "no CPD"
             raise ModelError(f"{name!r} has {wrong}; a network needs one per variable")
     if len(found) > len(domain):
-        raise ModelError("there is a CPD of a variable that the domain does not have")
+        raise ModelError("there is a CPD for a variable that is not in the domain")
     for cpd in found:
         if not np.array_equal(cpd.cards, domain.cards):
             raise ModelError(f"the CPD of {domain.names[cpd.target]!r} belongs to another domain")

@@ -172,6 +172,6 @@ def scope_tables(
 ) -> list[TableFactor]:
     """Return one table per scope: the sum of the features that belong to it.
 
-    Parameters are those of `feature_tables`.
+    The parameters are as for `feature_tables`.
     """
     return feature_tables(features, scopes, rows).tables(features.weights)

@@ -253,7 +253,7 @@ class Features:
     def merged(self) -> Features:
         """Return the features with equal ones merged and their weights added.
 
-        The order is that of first appearance. Features with off values are left as they are.
+        Features are in order of first appearance. Features with off values are left as they are.
         """
         soft = self.soft_rows()
         if soft.any():

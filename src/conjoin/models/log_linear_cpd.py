@@ -84,7 +84,9 @@ class LogLinearCPD:
         one = set_mask([1], mask_words(cards))
         others = sorted(weights)
         if target in others or any(not 0 <= v < len(cards) for v in (target, *others)):
-            raise ModelError(f"the weights must be of variables other than the target: {others}")
+            raise ModelError(
+                f"the weights must belong to variables other than the target: {others}"
+            )
         if any(cards[v] != 2 for v in (target, *others)):
             raise ModelError("logistic regression of this form needs binary variables")
         feature = [0, *(f for f in range(1, len(others) + 1) for _ in range(2))]

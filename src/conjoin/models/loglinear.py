@@ -1,9 +1,9 @@
-"""The log-linear form of a network: what scoring, sampling, inference and learning start from.
+"""The log-linear form of a network: the starting point of scoring, sampling, inference and learning.
 
 Every network is a sum of weighted conjunctive features. In a Markov network a feature enters the
-log-odds of all the variables that it tests; in a dependency network it enters those of its *owner*, the
-variable whose CPD it belongs to. Apart from that, engines need not know which kind of network they are
-given.
+log-odds of all the variables that it tests; in a dependency network it enters only those of its *owner*,
+the variable whose CPD it belongs to. Apart from that, engines need not know which kind of network they
+are given.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LogLinearForm:
 
     @property
     def is_joint(self) -> bool:
-        """Whether the conditionals are those of one joint distribution."""
+        """Whether the conditionals come from one joint distribution."""
         return self.owner is None
 
     @cached_property

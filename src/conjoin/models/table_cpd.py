@@ -48,7 +48,7 @@ class TableCPD(TreeBasedCPD):
         self.table: FloatArray = np.asarray(table, np.float64)
         shape = tuple(int(cards[p]) for p in (*self.parents, target))
         if self.table.shape != shape:
-            raise ModelError(f"a table of shape {shape} is needed, not {self.table.shape}")
+            raise ModelError(f"expected a table of shape {shape}, not {self.table.shape}")
         if len({*self.parents, target}) != len(shape):
             raise ModelError("the parents of a table must differ from each other and the target")
         self.cards, self.target = cards, int(target)

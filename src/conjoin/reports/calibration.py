@@ -88,8 +88,8 @@ def calibration(
         Rows that the network was not learned from. Missing values are not predicted; if the rest of
         a row has missing values, the log-potential is averaged over them.
     marginals : list of array, optional
-        The distribution of each variable, such as that of the training rows: missing values are
-        averaged over it, and it is the baseline of predictions. By default, that of the table.
+        The distribution of each variable, for example in the training rows: missing values are
+        averaged over it, and it is the baseline of predictions. By default, its distribution in `table`.
 
     Examples
     --------

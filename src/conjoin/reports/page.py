@@ -105,7 +105,7 @@ def page(
     if conditionals is None and isinstance(model, DependencyNetwork):
         conditionals = model
     if conditionals is not None and conditionals.domain != model.domain:
-        raise ModelError("the conditionals have other variables than the model")
+        raise ModelError("the conditionals and the model have different variables")
     found = interactions(model, table)
     sections = [_summary(model), _graph(found), _links(found, table is not None)]
     if conditionals is not None:

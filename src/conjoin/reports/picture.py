@@ -41,7 +41,7 @@ def plot(
     random_state : int
         The seed of the layout.
     ax : matplotlib Axes, optional
-        The axes to draw in; by default those of a new figure of a suitable size.
+        The axes to draw in; by default the axes of a new figure of a suitable size.
 
     Returns
     -------

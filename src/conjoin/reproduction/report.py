@@ -1,4 +1,4 @@
-"""The paper's tables and figure, made from result files, with the published values beside ours."""
+"""The paper's tables and figure, made from result files, with the published values next to ours."""
 
 from __future__ import annotations
 
@@ -76,8 +76,10 @@ def report(results: Results, about: dict[str, Any]) -> str:
         "Reading the training rows and writing the model are included; so is tuning, for LW.\n",
         _times(results, names),
         "## Converted networks compared with their source (Figure 1)\n",
-        "The normalised PLL of the dependency network minus that of the Markov network: smaller is "
-        "better, and negative means better than the source.\n",
+        "The normalised PLL (PLL per variable) of the dependency network minus the normalised PLL of the "
+        "converted Markov network: smaller is better, and negative means better than the source. An "
+        "instance is a single base instance; marginals are base instances drawn from the marginals of "
+        "the training rows. The last two columns use marginals, too.\n",
         _figure_table(results, names, "tree"),
         _figure_table(results, names, "logistic"),
         "## Beyond the paper\n",
@@ -94,7 +96,11 @@ def _about(about: dict[str, Any]) -> str:
     return (
         f"Made by `{about['command']}` with Conjoin {about['conjoin']}, Python {about['python']}, NumPy "
         f"{about['numpy']} and numba {about['numba']} on {about['machine']}. Scores are in nats per "
-        "row. The paper's values are in brackets.\n"
+        "row; higher is better. The paper's values are in brackets.\n\n"
+        "LW learns the weights of a Markov network by maximum pseudo-likelihood, the paper's baseline. "
+        "DN2MN is the paper's method, the conversion of a dependency network. Both start from the same "
+        "conditionals, decision trees or logistic regressions. The scores PLL and CMLL are explained in "
+        "`docs/scoring.md`.\n"
     )
 
 

@@ -48,7 +48,7 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class FeatureGroups:
-    """The features of a form by number, grouped by the way in which they are summed."""
+    """The features of a form by number, grouped by how they are summed."""
 
     # Features with one test, which count alike on all rows; the test of each, and 1 minus its off
     # value (the off value adds the same to all states).
@@ -123,7 +123,7 @@ class ConditionalScorer:
 
     @cached_property
     def shared_gains(self) -> FloatArray:
-        """The gain of each test on all rows alike: that of features with one test."""
+        """The part of each test's gain that is the same on all rows: the features with one test."""
         groups = self.groups
         weights = self.arrays.weight[groups.single] * groups.single_share
         size = len(self.form.features.tests)

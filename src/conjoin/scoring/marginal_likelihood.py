@@ -140,7 +140,7 @@ def cmll(
     burn_in, samples : int
         Number of Gibbs sweeps that are discarded, and of those that count, for each row and set.
     order : sequence of str, optional
-        The order of a sweep, by default that of the variables.
+        The order of a sweep, by default the order of the domain.
     random_state : int or Generator
         The random numbers of the partition and of the chains.
     n_jobs : int, optional

@@ -118,7 +118,7 @@ def compare(first: Score, second: Score) -> Comparison:
     if first.rows != second.rows or not np.array_equal(first.weights, second.weights):
         raise ModelError(
             f"the scores are of different rows ({first.rows:,} and {second.rows:,}); score both "
-            "networks on one table"
+            "networks on the same table"
         )
     gap = first.by_row - second.by_row
     return Comparison(
