@@ -42,6 +42,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         likelihood of its weights, as long as that improves the score of held-out rows (see `refine`).
         Without it, and for fewer than 50 rows, the network is the closed-form conversion of the
         conditionals.
+    effort : {'quick', 'default', 'thorough'}
+        How much work refining does; "quick" learns no hidden column.
     target : str, optional
         The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
@@ -94,6 +96,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         penalty: float | None = None,
         min_leaf: float | None = None,
         refine: bool = True,
+        effort: str = "default",
         target: Any = None,
         unseen: str = "error",
         random_state: Any = 0,
@@ -105,6 +108,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.penalty = penalty
         self.min_leaf = min_leaf
         self.refine = refine
+        self.effort = effort
         self.target = target
         self.unseen = unseen
         self.random_state = random_state
@@ -120,25 +124,17 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         y : ignored
             For compatibility with scikit-learn. A column to be predicted must be part of X.
         """
-        from conjoin.conversion.convert import convert
-        from conjoin.joint.refine import refine
-        from conjoin.learning.learn import learn
+        from conjoin.joint.learn_joint import learn_joint
 
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
-        cpd = "mixed" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
-        columns = table.domain.names
-        ordered = table.reordered(table.domain.sorted_names())
-        network = learn(
-            ordered, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
-            random_state=self.seed_, n_jobs=self.n_jobs,
+        self.network_, self.model_ = learn_joint(
+            table, self.cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
+            effort=self.effort, closed_form=not self.refine, random_state=self.seed_,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
-        model = convert(network, ordered)
-        if self.refine:
-            model = refine(model, ordered, random_state=self.seed_, n_jobs=self.n_jobs)
-        self.network_, self.model_ = network.reordered(columns), model.reordered(columns)
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
