@@ -137,9 +137,7 @@ class HiddenTables:
         self.network, self.states = network, states
         features = network.features
         self.features = features.select(np.flatnonzero(features.lengths > 0))
-        base = Expectations(self.features)
-        if len(base.outside):
-            raise ValueError("the tables of a thin network hold all of its features")
+        base = Expectations(self.features, max_table=MAX_MEMORY)
         self.tables = base.tables
         self.matrix = base.tables.matrix
         self.transposed = self.matrix.T.tocsr()

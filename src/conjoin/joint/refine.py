@@ -35,6 +35,7 @@ from conjoin.joint.hidden_column import (
     stacked,
     stacking_weights,
 )
+from conjoin.joint.likelihood import Expectations
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.features import Features
@@ -51,6 +52,9 @@ MIN_GAIN = 1e-3
 
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
+
+MIN_STATES = 4
+"""A hidden column has at least this number of states per fit."""
 
 PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
 """Standard deviations of the prior around converted weights, to choose from."""
@@ -284,11 +288,13 @@ class _Search:
         if not effort.states or len(base.domain) < 3:
             return []
         rows = self._sampled(self.train)
+        cells = len(effort.settings) * Expectations(base.form.features).plan.cells
+        allowed = effort.hidden_cells // max(1, cells)
         best: tuple[float, HiddenFit, Any] | None = None
-        for states in effort.states:
-            tables = HiddenTables(base, states)
-            if states * len(effort.settings) * tables.cells > effort.hidden_cells and best:
+        for states in dict.fromkeys(min(states, allowed) for states in effort.states):
+            if states < MIN_STATES:
                 break
+            tables = HiddenTables(base, states)
             data = tables.rows(*rows), tables.rows(*merge_rows(self.held.codes, self.held.weights))
             fit = HiddenFit(tables, effort.settings[0])
             reached = fit.fit(*data, self.rng)
