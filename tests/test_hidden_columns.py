@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from conjoin import Domain, Features, MarkovNetwork, Table
+from conjoin.inference.gibbs import gibbs
+from conjoin.inference.sampling import sample
 from conjoin.data.domain import Variable
 from conjoin.data.frames import as_table
 from conjoin.data.table import codes_of
 from conjoin.errors import DataError, ModelError
+from conjoin.inference.engines import forecast, log_partition, marginals, most_probable, probability
+from conjoin.inference.engines import joint as cj_joint
 from conjoin.models.markov import TableFactor
+from conjoin.scoring import cmll, log_likelihood, pll, score
 
 
 def hidden_network(seed, *, zeros=False, columns=1):
@@ -171,3 +176,189 @@ def test_blankets_reach_through_hidden_columns():
     assert model.blanket("v1") == ("v0", "v2")
     assert model.blanket("v3") == ()
     assert repr(model) == "<MarkovNetwork: 4 variables, 0 features, 3 table factors, 1 hidden columns>"
+
+
+def normalized(model):
+    p = joint(model)
+    return p / p.sum()
+
+
+def with_holes(model, seed=0, rows=40):
+    """Return possible rows over the visible variables, some values of which are missing."""
+    rng = np.random.default_rng(seed)
+    p = normalized(model)
+    drawn = rng.choice(p.size, rows, p=p.ravel())
+    codes = np.stack(np.unravel_index(drawn, p.shape), axis=1)
+    codes[rng.random(codes.shape) < 0.3] = -1
+    return Table(model.domain.observed, codes)
+
+
+def given_row(p, row, shape):
+    """Return the part of a joint table that agrees with the known values of a row."""
+    return p[tuple(slice(None) if c >= k else slice(c, c + 1) for c, k in zip(row, shape, strict=True))]
+
+
+@networks
+def test_answers_sum_over_hidden_columns(seed, zeros, columns):
+    model = hidden_network(seed, zeros=zeros, columns=columns)
+    raw, p = joint(model), normalized(model)
+    shown = model.domain.observed
+    assert log_partition(model).value == pytest.approx(np.log(raw.sum()), abs=1e-9)
+    found = marginals(model)
+    assert list(found) == list(shown.names)
+    assert len(found.arrays()) == len(shown)
+    assert "hidden" not in repr(found)
+    for i, name in enumerate(shown.names):
+        expected = p.sum(axis=tuple(j for j in range(p.ndim) if j != i))
+        np.testing.assert_allclose(found.array(name), expected, atol=1e-9)
+    pair = cj_joint(model, [shown.names[2], shown.names[0]])
+    expected = p.sum(axis=tuple(j for j in range(p.ndim) if j not in (0, 2))).T
+    np.testing.assert_allclose(pair.table, expected, atol=1e-9)
+    state = int(p.sum(axis=tuple(range(1, p.ndim))).argmax())
+    given = {shown.names[0]: shown.variables[0].states[state]}
+    query = {shown.names[1]: "a"}
+    below = p[state].sum()
+    assert probability(model, query, given) == pytest.approx(p[state, 0].sum() / below, abs=1e-9)
+    assert forecast(model).bytes > 0
+
+
+def test_a_hidden_column_is_answered_for_only_by_name():
+    model = hidden_network(1)
+    name = model.domain.hidden_names[0]
+    found = marginals(model, targets=["v0", name])
+    assert list(found) == ["v0", name]
+    assert sum(found[name].values()) == pytest.approx(1)
+    assert float(probability(model, {name: 0})) == pytest.approx(found[name][0])
+    sampled = marginals(model, targets=[name], method="gibbs", n_samples=4000)
+    np.testing.assert_allclose(sampled.array(name), found.array(name), atol=0.1)
+    assert name not in gibbs(model).marginals
+    with pytest.raises(DataError, match="no variable 'hiden'") as error:
+        marginals(model, targets=["hiden"])
+    assert name not in str(error.value)
+
+
+@networks
+def test_the_most_probable_row_is_within_its_bound(seed, zeros, columns):
+    model = hidden_network(seed, zeros=zeros, columns=columns)
+    raw = joint(model)
+    found = most_probable(model)
+    assert list(found) == list(model.domain.observed.names)
+    row = tuple(model.domain.observed.encode(found))
+    assert found.score == pytest.approx(np.log(raw[row]), abs=1e-9)
+    best = np.log(raw.max())
+    assert found.score <= best + 1e-9 <= found.bound + 2e-9
+    if found.run.exact:
+        assert found.score == pytest.approx(best, abs=1e-9)
+    else:
+        assert "nats better" in found.run.note
+    # No change of one variable makes it more probable.
+    for i in range(len(row)):
+        line = raw[(*row[:i], slice(None), *row[i + 1 :])]
+        assert line.max() <= raw[row] * (1 + 1e-9)
+    first = model.domain.observed.variables[0]
+    given = {first.name: first.states[row[0]]}
+    assert most_probable(model, given)[first.name] == first.states[row[0]]
+    with pytest.raises(ModelError, match="instead of summing"):
+        most_probable(model, method="annealing")
+
+
+def test_the_most_probable_row_is_exact_if_the_hidden_state_is_decided():
+    domain = Domain([Variable("a", "xy"), Variable("b", "xy"), Variable("z", range(3), hidden=True)])
+    table = np.full((2, 2, 3), -40.0)
+    table[1, 0, 2] = 3.0
+    found = most_probable(MarkovNetwork(domain, factors=[TableFactor((0, 1, 2), table)]))
+    assert found.states == {"a": "y", "b": "x"}
+    assert found.run.exact
+    given = most_probable(MarkovNetwork(domain, factors=[TableFactor((0, 1, 2), table)]), {"z": 2})
+    assert given.states == {"a": "y", "b": "x", "z": 2}
+
+
+@pytest.mark.parametrize("method", ["exact", "gibbs"])
+def test_samples_have_no_hidden_columns(method):
+    model = hidden_network(2)
+    p = normalized(model)
+    table = sample(model, 20_000, method=method)
+    assert table.domain == model.domain.observed
+    for i, q in enumerate(table.marginals(pseudo=0)):
+        expected = p.sum(axis=tuple(j for j in range(p.ndim) if j != i))
+        np.testing.assert_allclose(q, expected, atol=0.03)
+    first = model.domain.observed.names[0]
+    assert set(sample(model, 50, {first: "a"}, method=method).codes[:, 0].tolist()) == {0}
+
+
+@networks
+def test_scores_sum_over_hidden_columns(seed, zeros, columns):
+    model = hidden_network(seed, zeros=zeros, columns=columns)
+    p = normalized(model)
+    rows = with_holes(model, seed)
+    known = rows.codes != rows.missing
+    expected = [np.log(given_row(p, row, p.shape).sum()) for row in rows.codes]
+    found = log_likelihood(model, rows)
+    np.testing.assert_allclose(found.by_row, expected, atol=1e-9)
+    assert found.exact
+    assert found.report()["estimated"] is False
+    full = Table(rows.domain, all_rows(model)[p.ravel() > 0])
+    np.testing.assert_allclose(
+        log_likelihood(model, full).by_row, np.log(p[p > 0].ravel()), atol=1e-9
+    )
+    by_row = np.zeros(len(full))
+    for i in range(p.ndim):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            conditional = np.log(p / p.sum(axis=i, keepdims=True))
+        by_row += conditional[p > 0]
+    np.testing.assert_allclose(pll(model, full).by_row, by_row, atol=1e-9)
+    sets = [rows.domain.names[::2], rows.domain.names[1::2]]
+    by_row = np.zeros(len(rows))
+    for part in sets:
+        at = [rows.domain.index(name) for name in part]
+        for r, row in enumerate(rows.codes):
+            evidence = row.copy()
+            evidence[at] = rows.missing
+            given = given_row(p, evidence, p.shape)
+            for i in at:
+                if known[r, i]:
+                    line = given.sum(axis=tuple(j for j in range(p.ndim) if j != i))
+                    by_row[r] += np.log(line[row[i]] / line.sum())
+    scored = cmll(model, rows, sets=sets)
+    np.testing.assert_allclose(scored.by_row, by_row, atol=1e-9)
+    assert scored.exact == 1
+
+
+def test_pseudo_likelihood_averages_over_missing_values():
+    model = hidden_network(4)
+    rows = with_holes(model, 1)
+    given = rows.marginals()
+    shape, k = model.domain.observed.cards, int(model.domain.cards[-1])
+    score = pll(model, rows)
+    assert list(score.by_variable) == list(model.domain.observed.names)
+    for r, row in enumerate(rows.codes):
+        total = 0.0
+        for i in np.flatnonzero(row < shape):
+            logs = np.zeros((shape[i], k))
+            for s in range(shape[i]):
+                own = row.copy()
+                own[i] = s
+                holes = np.flatnonzero(own >= shape)
+                for states in product(*(range(shape[j]) for j in holes)):
+                    own[holes] = states
+                    weight = np.prod([given[j][t] for j, t in zip(holes, states, strict=True)])
+                    whole = np.concatenate([np.repeat(own[None], k, 0), np.arange(k)[:, None]], 1)
+                    logs[s] += weight * sum(f.evaluate(whole) for f in model.factors)
+            p = np.exp(logs).sum(axis=1)
+            total += np.log(p[row[i]] / p.sum())
+        assert score.by_row[r] == pytest.approx(total, abs=1e-9)
+
+
+def test_an_estimated_likelihood_says_so():
+    model = hidden_network(0)
+    rows = with_holes(model, 2)
+    exact = log_likelihood(model, rows)
+    found = log_likelihood(model, rows, max_memory=16.0)
+    assert not found.exact
+    assert "estimated" in found.notes()[0]
+    assert "estimated" in repr(found)
+    assert found.log_z_error > 0
+    assert abs(found.log_z - exact.log_z) < 6 * found.log_z_error + 0.01
+    assert score(model, rows, "ll").mean == exact.mean
+    with pytest.raises(ModelError, match="no metric"):
+        score(model, rows, "lll")

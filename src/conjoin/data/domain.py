@@ -325,7 +325,7 @@ class Domain:
             return self._position[name]
         except (KeyError, TypeError):
             raise DataError(
-                f"there is no variable {name!r}. " + did_you_mean(name, self.names)
+                f"there is no variable {name!r}. " + did_you_mean(name, self.observed.names)
             ) from None
 
     def encode(self, instance: Mapping[str, Any]) -> list[int]:

@@ -17,6 +17,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.kernels.layouts import HiddenTables, packed
+from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
@@ -128,7 +129,7 @@ class HiddenStates:
     def blocks(self, codes: Codes) -> Iterator[tuple[slice, Codes]]:
         """Yield parts of a table: their rows, and the codes of the visible variables."""
         step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
-        shown = packed(codes[:, ~self.domain.hidden], np.uint16, 2)
+        shown = packed(codes[:, : len(self.domain.observed)], np.uint16, 2)
         for low in range(0, len(codes), step):
             yield slice(low, low + step), shown[low : low + step]
 
@@ -181,6 +182,23 @@ class HiddenStates:
             inside = np.minimum(shown, cards).astype(np.uint16)  # missing is one more state
             log_changes(inside, used, packed(variables, np.int64), logs[rows])
         return logs
+
+    def log_conditionals(
+        self, codes: Codes, marginals: list[FloatArray] | None = None
+    ) -> list[FloatArray]:
+        """Return log P(X = state | the rest of the row) of each visible variable, rows by states.
+
+        Parameters
+        ----------
+        codes : array of codes
+            The rows.
+        marginals : list of array, optional
+            The distribution of each visible variable; log-potentials are averaged over it where values
+            are missing.
+        """
+        tables = None if marginals is None else self.averaged(marginals)
+        logs = self.log_changes(codes, tables=tables)
+        return [log_normalized(part) for part in np.split(logs, self.tables.state_first[1:-1], axis=1)]
 
     def log_conditional(self, position: int, codes: Codes) -> FloatArray:
         """Return the log-potential of each row with each state of a variable, not normalised."""
