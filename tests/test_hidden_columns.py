@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import product
+import json
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
-from conjoin import Domain, Features, MarkovNetwork, Table
+from conjoin import (
+    Domain,
+    Features,
+    JointModel,
+    MarkovNetwork,
+    Table,
+    load,
+    read_table,
+    write_table,
+)
+from conjoin.cli.main import main
 from conjoin.inference.gibbs import gibbs
 from conjoin.inference.sampling import sample
 from conjoin.data.domain import Variable
@@ -16,7 +27,12 @@ from conjoin.data.table import codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.engines import forecast, log_partition, marginals, most_probable, probability
 from conjoin.inference.engines import joint as cj_joint
+from conjoin.joint.refine import refine
+from conjoin.joint.thinning import thin
+from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import TableFactor
+from conjoin.reports import interactions, to_networkx
+from conjoin.reports.links import pair_joints
 from conjoin.scoring import cmll, log_likelihood, pll, score
 
 
@@ -58,7 +74,9 @@ def all_rows(model):
     return np.array(list(product(*map(range, model.domain.observed.cards.tolist()))))
 
 
-CASES = [(seed, zeros, columns) for seed in range(3) for zeros in (False, True) for columns in (1, 2)]
+CASES = [
+    (seed, zeros, columns) for seed in range(3) for zeros in (False, True) for columns in (1, 2)
+]
 networks = pytest.mark.parametrize(("seed", "zeros", "columns"), CASES)
 
 
@@ -91,7 +109,9 @@ def test_hidden_variables_come_last_and_belong_to_markov_networks():
 
 
 def test_rows_need_no_hidden_columns():
-    domain = Domain([Variable("a", "xy"), Variable("b", [1, 2]), Variable("z", range(300), hidden=True)])
+    domain = Domain(
+        [Variable("a", "xy"), Variable("b", [1, 2]), Variable("z", range(300), hidden=True)]
+    )
     shown = Table.from_rows(domain.observed, [("x", 2), ("y", None)])
     expected = [[0, 1, 65535], [1, 65535, 65535]]
     frame = {"a": np.array(["x", "y"], object), "b": np.array([2.0, np.nan])}
@@ -158,7 +178,9 @@ def test_the_posterior_of_a_hidden_column_can_be_asked_for_by_name():
 
 
 def test_features_and_tables_together():
-    domain = Domain([Variable("a", "xy"), Variable("b", "xyz"), Variable("z", range(3), hidden=True)])
+    domain = Domain(
+        [Variable("a", "xy"), Variable("b", "xyz"), Variable("z", range(3), hidden=True)]
+    )
     terms = [(0.7, {"a": "x", "z": [0, 2]}), (-1.0, {"b": ["y", "z"], "a": "y"}), (0.3, {})]
     rng = np.random.default_rng(0)
     factors = [TableFactor((2, 1), rng.normal(size=(3, 3)))]
@@ -169,13 +191,17 @@ def test_features_and_tables_together():
 
 
 def test_blankets_reach_through_hidden_columns():
-    domain = Domain([*(Variable(f"v{i}", "ab") for i in range(4)), Variable("z", "ab", hidden=True)])
+    domain = Domain(
+        [*(Variable(f"v{i}", "ab") for i in range(4)), Variable("z", "ab", hidden=True)]
+    )
     tables = [TableFactor(scope, np.zeros((2, 2))) for scope in ((0, 1), (1, 4), (2, 4))]
     model = MarkovNetwork(domain, factors=tables)
     assert model.blanket("v0") == ("v1",)
     assert model.blanket("v1") == ("v0", "v2")
     assert model.blanket("v3") == ()
-    assert repr(model) == "<MarkovNetwork: 4 variables, 0 features, 3 table factors, 1 hidden columns>"
+    assert (
+        repr(model) == "<MarkovNetwork: 4 variables, 0 features, 3 table factors, 1 hidden columns>"
+    )
 
 
 def normalized(model):
@@ -195,7 +221,9 @@ def with_holes(model, seed=0, rows=40):
 
 def given_row(p, row, shape):
     """Return the part of a joint table that agrees with the known values of a row."""
-    return p[tuple(slice(None) if c >= k else slice(c, c + 1) for c, k in zip(row, shape, strict=True))]
+    return p[
+        tuple(slice(None) if c >= k else slice(c, c + 1) for c, k in zip(row, shape, strict=True))
+    ]
 
 
 @networks
@@ -263,7 +291,9 @@ def test_the_most_probable_row_is_within_its_bound(seed, zeros, columns):
 
 
 def test_the_most_probable_row_is_exact_if_the_hidden_state_is_decided():
-    domain = Domain([Variable("a", "xy"), Variable("b", "xy"), Variable("z", range(3), hidden=True)])
+    domain = Domain(
+        [Variable("a", "xy"), Variable("b", "xy"), Variable("z", range(3), hidden=True)]
+    )
     table = np.full((2, 2, 3), -40.0)
     table[1, 0, 2] = 3.0
     found = most_probable(MarkovNetwork(domain, factors=[TableFactor((0, 1, 2), table)]))
@@ -362,3 +392,219 @@ def test_an_estimated_likelihood_says_so():
     assert score(model, rows, "ll").mean == exact.mean
     with pytest.raises(ModelError, match="no metric"):
         score(model, rows, "lll")
+
+
+def fitted(model, rows=200):
+    """Return a JointModel with another network in place of the one that it learned."""
+    table = sample(model, rows)
+    frame = np.array([list(table.domain.decode(row).values()) for row in table.codes], object)
+    estimator = JointModel(refine=False, cpd="tree").fit(frame)
+    names = dict(zip(table.domain.names, estimator.domain_.names, strict=True))
+    variables = [v.renamed(names.get(v.name, v.name)) for v in model.domain]
+    estimator.model_ = MarkovNetwork(Domain(variables), factors=model.factors)
+    assert estimator.domain_ == estimator.model_.domain.observed
+    estimator.log_partition_ = None
+    return estimator, frame
+
+
+@pytest.fixture(scope="module")
+def estimator():
+    return fitted(hidden_network(5))
+
+
+def holes(frame, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(frame.shape) < 0.3, None, frame)[:30]
+
+
+def test_the_estimator_scores_and_predicts(estimator):
+    model, frame = estimator
+    p = normalized(model.model_)
+    rows = holes(frame)
+    codes = Table.from_rows(model.domain_, rows).codes
+    expected = np.array([given_row(p, row, p.shape).sum() for row in codes])
+    np.testing.assert_allclose(model.score_samples(rows), np.log(expected), atol=1e-9)
+    assert model.score(rows) == pytest.approx(np.log(expected).mean(), abs=1e-9)
+    full = frame[:30]
+    assert model.score(full, metric="pll") == pytest.approx(
+        pll(model.model_, Table.from_rows(model.domain_, full)).mean
+    )
+    target = model.domain_.names[1]
+    codes = codes.copy()
+    codes[:, 1] = 255
+    lines = [given_row(p, row, p.shape) for row in codes]
+    lines = [q.sum(axis=tuple(j for j in range(p.ndim) if j != 1)) for q in lines]
+    expected = np.array([q / q.sum() for q in lines])
+    np.testing.assert_allclose(model.predict_proba(rows, target), expected, atol=1e-9)
+    assert model.predict(rows, target).tolist() == [
+        model.domain_.variables[1].states[q.argmax()] for q in lines
+    ]
+
+
+def test_the_estimator_fills_in_missing_values(estimator):
+    model, frame = estimator
+    p = normalized(model.model_)
+    rows = holes(frame)
+    codes = Table.from_rows(model.domain_, rows).codes
+    filled = model.impute(rows)
+    assert filled.shape == rows.shape
+    for row, before in zip(Table.from_rows(model.domain_, filled).codes, codes, strict=True):
+        assert (row == before)[before != 255].all()
+        for i in np.flatnonzero(before == 255):  # no change of one value is better
+            assert p[(*row[:i], slice(None), *row[i + 1 :])].max() <= p[tuple(row)] * (1 + 1e-9)
+    likely = Table.from_rows(model.domain_, model.impute(rows, by="cell")).codes
+    for row, before in zip(likely, codes, strict=True):
+        line = given_row(p, before, p.shape)
+        for i in np.flatnonzero(before == 255):
+            each = line.sum(axis=tuple(j for j in range(p.ndim) if j != i))
+            assert each[row[i]] == pytest.approx(each.max())
+    drawn = model.impute(rows, draws=2)
+    assert len(drawn) == 2
+    assert (drawn[0][rows != None] == rows[rows != None]).all()  # noqa: E711
+
+
+def test_the_estimator_draws_and_reports(estimator, tmp_path):
+    model, frame = estimator
+    assert model.sample(50).shape == (50, frame.shape[1])
+    assert list(model.marginals()) == list(model.domain_.names)
+    assert list(model.most_probable()) == list(model.domain_.names)
+    assert "hidden states" in repr(model)
+    assert "(hidden" not in model._repr_html_()
+    model.report(tmp_path / "report.html", frame)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "(hidden" not in page
+    assert "hidden column" in page
+
+
+@pytest.mark.parametrize("limit", [8, 2])
+def test_explanations_sum_over_hidden_columns(estimator, limit, monkeypatch):
+    monkeypatch.setattr("conjoin.estimator.explain.ALL_SETS_UP_TO", limit)
+    model, frame = estimator
+    names = model.domain_.names
+    row = dict(zip(names, frame[0].tolist(), strict=True))
+    row.pop(names[2])
+    found = model.explain(row, names[0])
+    p = normalized(model.model_)
+    codes = {
+        model.domain_.index(n): model.domain_[n].index(s) for n, s in row.items() if n != names[0]
+    }
+
+    def log_odds(known):
+        line = p[
+            (slice(None), *(codes[v] if v in known else slice(None) for v in range(1, p.ndim)))
+        ]
+        line = line.sum(axis=tuple(range(1, line.ndim)))
+        a, b = (model.domain_[names[0]].index(s) for s in (found.state, found.against))
+        return np.log(line[a] / line[b])
+
+    assert found.base == pytest.approx(log_odds(()), abs=1e-9)
+    assert found.log_odds == pytest.approx(log_odds(set(codes)), abs=1e-9)
+    assert found.base + sum(found.contributions.values()) == pytest.approx(found.log_odds, abs=1e-9)
+    assert found.unknown == 0
+    assert not any("hidden" in name for name in found.contributions)
+    if limit == 8:
+        shares = dict.fromkeys(codes, 0.0)
+        orders = list(permutations(codes))
+        for order in orders:
+            for k, v in enumerate(order):
+                gain = log_odds(set(order[: k + 1])) - log_odds(set(order[:k]))
+                shares[v] += gain / len(orders)
+        for v, share in shares.items():
+            assert found.contributions.get(names[v], 0.0) == pytest.approx(share, abs=1e-9)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_interactions_are_those_of_the_pairs(columns):
+    model = hidden_network(6, columns=columns)
+    p = normalized(model)
+    joints = pair_joints(model)
+    cards = model.domain.observed.cards
+    first = np.concatenate([[0], np.cumsum(cards)])
+    for i in range(len(cards)):
+        for j in range(len(cards)):
+            block = joints[first[i] : first[i + 1], first[j] : first[j + 1]]
+            expected = p.sum(axis=tuple(k for k in range(p.ndim) if k not in (i, j)))
+            expected = np.diag(expected) if i == j else expected if i < j else expected.T
+            np.testing.assert_allclose(block, expected, atol=1e-9)
+    found = interactions(model)
+    assert found.domain == model.domain.observed
+    link = found[0]
+    i, j = (model.domain.index(name) for name in link.variables)
+    log = np.log(p.sum(axis=tuple(k for k in range(p.ndim) if k not in (i, j))))
+    centred = log - log.mean(axis=0) - log.mean(axis=1, keepdims=True) + log.mean()
+    np.testing.assert_allclose(link.table, centred, atol=1e-9)
+    assert link.strength == pytest.approx(np.sqrt((centred**2).mean()))
+    graph = to_networkx(model)
+    assert list(graph) == list(model.domain.observed.names)
+
+
+@pytest.mark.parametrize("ending", [".conjoin", ".mn", ".uai", ".conjoin.gz"])
+def test_files_keep_hidden_columns(ending, tmp_path):
+    model = hidden_network(7)
+    path = tmp_path / f"model{ending}"
+    model.save(path)
+    again = load(path)
+    assert again.domain == model.domain
+    rows = all_rows(model)
+    tolerance = 0 if "conjoin" in ending else 1e-9
+    np.testing.assert_allclose(
+        again.log_potential(rows) - again.log_potential(rows)[0],
+        model.log_potential(rows) - model.log_potential(rows)[0],
+        atol=tolerance,
+    )
+
+
+def test_other_steps_refuse_hidden_columns():
+    model = hidden_network(8)
+    rows = sample(model, 60)
+    for step in (
+        lambda: thin(model),
+        lambda: refine(model, rows),
+        lambda: learn_weights(model, rows),
+    ):
+        with pytest.raises(ModelError, match="a network with hidden columns cannot be"):
+            step()
+
+
+def test_reordering_keeps_the_distribution():
+    model = hidden_network(9)
+    names = model.domain.observed.names[::-1]
+    moved = model.reordered(names)
+    assert moved.domain.names == (*names, *model.domain.hidden_names)
+    rows = all_rows(model)
+    np.testing.assert_allclose(
+        moved.log_potential(rows[:, ::-1]), model.log_potential(rows), atol=1e-9
+    )
+    assert model.reordered(model.domain.observed.names) is model
+
+
+def test_commands(tmp_path, capsys):
+    model = hidden_network(10)
+    path, rows = str(tmp_path / "model.conjoin"), str(tmp_path / "rows.csv")
+    model.save(path)
+    table = sample(model, 80)
+    write_table(table, rows)
+
+    def say(*words):
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
+    k = int(model.domain.cards[-1])
+    assert f"1 hidden column with {k} states" in say("info", path)
+    assert "(hidden" not in say("info", path, "--json")
+    found = json.loads(say("score", path, rows, "--metric", "ll", "--json"))
+    assert found["mean"] == pytest.approx(log_likelihood(model, table).mean)
+    assert found["exact"]
+    assert "exact" in say("score", path, rows, "--metric", "ll")
+    for metric in ("pll", "cmll"):
+        assert say("score", path, rows, "--metric", metric)
+    assert "(hidden" not in say("query", path)
+    assert "(hidden" not in say("query", path, "--map")
+    for task in ("MAR", "MAP", "PR"):
+        assert say("query", path, "--task", task)
+    drawn = str(tmp_path / "drawn.csv")
+    say("sample", path, "-n", "20", "-o", drawn)
+    assert read_table(drawn, model.domain).domain == model.domain.observed
+    say("impute", path, rows, "-o", str(tmp_path / "full.csv"))
+    say("predict", path, rows, "--target", "v1", "-o", str(tmp_path / "predicted.csv"))
+    say("report", path, "-o", str(tmp_path / "page.html"), "--test", rows)

@@ -195,5 +195,7 @@ def uai_solution(
             words += [str(len(p)), *(f"{x:.6g}" for x in p)]
         return ["MAR", " ".join(words)]
     found = most_probable(model, given, **how)
-    codes = model.domain.observed.encode({name: found[name] for name in model.domain.observed.names})
+    codes = model.domain.observed.encode(
+        {name: found[name] for name in model.domain.observed.names}
+    )
     return ["MAP", " ".join(map(str, [len(codes), *codes]))]

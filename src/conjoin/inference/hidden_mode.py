@@ -71,9 +71,7 @@ def most_probable(
     )
 
 
-def improved(
-    states: HiddenStates, rows: Codes, free: BoolArray
-) -> tuple[Codes, FloatArray]:
+def improved(states: HiddenStates, rows: Codes, free: BoolArray) -> tuple[Codes, FloatArray]:
     """Change one free variable of each row at a time for as long as that makes the row more probable.
 
     Parameters

@@ -15,7 +15,7 @@ from conjoin.inference.plan import MAX_VARIABLES
 from conjoin.joint.thinning import MAX_CELLS, ThinningSearch
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, no_hidden_variables
 
 CELLS_PER_ROW = 256
 """Default number of cells of the tables of exact inference per row of data."""
@@ -96,6 +96,7 @@ def refine(
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"Markov networks are refined, not a {model.kind}; convert it first")
+    no_hidden_variables(model, "refined")
     rows = as_table(table, model.domain)
     codes_of(model.domain, rows, complete=False)
     if len(rows) < min_rows:

@@ -48,7 +48,9 @@ class HiddenStates:
         """Write a network as tables."""
         cards = model.domain.cards
         tables = [
-            f if isinstance(f, TableFactor) else TableFactor.tabulated(f.variables, cards, f.evaluate)
+            f
+            if isinstance(f, TableFactor)
+            else TableFactor.tabulated(f.variables, cards, f.evaluate)
             for f in model.factors
         ]
         features = model.features
@@ -198,7 +200,9 @@ class HiddenStates:
         """
         tables = None if marginals is None else self.averaged(marginals)
         logs = self.log_changes(codes, tables=tables)
-        return [log_normalized(part) for part in np.split(logs, self.tables.state_first[1:-1], axis=1)]
+        return [
+            log_normalized(part) for part in np.split(logs, self.tables.state_first[1:-1], axis=1)
+        ]
 
     def log_conditional(self, position: int, codes: Codes) -> FloatArray:
         """Return the log-potential of each row with each state of a variable, not normalised."""

@@ -15,6 +15,12 @@ from conjoin.errors import ModelError
 from conjoin.models.loglinear import LogLinearForm
 
 
+def no_hidden_variables(model: Network, action: str) -> None:
+    """Reject a network with hidden variables where they have no meaning."""
+    if model.domain.hidden.any():
+        raise ModelError(f"a network with hidden columns cannot be {action}; learn it anew instead")
+
+
 class Network:
     """A model over a domain.
 
