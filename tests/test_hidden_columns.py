@@ -19,14 +19,14 @@ from conjoin import (
     write_table,
 )
 from conjoin.cli.main import main
-from conjoin.inference.gibbs import gibbs
-from conjoin.inference.sampling import sample
 from conjoin.data.domain import Variable
 from conjoin.data.frames import as_table
 from conjoin.data.table import codes_of
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.engines import forecast, log_partition, marginals, most_probable, probability
 from conjoin.inference.engines import joint as cj_joint
+from conjoin.inference.gibbs import gibbs
+from conjoin.inference.sampling import sample
 from conjoin.joint.refine import refine
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights

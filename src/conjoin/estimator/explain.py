@@ -6,9 +6,9 @@ a product of independent factors, and the Shapley value of a column (its contrib
 orders in which the columns become known) is the integral of a polynomial, which a Gauss-Legendre rule
 computes exactly.
 
-In a network with hidden columns the log-odds are no such sum. There the value of a set of known columns is
-the log-odds given these columns, with all others summed out, and the baseline is that of the empty set.
-Shapley values are exact for few columns; otherwise they are means over some orders of the columns.
+In a network with hidden columns the log-odds are no such sum. There the value of a set of known columns
+is the log-odds given these columns, with all others summed out, and the baseline is that of the empty
+set. Shapley values are exact for few columns; otherwise they are means over some orders of the columns.
 """
 
 from __future__ import annotations

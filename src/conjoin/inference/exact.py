@@ -19,8 +19,8 @@ from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
 from conjoin.errors import ModelError
 from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.plan import MAX_MEMORY, Forecast, Plan
-from conjoin.inference.terms import as_markov_network
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
+from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
 

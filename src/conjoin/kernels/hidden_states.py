@@ -1,8 +1,8 @@
 """Log-potentials of rows with each hidden state, and with each state of each visible variable.
 
-Let L_z be the log-potential of a row with hidden state z: a sum of one line of each table. If one variable
-changes, only the lines of its own tables do, and the logarithm of the sum of e^(L_z) over z is the
-log-potential of the changed row with the hidden variables summed out.
+Let L_z be the log-potential of a row with hidden state z: a sum of one line of each table. If one
+variable changes, only the lines of its own tables do, and the logarithm of the sum of e^(L_z) over z is
+the log-potential of the changed row with the hidden variables summed out.
 """
 
 from __future__ import annotations
@@ -66,15 +66,6 @@ def log_sum(line, best):
 
 
 @inner
-def in_table(tables, v, t):
-    """Return whether a variable is in the scope of a table."""
-    for e in range(tables.first[t], tables.first[t + 1]):
-        if tables.var[e] == v:
-            return True
-    return False
-
-
-@inner
 def sum_without(v, tables, cell, joint, rest):
     """Set `rest` to the sum of the lines of all tables without a variable."""
     if tables.finite:
@@ -83,8 +74,12 @@ def sum_without(v, tables, cell, joint, rest):
             add_line(rest, tables.values[cell[tables.own_table[e]]], -1.0)
         return
     rest[:] = 0.0
+    own = tables.own_table[tables.own_first[v] : tables.own_first[v + 1]]  # ascending
+    skipped = 0
     for t in range(len(cell)):
-        if not in_table(tables, v, t):
+        if skipped < len(own) and own[skipped] == t:
+            skipped += 1
+        else:
             add_line(rest, tables.values[cell[t]], 1.0)
 
 

@@ -20,8 +20,8 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
     Parameters
     ----------
     model : Network
-        The edges of a Markov network join variables that share a feature or a factor; those of a dependency or
-        Bayesian network point to each variable from the variables that its CPD depends on.
+        The edges of a Markov network join variables that share a feature or a factor; those of a
+        dependency or Bayesian network point to each variable from those that its CPD depends on.
     table : Table, optional
         A table whose marginals are the distribution under which strengths are measured.
     base : optional
