@@ -177,15 +177,29 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the log-probability of each row, in nats; missing values are summed over."""
-        from conjoin.inference.completion import Completion
+        from conjoin.scoring.likelihood import row_log_sums
 
         table = self._fitted().table(X, subset=True)
-        sums, _ = Completion(self.model_, table.codes, self.seed_).log_sums()
+        sums, _ = row_log_sums(self.model_, table.codes, self.seed_)
         return sums - self.log_partition()
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002, N803
-        """Return the mean log-probability of the rows."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
+        """Return the mean score of the rows, in nats.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows.
+        y : ignored
+            For compatibility with scikit-learn.
+        metric : {'ll', 'pll', 'cmll'}
+            The mean log-probability, or another score (see `conjoin.scoring`).
+        """
+        if metric == "ll":
+            return float(self.score_samples(X).mean())
+        from conjoin.scoring.metrics import score
+
+        return score(self.model_, self._fitted().table(X), metric).mean
 
     def sample(self, n: int = 1, given: Mapping[Any, Any] | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
@@ -301,7 +315,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Returns
         -------
         Explanation
-            Contributions of the columns, which add up to the log-odds of the two states.
+            Contributions of the columns, which add up to the log-odds of the two states. Hidden columns
+            of the model are summed out.
         """
         from conjoin.estimator.explain import explain
 
@@ -343,9 +358,13 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         names = self.domain_.names
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         learned = self.network_.provenance["learned"]["cpd"]
+        hidden = self.model_.domain.hidden
+        size = f"{len(self.model_.features):,} features"
+        if hidden.any():
+            size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
         return (
-            f"<JointModel of {len(names)} columns ({shown}): {len(self.model_.features):,} "
-            f"features, {learned} CPDs learned from {self.n_rows_:,} rows>"
+            f"<JointModel of {len(names)} columns ({shown}): {size}, {learned} CPDs learned from "
+            f"{self.n_rows_:,} rows>"
         )
 
     def _repr_html_(self) -> str:

@@ -40,6 +40,7 @@ from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.network import no_hidden_variables
 
 HELD_OUT = 0.1
 """The share of the rows that chooses among networks, if there is no validation table."""
@@ -153,6 +154,7 @@ def refine(
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"Markov networks are refined, not a {model.kind}; convert it first")
+    no_hidden_variables(model, "refined")
     if effort not in EFFORTS:
         raise ModelError(f"effort {effort!r} is not known. " + did_you_mean(effort, EFFORTS))
     rows = _rows_of(model, table)

@@ -20,7 +20,7 @@ from conjoin.inference.plan import MAX_VARIABLES, find_order
 from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, no_hidden_variables
 
 MAX_CELLS = 1 << 17
 """Default of the maximum number of cells of all tables of exact inference."""
@@ -89,6 +89,7 @@ def thin(
     """
     if not isinstance(model, MarkovNetwork):
         raise ModelError(f"Markov networks are made thin, not a {model.kind}; convert it first")
+    no_hidden_variables(model, "made thin")
     if len(model.domain) > MAX_VARIABLES:
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
     if not max_cells > 0:
