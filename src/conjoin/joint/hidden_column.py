@@ -217,17 +217,17 @@ class HiddenTables:
         """Return rows as the fit needs them."""
         from scipy import sparse
 
-        codes = codes.astype(np.int64)
-        cell = np.empty((len(codes), len(self.tables.scopes)), np.int32)
+        states = codes.astype(np.int64)
+        cell = np.empty((len(states), len(self.tables.scopes)), np.int32)
         axes = zip(self.tables.scopes, self.tables.shapes, self.tables.first, strict=False)
         for number, (scope, shape, first) in enumerate(axes):
-            cell[:, number] = first + np.ravel_multi_index(codes[:, list(scope)].T, shape)
-        starts = np.arange(len(codes) + 1) * cell.shape[1]
+            cell[:, number] = first + np.ravel_multi_index(states[:, list(scope)].T, shape)
+        starts = np.arange(len(states) + 1) * cell.shape[1]
         ones = np.ones(cell.size, np.float32)
-        cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(codes), self.cells))
+        cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(states), self.cells))
         column, state = self.single_states
-        single = (codes[:, column] == state).astype(np.float32)
-        return HiddenRows(codes, weights, cells, cells.T.tocsr(), single)
+        single = (states[:, column] == state).astype(np.float32)
+        return HiddenRows(states, weights, cells, cells.T.tocsr(), single)
 
 
 class HiddenRows(NamedTuple):

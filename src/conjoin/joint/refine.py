@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,7 +249,7 @@ class _Search:
             thinned.append(thin(self.model, self.train, max_cells=cells))
             base = self._with_weights(thinned[-1], left, right)
             score, name = self._score(base), f"thin, {cells:,} cells"
-            found.append(_Candidate(name, score, lambda base=base: self._weights_of_all(base)))
+            found.append(_Candidate(name, score, partial(self._weights_of_all, base)))
             found += self._hidden(base, score, name)
         best = max(found, key=lambda c: c.score)
         best = next(c for c in found if c.score >= best.score - MIN_GAIN)
