@@ -18,7 +18,7 @@ from conjoin.joint.hidden_column import (
     stacked,
     stacking_weights,
 )
-from conjoin.joint.learn_joint import learn_joint
+from conjoin.joint.learning import learn_joint
 from reference import all_states, feature_rows, feature_sum, normalized
 from strategies import generators, random_domain
 

@@ -128,7 +128,7 @@ def _learn(
     table: Table, kept: Checkpoint | None, options: argparse.Namespace
 ) -> tuple[DependencyNetwork, MarkovNetwork]:
     from conjoin.formats.storage import ending
-    from conjoin.joint.learn_joint import learn_joint
+    from conjoin.joint.learning import learn_joint
 
     native = ending(Path(options.output)) == ".conjoin"
     try:

@@ -124,7 +124,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         y : ignored
             For compatibility with scikit-learn. A column to be predicted must be part of X.
         """
-        from conjoin.joint.learn_joint import learn_joint
+        from conjoin.joint.learning import learn_joint
 
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)

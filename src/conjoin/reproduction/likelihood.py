@@ -17,7 +17,7 @@ import numpy as np
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.engines import forecast
 from conjoin.joint.dependence_tree import tree_network
-from conjoin.joint.learn_joint import learn_joint
+from conjoin.joint.learning import learn_joint
 from conjoin.reproduction.data import Files
 from conjoin.scoring.likelihood import log_likelihood
 from conjoin.scoring.pseudo_likelihood import pll
