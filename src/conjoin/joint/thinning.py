@@ -94,14 +94,15 @@ def thin(
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables are not made thin")
     if not max_cells > 0:
         raise ModelError(f"max_cells must be more than 0, not {max_cells}")
+    rows = None
+    if table is not None:
+        rows = as_table(table, model.domain)
+        codes_of(model.domain, rows, complete=False)
     whole = model.in_canonical_order()
     if _fits_already(whole, max_cells):
         return model
-    rows = None
-    if table is not None:
-        found = as_table(table, model.domain)
-        codes_of(model.domain, found, complete=False)
-        rows = found.reordered(whole.domain.names)
+    if rows is not None:
+        rows = rows.reordered(whole.domain.names)
     return _thinned(whole, rows, max_cells, max_work).reordered(model.domain.names)
 
 
