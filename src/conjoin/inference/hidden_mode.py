@@ -1,7 +1,7 @@
 """The most probable instance of a network with hidden columns, which are summed out.
 
 For each hidden state the best instance of the visible variables is found exactly. The probability of
-each of these, with the hidden columns summed out, decides between them, and the best is improved by
+each of these, with the hidden columns summed out, decides between them, and the best ones are improved by
 changes of single variables. No instance can be more probable than the sum, over all hidden states, of
 the probability of the best instance with that state.
 """
@@ -24,6 +24,9 @@ from conjoin.models.markov import MarkovNetwork
 
 TOLERANCE = 1e-9
 """An instance whose score is this close to the bound is the most probable one."""
+
+CANDIDATES = 16
+"""Maximum number of instances that are improved."""
 
 MAX_CHANGES = 1000
 """Maximum number of changes of single variables per row."""
@@ -57,17 +60,18 @@ def most_probable(
     rows = whole_rows(domain, plan, found[best > -np.inf], codes)
     rows[:, summed] = np.iinfo(rows.dtype).max
     rows = np.unique(rows, axis=0)
-    row = rows[[model.log_potential(rows).argmax()]]
-    free = np.array([[v not in codes for v in range(len(domain.observed))]])
-    row, score = improved(model.hidden_states, row, free)
-    exact = bound - score[0] <= TOLERANCE
-    note = f"best found; no instance is more than {max(0.0, bound - score[0]):.2g} nats better"
+    rows = rows[np.argsort(-model.log_potential(rows), kind="stable")[:CANDIDATES]]
+    free = np.array([[v not in codes for v in range(len(domain.observed))]]).repeat(len(rows), 0)
+    rows, scores = improved(model.hidden_states, rows, free)
+    row, score = rows[scores.argmax()], float(scores.max())
+    exact = bound - score <= TOLERANCE
+    note = f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"
     shown = [v for v in range(len(domain)) if v not in summed]
     return Assignment(
-        domain.subset(shown).decode(row[0, shown]),
-        float(score[0]),
+        domain.subset(shown).decode(row[shown]),
+        score,
         Run("exact", exact=True) if exact else Run("exact", note=note),
-        bound=max(bound, float(score[0])),
+        bound=max(bound, score),
     )
 
 

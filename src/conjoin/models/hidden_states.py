@@ -15,7 +15,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
-from conjoin.errors import ModelError
+from conjoin.errors import DataError, ModelError
 from conjoin.kernels.layouts import HiddenTables, packed
 from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
@@ -72,7 +72,7 @@ class HiddenStates:
     @cached_property
     def tables(self) -> HiddenTables:
         """The tables as kernels read them."""
-        return self._laid_out(self.domain.observed.cards, self.factors)
+        return self._laid_out(self.factors)
 
     def averaged(self, marginals: list[FloatArray]) -> HiddenTables:
         """Return the tables with one more state of each visible variable: a missing value.
@@ -90,27 +90,35 @@ class HiddenStates:
                 mean = np.where(p > 0, lines, 0.0) @ p
                 table = np.concatenate([table, np.expand_dims(mean, axis)], axis=axis)
             larger.append(replace(factor, table=table))
-        return self._laid_out(self.domain.observed.cards, larger)
+        return self._laid_out(larger)
 
-    def _laid_out(self, cards: IntArray, factors: list[TableFactor]) -> HiddenTables:
+    def _with_hidden_axes(self, factor: TableFactor, shown: list[int]) -> FloatArray:
+        """Return the values of a table with an axis for every hidden variable, after all others."""
+        seen, variables = len(self.domain.observed), list(factor.variables)
+        lacking = [v for v in range(seen, len(self.domain)) if v not in variables]
+        wide = factor.table.reshape(*factor.table.shape, *[1] * len(lacking))
+        held = [*variables, *lacking]
+        order = [*shown, *range(seen, len(self.domain))]
+        return wide.transpose([held.index(v) for v in order])
+
+    def _laid_out(self, factors: list[TableFactor]) -> HiddenTables:
         """Lay out tables, with the joint states of all hidden variables as their last axis."""
+        cards = self.domain.observed.cards
         seen, width = len(cards), int(np.prod(self.shape, dtype=np.int64))
-        if sum(f.table.size for f in factors) * width > MAX_VALUES * max(self.shape):
-            raise ModelError("the tables over all joint states of the hidden columns are too large")
         first, var, stride, base, values = [0], [], [], [0], []
         for factor in factors:
             shown = [v for v in factor.variables if v < seen]
-            order = [*shown, *range(seen, seen + len(self.shape))]
-            wide = np.expand_dims(
-                factor.table, tuple(range(factor.table.ndim, len(order)))
-            ).transpose(_axes(factor.variables, order))
+            wide = self._with_hidden_axes(factor, shown)
             sizes = wide.shape[: len(shown)]
-            lines = np.broadcast_to(wide, (*sizes, *self.shape)).reshape(-1, width)
-            values.append(lines)
             var += shown
             stride += [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(shown))]
             first.append(len(var))
-            base.append(base[-1] + len(lines))
+            base.append(base[-1] + int(np.prod(sizes, dtype=np.int64)))
+            if base[-1] * width > MAX_VALUES:
+                raise ModelError(
+                    "the tables of all joint states of the hidden columns would be too large"
+                )
+            values.append(np.broadcast_to(wide, (*sizes, *self.shape)).reshape(-1, width))
         axis_var = np.array(var, np.int64)
         by_var = np.argsort(axis_var, kind="stable")
         table_of = np.repeat(np.arange(len(factors)), np.diff(first))
@@ -128,10 +136,16 @@ class HiddenStates:
             finite=bool(np.isfinite(together).all()),
         )
 
-    def blocks(self, codes: Codes) -> Iterator[tuple[slice, Codes]]:
-        """Yield parts of a table: their rows, and the codes of the visible variables."""
+    def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, Codes]]:
+        """Yield parts of a table: their rows, and the codes of the visible variables.
+
+        Missing values are an error or, otherwise, become one more state.
+        """
         step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
-        shown = packed(codes[:, : len(self.domain.observed)], np.uint16, 2)
+        cards = self.domain.observed.cards
+        shown = packed(np.minimum(codes[:, : len(cards)], cards), np.uint16, 2)
+        if complete and (shown == cards).any():
+            raise DataError("complete rows are needed; only hidden columns may be missing")
         for low in range(0, len(codes), step):
             yield slice(low, low + step), shown[low : low + step]
 
@@ -140,15 +154,14 @@ class HiddenStates:
         from conjoin.kernels.hidden_states import log_joints
 
         cards = self.domain.cards
-        for rows, shown in self.blocks(codes):
+        for rows, shown in self._blocks(codes, complete=True):
             joints = np.empty((len(shown), self.tables.values.shape[1]))
             log_joints(shown, self.tables, joints)
             cube = joints.reshape(len(shown), *self.shape)
             for axis, v in enumerate(np.flatnonzero(self.domain.hidden).tolist()):
-                given = codes[rows, v].astype(np.int64)
-                for r in np.flatnonzero(given < cards[v]).tolist():
-                    other = np.arange(cards[v]) != given[r]
-                    np.moveaxis(cube[r], axis, 0)[other] = -np.inf
+                given = codes[rows, v].astype(np.int64)[:, None]
+                other = (given < cards[v]) & (given != np.arange(cards[v]))
+                np.moveaxis(cube, 1 + axis, 1)[other] = -np.inf
             yield rows, cube
 
     def log_potential(self, codes: Codes) -> FloatArray:
@@ -177,12 +190,10 @@ class HiddenStates:
         from conjoin.kernels.hidden_states import log_changes
 
         used = self.tables if tables is None else tables
-        cards = self.domain.observed.cards
-        variables = np.arange(len(cards)) if chosen is None else chosen
+        variables = np.arange(len(self.domain.observed)) if chosen is None else chosen
         logs = np.full((len(codes), int(used.state_first[-1])), np.nan)
-        for rows, shown in self.blocks(codes):
-            inside = np.minimum(shown, cards).astype(np.uint16)  # missing is one more state
-            log_changes(inside, used, packed(variables, np.int64), logs[rows])
+        for rows, shown in self._blocks(codes, complete=tables is None):
+            log_changes(shown, used, packed(variables, np.int64), logs[rows])
         return logs
 
     def log_conditionals(
@@ -218,12 +229,6 @@ class HiddenStates:
             lines = np.moveaxis(cube, 1 + position - seen, 1)
             result[rows] = log_sum(lines.reshape(*lines.shape[:2], -1))
         return result
-
-
-def _axes(variables: tuple[int, ...], order: list[int]) -> list[int]:
-    """Return the axes of a table in another order; variables it lacks are its extra axes."""
-    lacking = iter(range(len(variables), len(order)))
-    return [variables.index(v) if v in variables else next(lacking) for v in order]
 
 
 def log_sum(lines: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from conjoin.errors import DataError
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import log_partition
 from conjoin.inference.plan import MAX_MEMORY
+from conjoin.inference.results import LogValue
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 from conjoin.scoring.result import Score
@@ -27,17 +28,14 @@ class LogLikelihood(Score):
     ----------
     exact : bool
         Whether all scores are exact up to rounding.
-    log_z : float
-        log Z, which the log-potentials of all rows are reduced by.
-    log_z_error : float
-        Its standard error, if it was estimated by annealed importance sampling.
+    log_z : LogValue
+        log Z, which the log-potentials of all rows are reduced by; it has an error if it was estimated.
     variables : int
         The number of variables.
     """
 
     exact: bool
-    log_z: float
-    log_z_error: float
+    log_z: LogValue
     variables: int
 
     @property
@@ -50,8 +48,9 @@ class LogLikelihood(Score):
         more = {
             "exact": self.exact,
             "estimated": not self.exact,
-            "log_z": self.log_z,
-            "log_z_error": self.log_z_error,
+            "log_z": self.log_z.value,
+            "log_z_error": self.log_z.error,
+            "method": self.log_z.run.method,
         }
         return {**super().report(), **more}
 
@@ -59,10 +58,12 @@ class LogLikelihood(Score):
         """Return how certain the score is."""
         if self.exact:
             return ["exact"]
-        return [f"estimated: the standard error of log Z is {self.log_z_error:.2g}"]
+        if not self.log_z.run.exact:
+            return [f"estimated: {self.log_z}"]
+        return ["estimated: rows with many missing values were sampled"]
 
     def __repr__(self) -> str:
-        how = "exact" if self.exact else f"estimated, log Z ± {self.log_z_error:.2g}"
+        how = "exact" if self.exact else "estimated"
         return f"<Score: ll {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows, {how}>"
 
 
@@ -114,8 +115,7 @@ def log_likelihood(
         {},
         int((rows.codes != rows.missing).sum()),
         bool(exact.all()) and whole.run.exact,
-        whole.value,
-        whole.error,
+        whole,
         len(domain),
     )
 
