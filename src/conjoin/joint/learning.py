@@ -67,16 +67,16 @@ def learn_joint(
     """
     rows = as_table(table)
     names = rows.domain.names
-    rng = np.random.default_rng(random_state)
-    seeds = [int(seed) for seed in rng.integers(2**31, size=2)]
     ordered = rows.reordered(rows.domain.sorted_names())
     held = None if valid is None else as_table(valid, rows.domain).reordered(ordered.domain.names)
     kind = "mixed" if isinstance(cpd, str) and cpd == "auto" else cpd
-    conditionals = learn(ordered, kind, valid=held, random_state=seeds[0], n_jobs=n_jobs, **options)
+    conditionals = learn(
+        ordered, kind, valid=held, random_state=random_state, n_jobs=n_jobs, **options
+    )
     joint = convert(conditionals, ordered)
     if not closed_form:
         joint = refine(
-            joint, ordered, valid=held, effort=effort, random_state=seeds[1], n_jobs=n_jobs
+            joint, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
         )
     hidden = [variable.name for variable in joint.domain if variable.hidden]
     return conditionals.reordered(names), joint.reordered([*names, *hidden])

@@ -282,7 +282,8 @@ class _Search:
             return base
         return learn_weights(
             base, self.everything, valid=self.everything, objective="likelihood", start="model",
-            prior_sd=base.provenance["weights"]["prior_sd"], max_iterations=20, patience=20,
+            prior_sd=base.provenance["weights"]["prior_sd"], max_iterations=100, patience=100,
+            tolerance=1e-6,
         )  # fmt: skip
 
     def _hidden(self, base: MarkovNetwork, score: float, name: str) -> list[_Candidate]:
