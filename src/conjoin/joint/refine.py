@@ -193,15 +193,23 @@ class _Candidate:
     ----------
     name : str
         What it is, for the provenance.
-    score : float
-        The mean log-probability of the held-out rows.
+    log_density : array of float
+        The log-probability of each distinct held-out row.
     finish : callable
         Learns it further on all rows, if some were held out, and returns the network.
     """
 
     name: str
-    score: float
+    log_density: FloatArray
     finish: Callable[[], MarkovNetwork]
+
+    def beats(self, other: _Candidate, weights: FloatArray) -> bool:
+        """Return whether it is better by more than the choice among candidates gains by chance."""
+        gain = self.log_density - other.log_density
+        count = weights.sum()
+        mean = float(weights @ gain) / count
+        error = float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+        return mean > max(MIN_GAIN, 2 * error)
 
 
 class _Search:
@@ -231,13 +239,14 @@ class _Search:
         rng: np.random.Generator,
     ) -> None:
         self.model, self.train, self.held, self.everything = model, train, held, everything
+        self.held_rows, self.held_weights = merge_rows(held.codes, held.weights)
         self.effort, self.rng = effort, rng
 
     def run(self, max_cells: int | None) -> MarkovNetwork:
-        """Return the best network; of nearly equal ones, the one that was tried first."""
+        """Return the best network; a larger one must be clearly better than those before it."""
         tree = tree_network(self.train)
         everything = self.train if self.everything is None else self.everything
-        found = [_Candidate("tree", self._score(tree), lambda: tree_network(everything))]
+        found = [_Candidate("tree", self._log_density(tree), lambda: tree_network(everything))]
         left, right = dependence_tree(self.train)
         cards = self.model.domain.cards
         needed = int((cards[left] * cards[right]).sum())
@@ -248,13 +257,15 @@ class _Search:
                 break
             thinned.append(thin(self.model, self.train, max_cells=cells))
             base = self._with_weights(thinned[-1], left, right)
-            score, name = self._score(base), f"thin, {cells:,} cells"
-            found.append(_Candidate(name, score, partial(self._weights_of_all, base)))
-            found += self._hidden(base, score, name)
-        best = max(found, key=lambda c: c.score)
-        best = next(c for c in found if c.score >= best.score - MIN_GAIN)
+            name = f"thin, {cells:,} cells"
+            finish = partial(self._weights_of_all, base)
+            found.append(_Candidate(name, self._log_density(base), finish))
+            found += self._hidden(base, found[-1])
+        best = found[0]
+        for candidate in found[1:]:
+            best = candidate if candidate.beats(best, self.held_weights) else best
         network = best.finish()
-        record = {"chosen": best.name, "held_out": {c.name: c.score for c in found}}
+        record = {"chosen": best.name, "held_out": {c.name: self._score(c) for c in found}}
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         return MarkovNetwork(network.domain, network.features, network.factors, provenance)
 
@@ -262,10 +273,11 @@ class _Search:
         """Return whether tables larger than necessary may pay off: not for wide tables or few rows."""
         return len(self.model.domain) <= MAX_WIDTH and cells <= CELLS_PER_ROW * len(self.train)
 
-    def _score(self, network: MarkovNetwork) -> float:
-        values = network.log_potential(self.held) - log_partition(network).value
-        weights = self.held.weights
-        return float(np.average(values, weights=weights))
+    def _log_density(self, network: MarkovNetwork) -> FloatArray:
+        return network.log_potential(self.held_rows) - log_partition(network).value
+
+    def _score(self, candidate: _Candidate) -> float:
+        return float(np.average(candidate.log_density, weights=self.held_weights))
 
     def _with_weights(self, thinned: MarkovNetwork, left: Any, right: Any) -> MarkovNetwork:
         """Learn the weights, those of the tree's pairs included, by maximum likelihood."""
@@ -286,9 +298,9 @@ class _Search:
             tolerance=1e-6,
         )  # fmt: skip
 
-    def _hidden(self, base: MarkovNetwork, score: float, name: str) -> list[_Candidate]:
+    def _hidden(self, base: MarkovNetwork, without: _Candidate) -> list[_Candidate]:
         """Try hidden columns with more and more states, then stack several fits of the best size."""
-        effort, found = self.effort, []
+        effort = self.effort
         if not effort.states or len(base.domain) < 3:
             return []
         rows = self._sampled(self.train)
@@ -299,16 +311,13 @@ class _Search:
             if states < MIN_STATES:
                 break
             tables = HiddenTables(base, states)
-            data = tables.rows(*rows), tables.rows(*merge_rows(self.held.codes, self.held.weights))
+            data = tables.rows(*rows), tables.rows(self.held_rows, self.held_weights)
             fit = HiddenFit(tables, effort.settings[0])
             reached = fit.fit(*data, self.rng)
-            if reached < (score if best is None else best[0]) + MIN_GAIN:
+            if reached < (self._score(without) if best is None else best[0]) + MIN_GAIN:
                 break
             best = (reached, fit, data)
-        if best is None:
-            return []
-        found.append(self._stack(best[1], best[2], name))
-        return found
+        return [] if best is None else [self._stack(best[1], best[2], without.name)]
 
     def _stack(self, first: HiddenFit, data: Any, name: str) -> _Candidate:
         train, held = data
@@ -322,7 +331,6 @@ class _Search:
         mixed = np.logaddexp.reduce(
             np.stack(densities, axis=1)[:, kept] + np.log(shares[kept]), axis=1
         )
-        score = float(np.average(mixed, weights=held.weights))
         states = first.tables.states
 
         def finish() -> MarkovNetwork:
@@ -332,7 +340,7 @@ class _Search:
                     fits[k].fit_all(rows)
             return stacked([fits[k] for k in kept], shares[kept], _hidden_name(self.model.domain))
 
-        return _Candidate(f"{name}, {len(kept)} x {states} hidden states", score, finish)
+        return _Candidate(f"{name}, {len(kept)} x {states} hidden states", mixed, finish)
 
     def _sampled(self, table: Table) -> tuple[Any, FloatArray]:
         """Return the distinct rows of at most the allowed number of rows, and their weights."""
