@@ -44,6 +44,7 @@ MAY_IMPORT = {
         "conversion",
         "kernels",
         "inference",
+        "learning",
         "scoring",
     },
     "formats": {"errors", "data", "models"},

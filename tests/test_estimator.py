@@ -369,7 +369,7 @@ def test_any_column_from_any_others(fitted):
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
     steps = refine(mn, read)
-    assert steps.provenance["weights"]["objective"] == "likelihood"
+    assert "refined" in steps.provenance
     p = fitted.predict_proba(frame, "smokes")
     assert p == pytest.approx(steps.conditional("smokes", codes), abs=1e-9)
 

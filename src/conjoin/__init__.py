@@ -15,7 +15,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from conjoin.conversion.convert import convert as convert
     from conjoin.conversion.inconsistency import inconsistency as inconsistency
-    from conjoin.conversion.interactions import interactions as interactions
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
     from conjoin.data.table import Table as Table
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from conjoin.models.table_cpd import TableCPD as TableCPD
     from conjoin.models.tree_cpds import BoostedTreesCPD as BoostedTreesCPD
     from conjoin.models.tree_cpds import TreeCPD as TreeCPD
+    from conjoin.reports.links import interactions as interactions
     from conjoin.scoring.pseudo_likelihood import pll as pll
 
 _HOMES = {
@@ -60,7 +60,7 @@ _HOMES = {
     "Variable": "data.domain",
     "convert": "conversion.convert",
     "inconsistency": "conversion.inconsistency",
-    "interactions": "conversion.interactions",
+    "interactions": "reports.links",
     "learn": "learning.learn",
     "load": "formats.files",
     "log_partition": "inference.engines",

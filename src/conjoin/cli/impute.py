@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     joint = joint_network(model, table)
     draws = 1 if options.draw else None
     codes = imputed_codes(joint, table, draws, options.by, options.random_state)
-    filled = Table.adopt(model.domain, codes[0] if options.draw else codes, table.weights)
+    filled = Table.adopt(model.domain.observed, codes[0] if options.draw else codes, table.weights)
     write_filled(options.table, filled, holes, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started

@@ -91,7 +91,9 @@ def describe_network(model: Network) -> dict[str, Any]:
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork, TableFactor
 
-    report: dict[str, Any] = {"kind": model.kind, **_variables(model.domain)}
+    report: dict[str, Any] = {"kind": model.kind, **_variables(model.domain.observed)}
+    if model.domain.hidden.any():
+        report["hidden"] = [len(v) for v in model.domain if v.hidden]
     features = None
     if isinstance(model, MarkovNetwork):
         features = model.features
@@ -109,7 +111,9 @@ def describe_network(model: Network) -> dict[str, Any]:
         soft = int(features.soft_rows().sum())
         if soft:
             report["features_with_off_values"] = soft
-    sizes = sorted(len(b) for b in model.blankets())
+    hidden = set(model.domain.hidden.nonzero()[0].tolist())
+    blankets = model.blankets()[: len(model.domain.observed)]
+    sizes = sorted(len(set(b) - hidden) for b in blankets)
     if sizes:
         report["blankets"] = {
             "min": sizes[0],
@@ -147,6 +151,11 @@ def _lines(report: dict[str, Any]) -> list[str]:
         say("rows", f"{report['rows']:,}{weighted}; {report['missing']:,} cells missing")
     states = ", ".join(f"{n:,} of {s} states" for s, n in report["variables_by_states"].items())
     say("variables", f"{report['n_variables']:,} ({states})")
+    if "hidden" in report:
+        sizes = report["hidden"]
+        columns = "column" if len(sizes) == 1 else "columns"
+        counts = " and ".join(f"{size:,}" for size in sizes)
+        say("hidden", f"{len(sizes)} hidden {columns} with {counts} states")
     names = [v["name"] for v in report["variables"]]
     say("names", ", ".join(names[:8]) + (", ..." if len(names) > 8 else ""))
     if "cpds" in report:

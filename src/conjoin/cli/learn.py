@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
+    from conjoin.models.markov import MarkovNetwork
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--cpd",
-        choices=("tree", "logistic", "hybrid", "mixed", "boosted"),
-        default="hybrid",
+        choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted"),
+        default="auto",
         help="the kind of conditional: decision trees; L1-regularised logistic regression; the same "
-        "with the paths of the target's tree as further features (hybrid, the default); hybrid for "
-        "variables of two states and trees for the others (mixed); or sums of small trees",
+        "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
+        "states and trees for the others (mixed, which is what auto chooses); or sums of small trees",
     )
     add(
         "--kappa",
@@ -56,13 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="tune kappa and the penalty by cross-validation with N folds",
     )
-    shared.add_number(parser, "--min-leaf", "N", 10.0, "minimum number of rows in a leaf")
+    add("--min-leaf", metavar="N", type=float, help="minimum number of rows in a leaf")
     add(
         "--closed-form",
         action="store_true",
         help="keep the Markov network as converted. By default, a network learned from 50 rows or more "
-        "is refined: it is made thin enough for exact inference and its likelihood is maximised, or it "
-        "is tuned by pseudo-likelihood if thinning would lose too much",
+        "is refined: rows held out choose among thin networks that maximise the likelihood, with and "
+        "without a hidden column",
+    )
+    add(
+        "--effort",
+        choices=("quick", "default", "thorough"),
+        default="default",
+        help="how much work refining does; quick learns no hidden column, and neither does any other "
+        "file format than .conjoin",
     )
     add(
         "--discretize",
@@ -86,11 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.convert import convert
     from conjoin.data.discretization import discretize_by
     from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.formats.storage import ending
-    from conjoin.joint.refine import refine
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
@@ -106,16 +112,9 @@ def run(options: argparse.Namespace) -> None:
     if options.discretize:
         table, _ = discretize_by(table, parse_discretize(options.discretize, table.domain.names))
     _point_out_numbers(table.domain)
-    columns = table.domain.names
-    table = table.reordered(table.domain.sorted_names())  # the order must not change the result
     shared.announce("learning")
-    dn = _learn(table, kept, options)
-    model: Network = dn
-    if not to_dn:
-        model = convert(dn, table)
-        if not options.closed_form:
-            model = refine(model, table, random_state=options.random_state, n_jobs=options.jobs)
-    model = model.reordered(columns)
+    dn, joint = _learn(table, kept, options)
+    model: Network = dn if to_dn else joint
     save(model, options.output)
     if kept is not None:
         kept.remove()
@@ -128,22 +127,27 @@ def run(options: argparse.Namespace) -> None:
         return
     chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
     if not to_dn:
-        weights = model.provenance.get("weights", {}).get("objective", "closed form")
-        chosen += f", weights by {weights}"
+        chosen += f", {_refinement(joint)}"
     print(
         f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
     )
 
 
-def _learn(table: Table, kept: Checkpoint | None, options: argparse.Namespace) -> DependencyNetwork:
-    from conjoin.learning.learn import learn
+def _learn(
+    table: Table, kept: Checkpoint | None, options: argparse.Namespace
+) -> tuple[DependencyNetwork, MarkovNetwork]:
+    from conjoin.formats.storage import ending
+    from conjoin.joint.learning import learn_joint
 
+    native = ending(Path(options.output)) == ".conjoin"
     try:
-        dn = learn(
+        dn, joint = learn_joint(
             table,
             options.cpd,
             valid=shared.optional_table(options.valid, table.domain),
+            effort=options.effort if native else "quick",
+            closed_form=options.closed_form or ending(Path(options.output)) == ".dn",
             folds=options.folds,
             kappa=options.kappa,
             penalty=options.penalty,
@@ -156,8 +160,16 @@ def _learn(table: Table, kept: Checkpoint | None, options: argparse.Namespace) -
         if kept is None:
             raise
         raise KeyboardInterrupt(f"the same command resumes from {options.checkpoint}") from None
-    dn.provenance["table"] = Path(options.table).name
-    return dn
+    for model in (dn, joint):
+        model.provenance["table"] = Path(options.table).name
+    return dn, joint
+
+
+def _refinement(joint: MarkovNetwork) -> str:
+    """Describe how the joint distribution was refined."""
+    if "refined" in joint.provenance:
+        return str(joint.provenance["refined"]["chosen"])
+    return "closed form"
 
 
 def _point_out_numbers(domain: Domain) -> None:

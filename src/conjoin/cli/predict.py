@@ -45,10 +45,11 @@ def run(options: argparse.Namespace) -> None:
     if path is not None and not path.absolute().parent.is_dir():
         raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
     model = load(options.model)
-    target = model.domain.index(options.target)
-    table = _read(options.table, model.domain, options.target)
+    domain = model.domain.observed
+    target = domain.index(options.target)
+    table = _read(options.table, domain, options.target)
     p = probabilities(joint_network(model, table), table, target, options.random_state)
-    states = [str(state) for state in model.domain.variables[target].states]
+    states = [str(state) for state in domain.variables[target].states]
     predicted = [states[best] for best in p.argmax(axis=1)]
     if options.json:
         report = {

@@ -111,7 +111,7 @@ def _print_marginals(
 ) -> None:
     from conjoin.inference.engines import marginals
 
-    names = targets or [name for name in model.domain.names if name not in given]
+    names = targets or [name for name in model.domain.observed.names if name not in given]
     found = marginals(model, given, targets=names, **how)
     if as_json:
         report = {name: {str(s): p for s, p in found[name].items()} for name in names}
@@ -194,5 +194,8 @@ def uai_solution(
         for p in arrays:
             words += [str(len(p)), *(f"{x:.6g}" for x in p)]
         return ["MAR", " ".join(words)]
-    codes = model.domain.encode(most_probable(model, given, **how))
+    found = most_probable(model, given, **how)
+    codes = model.domain.observed.encode(
+        {name: found[name] for name in model.domain.observed.names}
+    )
     return ["MAP", " ".join(map(str, [len(codes), *codes]))]

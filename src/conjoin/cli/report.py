@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     conditionals = None if options.conditionals is None else load(options.conditionals)
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
-    what = f"{model.kind} of {len(model.domain):,} variables"
+    what = f"{model.kind} of {len(model.domain.observed):,} variables"
     write_report(
         model,
         path,

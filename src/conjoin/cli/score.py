@@ -3,7 +3,8 @@
 Score a model on a table, in nats per row. The pseudo-log-likelihood (pll) is the sum of the
 log-probability of each value given the rest of its row. The conditional marginal log-likelihood (cmll)
 divides the variables into four sets and predicts each value from the three sets that it is not in.
-Missing values are not scored.
+In both, missing values are not scored. The log-likelihood (ll) is the log-probability of the row, with
+missing values summed out; it is exact, or its output says that it is estimated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_table(parser)
-    add("--metric", choices=("pll", "cmll"), default="pll", help="the score (default pll)")
+    add("--metric", choices=("pll", "cmll", "ll"), default="pll", help="the score (default pll)")
     add("--against", metavar="MODEL", help="another model to compare with, on the same rows")
     add(
         "--marginals",
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_number(parser, "--samples", "K", 1000, "cmll: number of sweeps")
     add("--by-variable", action="store_true", help="also print the mean score of each variable")
-    shared.add_random_state(parser, "cmll")
+    shared.add_random_state(parser, "cmll and estimates of ll")
     shared.add_jobs(parser)
     shared.add_json(parser)
 
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     report, comparison = result.report(), None
     if options.against is not None:
         rival = load(options.against)
-        if rival.domain != model.domain:
+        if rival.domain.observed != model.domain.observed:
             raise ModelError(
                 f"{options.against} and {options.model} have different variables or states"
             )
@@ -99,9 +100,12 @@ def run(options: argparse.Namespace) -> None:
 
 def score(model: Network, table: Table, options: argparse.Namespace) -> Score:
     """Return the score that the options ask for."""
+    from conjoin.scoring.likelihood import log_likelihood
     from conjoin.scoring.marginal_likelihood import cmll
     from conjoin.scoring.pseudo_likelihood import pll
 
+    if options.metric == "ll":
+        return log_likelihood(model, table, random_state=options.random_state)
     if options.metric == "pll":
         marginals = shared.optional_table(options.marginals, model.domain)
         return pll(model, table, marginals=marginals, n_jobs=options.jobs)

@@ -6,6 +6,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +71,8 @@ class Variable:
         If the states are bins of numbers: ascending numbers, one more than there are states. Bin k
         holds the values from `cuts[k]` up to but not including `cuts[k + 1]`; values beyond the first
         and the last belong to the outermost bins. Variables that differ only in this are equal.
+    hidden : bool
+        Whether the variable is one that no table has: a model sums over it, and never shows it.
 
     Examples
     --------
@@ -83,10 +86,15 @@ class Variable:
     3
     """
 
-    __slots__ = ("_index", "cuts", "name", "states")
+    __slots__ = ("_index", "cuts", "hidden", "name", "states")
 
     def __init__(
-        self, name: str, states: Iterable[Hashable], cuts: Iterable[float] | None = None
+        self,
+        name: str,
+        states: Iterable[Hashable],
+        cuts: Iterable[float] | None = None,
+        *,
+        hidden: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
@@ -120,12 +128,13 @@ class Variable:
                 "them, or write them as text"
             )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
+        self.hidden = bool(hidden)
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
         twin = object.__new__(Variable)
         twin.name, twin.states, twin._index = name, self.states, self._index
-        twin.cuts = self.cuts
+        twin.cuts, twin.hidden = self.cuts, self.hidden
         return twin
 
     def index(self, state: Any) -> int:
@@ -200,13 +209,15 @@ class Variable:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variable):
             return NotImplemented
-        return self.name == other.name and list(self._index) == list(other._index)
+        alike = self.name == other.name and self.hidden == other.hidden
+        return alike and list(self._index) == list(other._index)
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(self._index)))
+        return hash((self.name, self.hidden, tuple(self._index)))
 
     def __repr__(self) -> str:
-        return f"Variable({self.name!r}, {list(self.states)!r})"
+        hidden = ", hidden=True" if self.hidden else ""
+        return f"Variable({self.name!r}, {list(self.states)!r}{hidden})"
 
 
 def _checked_cuts(
@@ -242,6 +253,8 @@ class Domain:
         The variables' names.
     cards : array of int
         The number of states of each.
+    hidden : array of bool
+        Which variables are hidden (see `Variable`).
 
     Examples
     --------
@@ -269,6 +282,8 @@ class Domain:
             raise DataError(f"two variables are called {twice!r}; names must differ")
         self.cards: npt.NDArray[np.int64] = np.array([len(v) for v in self.variables], np.int64)
         self.cards.flags.writeable = False
+        self.hidden: npt.NDArray[np.bool_] = np.array([v.hidden for v in self.variables], bool)
+        self.hidden.flags.writeable = False
 
     @classmethod
     def numbered(cls, cards: Iterable[int]) -> Domain:
@@ -292,13 +307,25 @@ class Domain:
         """Whether names and states are those that a format without names would imply."""
         return self == Domain.numbered(self.cards)
 
+    @cached_property
+    def observed(self) -> Domain:
+        """The domain of the variables that are not hidden: the columns of a table.
+
+        Examples
+        --------
+        >>> domain = Domain([Variable("rain", ["no", "yes"]), Variable("z", range(8), hidden=True)])
+        >>> domain.observed.names, domain.observed.observed is domain.observed
+        (('rain',), True)
+        """
+        return self.subset(np.flatnonzero(~self.hidden)) if self.hidden.any() else self
+
     def index(self, name: str) -> int:
         """Return the position of a variable."""
         try:
             return self._position[name]
         except (KeyError, TypeError):
             raise DataError(
-                f"there is no variable {name!r}. " + did_you_mean(name, self.names)
+                f"there is no variable {name!r}. " + did_you_mean(name, self.observed.names)
             ) from None
 
     def encode(self, instance: Mapping[str, Any]) -> list[int]:
@@ -327,20 +354,26 @@ class Domain:
         return Domain(self.variables[i] for i in positions)
 
     def reordered(self, names: Sequence[str]) -> Domain:
-        """Return the domain with its variables in another order."""
-        if sorted(names) != sorted(self.names):
+        """Return the domain with its variables in another order; hidden ones stay last."""
+        if sorted(set(names).difference(self.hidden_names)) != sorted(self.observed.names):
             raise DataError("a domain can only be reordered by all of its own names")
-        return self.subset(self.index(name) for name in names)
+        shown = [name for name in names if name not in self.hidden_names]
+        return self.subset(self.index(name) for name in (*shown, *self.hidden_names))
+
+    @property
+    def hidden_names(self) -> tuple[str, ...]:
+        """The names of the hidden variables."""
+        return tuple(v.name for v in self.variables if v.hidden)
 
     def sorted_names(self) -> list[str]:
-        """Return the names in alphabetical order, numbers within them by value.
+        """Return the names in alphabetical order, numbers within them by value; hidden ones last.
 
         Examples
         --------
         >>> Domain({"v10": "ab", "wind": "ab", "v2": "ab"}).sorted_names()
         ['v2', 'v10', 'wind']
         """
-        return sorted(self.names, key=_natural_key)
+        return [*sorted(self.observed.names, key=_natural_key), *self.hidden_names]
 
     def __getitem__(self, name: str) -> Variable:
         return self.variables[self.index(name)]

@@ -30,7 +30,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
         returned as it is.
     domain : Domain, optional
         The variables to look for. By default every column is a variable with its sorted values as
-        states.
+        states. Its hidden variables are not looked for: they are missing in all rows.
     unseen : {'error', 'missing'}
         Whether a value that is not a state of the domain is an error or counts as missing.
 
@@ -43,11 +43,13 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
     [[0, 0], [1, 0], [0, 1]]
     """
     if isinstance(data, Table):
-        return data
-    columns = _array_columns(data, domain) if isinstance(data, np.ndarray) else _columns(data)
-    if domain is None and not len(columns[0].codes):
+        return data if domain is None or not domain.hidden.any() else data.over(domain)
+    shown = None if domain is None else domain.observed
+    columns = _array_columns(data, shown) if isinstance(data, np.ndarray) else _columns(data)
+    if shown is None and not len(columns[0].codes):
         raise DataError("the table has no rows, so its columns have no states")
-    return table_of_columns(columns, domain, strict=unseen == "error")
+    table = table_of_columns(columns, shown, strict=unseen == "error")
+    return table if domain is None else table.over(domain)
 
 
 def _array_columns(data: np.ndarray[Any, Any], domain: Domain | None) -> list[Column]:

@@ -144,6 +144,8 @@ class Table:
                 if isinstance(row, Mapping):
                     for name in row:
                         domain.index(name)
+                if len(values) == len(domain.observed):
+                    values += [None] * (len(domain) - len(values))  # hidden variables come last
                 if len(values) != len(domain):
                     raise DataError(f"{len(values)} values for {len(domain)} variables")
                 codes.append(
@@ -192,6 +194,22 @@ class Table:
         columns = [self.domain.index(name) for name in names]
         return Table.adopt(domain, np.ascontiguousarray(self.codes[:, columns]), self.weights)
 
+    def over(self, domain: Domain) -> Table:
+        """Return the table over a domain that differs from its own by hidden variables.
+
+        Hidden variables that the table lacks are missing in all rows.
+        """
+        if domain == self.domain:
+            return self
+        if domain == self.domain.observed:
+            return Table.adopt(domain, self.codes[:, ~self.domain.hidden], self.weights)
+        if domain.observed != self.domain:
+            raise DataError(
+                "the table's variables or states differ from the model's; read it with the model's "
+                "domain (`read_table(path, domain=model.domain)`)"
+            )
+        return Table.adopt(domain, with_hidden(domain, self.codes), self.weights)
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -214,6 +232,22 @@ def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
     return codes
 
 
+def with_hidden(domain: Domain, codes: Codes) -> Codes:
+    """Return codes of the visible variables with all hidden variables missing.
+
+    Hidden variables come last. Codes of all variables are returned as they are.
+    """
+    if codes.shape[1] == len(domain):
+        return codes
+    dtype = code_dtype(domain.cards)
+    missing = np.iinfo(dtype).max
+    full = np.full((len(codes), len(domain)), missing, dtype)
+    seen = len(domain.observed)
+    full[:, :seen] = codes
+    full[:, :seen][codes >= domain.cards[:seen]] = missing
+    return full
+
+
 def codes_of(
     domain: Domain, rows: Any, *, complete: bool = True, ignored: int | None = None
 ) -> Codes:
@@ -224,31 +258,31 @@ def codes_of(
     domain : Domain
         The domain that the codes must be of.
     rows : Table, integer array, mapping or iterable of mappings
-        The rows; a single mapping is one row.
+        The rows; a single mapping is one row. Rows need not have the hidden variables of the domain:
+        these are then missing.
     complete : bool
-        Whether missing values are an error.
+        Whether missing values are an error; hidden variables may always be missing.
     ignored : int, optional
         The position of a variable whose values are not used and may be missing.
     """
     if isinstance(rows, Table):
-        if rows.domain != domain:
-            raise DataError(
-                "the table's variables or states differ from the model's; read it with the model's "
-                "domain (`read_table(path, domain=model.domain)`)"
-            )
-        table = rows
+        table = rows.over(domain)
     elif isinstance(rows, np.ndarray):
-        table = Table.adopt(domain, np.atleast_2d(rows))
+        given = np.atleast_2d(rows)
+        shown = domain.observed if given.shape[1] == len(domain.observed) else domain
+        table = Table.adopt(shown, given).over(domain)
     else:
         table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
     if complete and not table.complete:
-        lacking = table.codes == table.missing
-        if ignored is not None and not np.delete(lacking, ignored, axis=1).any():
+        lacking = (table.codes == table.missing) & ~domain.hidden
+        if ignored is not None and lacking[:, ignored].any():
             codes = table.codes.copy()
             codes[:, ignored] = 0
-            return codes
-        row, column = np.argwhere(lacking)[0]
-        raise DataError(
-            f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
-        )
+            lacking[:, ignored] = False
+            table = Table.adopt(domain, codes, table.weights)
+        if lacking.any():
+            row, column = np.argwhere(lacking)[0]
+            raise DataError(
+                f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
+            )
     return table.codes

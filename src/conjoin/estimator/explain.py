@@ -5,21 +5,32 @@ baseline is a row whose columns are drawn independently from the training rows. 
 a product of independent factors, and the Shapley value of a column (its contribution averaged over all
 orders in which the columns become known) is the integral of a polynomial, which a Gauss-Legendre rule
 computes exactly.
+
+In a network with hidden columns the log-odds are no such sum. There the value of a set of known columns
+is the log-odds given these columns, with all others summed out, and the baseline is that of the empty
+set. Shapley values are exact for few columns; otherwise they are means over some orders of the columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.table import Codes
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
+
+ALL_SETS_UP_TO = 8
+"""With hidden columns, all sets of known columns are compared for at most this number of columns."""
+
+ORDERS = 16
+"""Number of orders of more columns than that, with hidden columns."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,10 @@ def explain(
 ) -> Explanation:
     """Explain a prediction for one row of codes, whose value of the target is ignored.
 
-    `marginals` are the distributions when nothing is known. By default the two most probable states are
-    compared.
+    `row` is over the visible columns. `marginals` are the distributions when nothing is known. By default
+    the two most probable states are compared.
     """
-    domain, seed = model.domain, integer_seed(random_state)
+    domain, seed = model.domain.observed, integer_seed(random_state)
     codes = np.array(row, np.int64).reshape(1, -1)
     codes[0, target] = np.iinfo(np.uint16).max
     p = Completion(model, codes.astype(np.uint16), seed).marginals(target)[0][0]
@@ -97,15 +108,18 @@ def explain(
         state = int(order[0])
     if against is None:
         against = int(next(s for s in order if s != state)) if len(p) > 1 else state
-    with np.errstate(divide="ignore"):
-        log_odds = float(np.log(p[state]) - np.log(p[against]))
-    base, shares = _shares(model, codes[0], target, marginals, state, against)
+    log_odds = _log_odds(p[None], (state, against))[0]
     known = (codes[0] < domain.cards) & (domain.cards > 1)
     known[target] = False
+    if model.domain.hidden.any():
+        base, shares = _summed_shares(model, codes[0], known, target, (state, against), seed)
+    else:
+        base, shares = _shares(model, codes[0], target, marginals, state, against)
     at = np.flatnonzero(known)
     at = at[np.argsort(-np.abs(shares[at]), kind="stable")]
     contributions = {domain.names[v]: float(shares[v]) for v in at.tolist() if shares[v] != 0}
     complete = bool((known | (domain.cards == 1) | (np.arange(len(domain)) == target)).all())
+    complete |= bool(model.domain.hidden.any())  # other columns are summed over in any case
     unknown = log_odds - base - sum(contributions.values())
     if complete:
         log_odds, unknown = base + sum(contributions.values()), 0.0
@@ -164,3 +178,61 @@ def _shares(
                 rest = np.delete(mixed, k, axis=1).prod(axis=1)
                 shares[var[e]] += weight * (x[k] - q[k]) * float(scale @ rest) / 2
     return base, shares
+
+
+def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:
+    """Return the log-odds of two states, from probabilities in rows."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(p[:, states[0]]) - np.log(p[:, states[1]]))
+
+
+def _summed_shares(
+    model: Network,
+    row: Any,
+    known: BoolArray,
+    target: int,
+    states: tuple[int, int],
+    seed: int,
+) -> tuple[float, FloatArray]:
+    """Return the log-odds before anything is known, and each column's Shapley value.
+
+    The value of a set of columns is the log-odds given these columns, all others summed out.
+    """
+    columns = np.flatnonzero(known)
+    sets, before, after, weights = _coalitions(len(columns), seed)
+    rows = np.full((len(sets), len(row)), np.iinfo(np.uint16).max, np.uint16)
+    rows[:, columns] = np.where(sets, row[columns], rows[:, columns])
+    p = Completion(model, rows, seed).marginals(target)[0]
+    values = _log_odds(np.maximum(p, np.finfo(float).tiny), states)
+    shares = np.zeros(len(row))
+    for k, v in enumerate(columns.tolist()):
+        shares[v] = weights[k] @ (values[after[k]] - values[before[k]])
+    return float(values[0]), shares
+
+
+def _coalitions(
+    size: int, seed: int
+) -> tuple[BoolArray, list[IntArray], list[IntArray], list[FloatArray]]:
+    """Return sets of columns, and for each column pairs of sets without and with it, and their weights.
+
+    For few columns these are all sets, otherwise the beginnings of some orders and of their reverses.
+    The first set is empty.
+    """
+    if size <= ALL_SETS_UP_TO:
+        number = np.arange(1 << size)
+        sets = (number[:, None] >> np.arange(size) & 1).astype(bool)
+        count = sets.sum(axis=1)
+        share = np.array([1 / (size * comb(size - 1, m)) for m in range(size)])
+        before = [np.flatnonzero(~sets[:, k]) for k in range(size)]
+        after = [b + (1 << k) for k, b in enumerate(before)]
+        return sets, before, after, [share[count[b]] for b in before]
+    rng = np.random.default_rng(seed)
+    half = [rng.permutation(size) for _ in range(ORDERS // 2)]
+    orders = [order for one in half for order in (one, one[::-1])]
+    rank = np.argsort(orders, axis=1)  # the place of each column in each order
+    # Set number order * (size + 1) + m holds the first m columns of an order.
+    sets = (rank[:, None, :] < np.arange(size + 1)[:, None]).reshape(-1, size)
+    first = np.arange(len(orders)) * (size + 1)
+    before = [first + rank[:, k] for k in range(size)]
+    weights = [np.full(len(orders), 1 / len(orders))] * size
+    return sets, before, [b + 1 for b in before], weights

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from conjoin.data.table import Table
+import numpy as np
+
+from conjoin.data.table import Codes, Table, with_hidden
 from conjoin.errors import ModelError
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
+from conjoin.inference.hidden_mode import improved
+from conjoin.inference.terms import as_markov_network
+from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 
 
@@ -25,7 +30,8 @@ def imputed_codes(
     draws : int, optional
         The number of completions to draw for each row.
     by : {'row', 'cell'}
-        Without draws: the most probable completion of a row, or the most probable state of each cell.
+        Without draws: the most probable completion of a row, or the most probable state of each cell. In
+        a network with hidden columns, which are summed out, the former is the best completion found.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness.
     """
@@ -36,4 +42,20 @@ def imputed_codes(
         if draws < 1:
             raise ModelError(f"draws must be 1 or more, not {draws}")
         return rows.draws(draws)
+    if by == "row" and model.domain.hidden.any():
+        return _best_found(as_markov_network(model), table, rows)
     return rows.modes()[0] if by == "row" else rows.likely()[0]
+
+
+def _best_found(model: MarkovNetwork, table: Table, rows: Completion) -> Codes:
+    """Return likely completions of rows, with the hidden columns of the network summed out.
+
+    The better of two completions, that with the most probable hidden states and that of the most
+    probable state of each cell, is improved by changes of single cells.
+    """
+    candidates = [rows.modes()[0], rows.likely()[0]]
+    scores = [model.log_potential(codes) for codes in candidates]
+    codes = np.where((scores[0] >= scores[1])[:, None], *candidates)
+    holes = table.codes == table.missing
+    full = with_hidden(model.domain, codes)
+    return improved(model.hidden_states, full, holes)[0][:, : codes.shape[1]].astype(codes.dtype)

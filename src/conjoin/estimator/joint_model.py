@@ -42,6 +42,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         likelihood of its weights, as long as that improves the score of held-out rows (see `refine`).
         Without it, and for fewer than 50 rows, the network is the closed-form conversion of the
         conditionals.
+    effort : {'quick', 'default', 'thorough'}
+        How much work refining does; "quick" learns no hidden column.
     target : str, optional
         The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
@@ -94,6 +96,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         penalty: float | None = None,
         min_leaf: float | None = None,
         refine: bool = True,
+        effort: str = "default",
         target: Any = None,
         unseen: str = "error",
         random_state: Any = 0,
@@ -105,6 +108,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.penalty = penalty
         self.min_leaf = min_leaf
         self.refine = refine
+        self.effort = effort
         self.target = target
         self.unseen = unseen
         self.random_state = random_state
@@ -120,25 +124,17 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         y : ignored
             For compatibility with scikit-learn. A column to be predicted must be part of X.
         """
-        from conjoin.conversion.convert import convert
-        from conjoin.joint.refine import refine
-        from conjoin.learning.learn import learn
+        from conjoin.joint.learning import learn_joint
 
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(X, self.discretize, self.unseen)
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
-        cpd = "mixed" if isinstance(self.cpd, str) and self.cpd == "auto" else self.cpd
-        columns = table.domain.names
-        ordered = table.reordered(table.domain.sorted_names())
-        network = learn(
-            ordered, cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
-            random_state=self.seed_, n_jobs=self.n_jobs,
+        self.network_, self.model_ = learn_joint(
+            table, self.cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
+            effort=self.effort, closed_form=not self.refine, random_state=self.seed_,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
-        model = convert(network, ordered)
-        if self.refine:
-            model = refine(model, ordered, random_state=self.seed_, n_jobs=self.n_jobs)
-        self.network_, self.model_ = network.reordered(columns), model.reordered(columns)
         self.encoding_ = encoding
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
@@ -181,15 +177,29 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the log-probability of each row, in nats; missing values are summed over."""
-        from conjoin.inference.completion import Completion
+        from conjoin.scoring.likelihood import row_log_sums
 
         table = self._fitted().table(X, subset=True)
-        sums, _ = Completion(self.model_, table.codes, self.seed_).log_sums()
+        sums, _ = row_log_sums(self.model_, table.codes, self.seed_)
         return sums - self.log_partition()
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002, N803
-        """Return the mean log-probability of the rows."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
+        """Return the mean score of the rows, in nats.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows.
+        y : ignored
+            For compatibility with scikit-learn.
+        metric : {'ll', 'pll', 'cmll'}
+            The mean log-probability, or another score (see `conjoin.scoring`).
+        """
+        if metric == "ll":
+            return float(self.score_samples(X).mean())
+        from conjoin.scoring.metrics import score
+
+        return score(self.model_, self._fitted().table(X), metric).mean
 
     def sample(self, n: int = 1, given: Mapping[Any, Any] | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
@@ -305,7 +315,8 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Returns
         -------
         Explanation
-            Contributions of the columns, which add up to the log-odds of the two states.
+            Contributions of the columns, which add up to the log-odds of the two states. Hidden columns
+            of the model are summed out.
         """
         from conjoin.estimator.explain import explain
 
@@ -347,9 +358,13 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         names = self.domain_.names
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         learned = self.network_.provenance["learned"]["cpd"]
+        hidden = self.model_.domain.hidden
+        size = f"{len(self.model_.features):,} features"
+        if hidden.any():
+            size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
         return (
-            f"<JointModel of {len(names)} columns ({shown}): {len(self.model_.features):,} "
-            f"features, {learned} CPDs learned from {self.n_rows_:,} rows>"
+            f"<JointModel of {len(names)} columns ({shown}): {size}, {learned} CPDs learned from "
+            f"{self.n_rows_:,} rows>"
         )
 
     def _repr_html_(self) -> str:

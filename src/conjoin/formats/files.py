@@ -124,6 +124,7 @@ def save(model: Network, path: str | Path) -> None:
     """Write a model, completely or not at all.
 
     The names of formats that have none go into a file beside it (FILE.names.json), which `load` reads.
+    The same holds for the mark of hidden columns; to other programs they are ordinary variables.
     """
     path = Path(path)
     check_can_save(type(model), path)
@@ -138,11 +139,14 @@ def read_table(path: str | Path, domain: Domain | None = None) -> Table:
     path : str or Path
         A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz.
     domain : Domain, optional
-        The variables and states that the table must have, for example those of a model.
+        The variables and states that the table must have, for example those of a model; hidden
+        variables are left out.
     """
     path = Path(path)
     _check_ending(path, TABLE_READERS, "table")
-    return _function(TABLE_READERS, path)(path, domain)
+    shown = None if domain is None else domain.observed
+    table: Table = _function(TABLE_READERS, path)(path, shown)
+    return table
 
 
 def table_columns(path: str | Path) -> list[str] | None:

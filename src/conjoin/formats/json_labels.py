@@ -52,7 +52,7 @@ def label_from_json(value: Any) -> Any:
 
 
 def domain_to_json(domain: Domain) -> list[Any]:
-    """Return a domain as a list of {name, states}, and cuts where the states are bins."""
+    """Return a domain as a list of {name, states}, with cuts for bins and a mark for hidden ones."""
     listed = []
     for variable in domain.variables:
         entry: dict[str, Any] = {
@@ -61,6 +61,8 @@ def domain_to_json(domain: Domain) -> list[Any]:
         }
         if variable.cuts is not None:
             entry["cuts"] = list(variable.cuts)
+        if variable.hidden:
+            entry["hidden"] = True
         listed.append(entry)
     return listed
 
@@ -70,7 +72,10 @@ def domain_from_json(listed: Any, path: str) -> Domain:
     try:
         return Domain(
             Variable(
-                entry["name"], [label_from_json(s) for s in entry["states"]], entry.get("cuts")
+                entry["name"],
+                [label_from_json(s) for s in entry["states"]],
+                entry.get("cuts"),
+                hidden=entry.get("hidden", False) is True,
             )
             for entry in listed
         )

@@ -58,7 +58,8 @@ def trusted_marginals(
         doubt = "; uncertain: sampling found no possible instance to compare it with"
         fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
         return fixed
-    apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in model.domain.names)
+    names = model.domain.observed.names
+    apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in names)
     if sampled.run.converged or not fixed.run.converged:
         told = f"; {other} differs by up to {apart:.2g}" if sampled.run.converged else ""
         sampled.run = replace(sampled.run, note=sampled.run.note + told)

@@ -26,10 +26,14 @@ MAX_RESTARTS = 20
 
 
 def variable_order(domain: Domain, order: Sequence[str] | None) -> IntArray:
-    """Return the positions of an order of all variables given by name, by default the domain's own."""
+    """Return the positions of an order of all variables given by name, by default the domain's own.
+
+    Hidden variables that it does not name come last.
+    """
     if order is None:
         return np.arange(len(domain))
-    listed = [domain.index(name) for name in order]
+    rest = [name for name in domain.hidden_names if name not in order]
+    listed = [domain.index(name) for name in (*order, *rest)]
     if sorted(listed) != list(range(len(domain))):
         raise ModelError(
             f"the order must name each of the {len(domain)} variables once; it has {len(listed)} "

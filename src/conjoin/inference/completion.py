@@ -18,7 +18,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes, Table, code_dtype
+from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, Order, find_order
 from conjoin.inference.terms import as_markov_network
@@ -126,7 +126,8 @@ class Completion:
     model : MarkovNetwork or BayesianNetwork
         The model.
     codes : array of codes
-        The rows; a code that is not a state is a missing value.
+        The rows; a code that is not a state is a missing value. Hidden variables may be left out, and
+        are left out of completed rows.
     random_state : int
         The seed. The draws for a row depend on it and on the row, not on the row's position.
     max_cells : int
@@ -150,10 +151,11 @@ class Completion:
     ) -> None:
         self.model, self.domain = model, model.domain
         self.prepared = prepared(model)
+        self.shown = slice(len(self.domain.observed))
         self.max_cells, self.max_network_cells = max_cells, max_network_cells
         self.settings = SamplingSettings() if settings is None else settings
         cards = self.domain.cards
-        rows = np.where(cards == 1, 0, codes).astype(np.uint16)
+        rows = np.where(cards == 1, 0, with_hidden(self.domain, codes)).astype(np.uint16)
         rows = np.where(rows >= cards, MISSING, rows)
         self.first, self.inverse = distinct_rows(rows)
         self.rows = np.ascontiguousarray(rows[self.first])
@@ -206,12 +208,12 @@ class Completion:
                 hole = self.free[block.rows, v]
                 result[block.rows[hole], v] = best[hole]
             exact[block.rows] = block.exact
-        return self._full(result)[self.inverse], exact[self.inverse]
+        return self._full(result)[self.inverse][:, self.shown], exact[self.inverse]
 
     def modes(self) -> tuple[Codes, BoolArray]:
         """Return the most probable completion of each row, and which are exact."""
         filled, exact = self._filled(MAXIMUM, np.arange(len(self.rows)), 1)
-        return filled[:, 0][self.inverse], exact[self.inverse]
+        return filled[:, 0][self.inverse][:, self.shown], exact[self.inverse]
 
     def draws(self, count: int) -> Codes:
         """Return completions drawn from the distribution given each row: draws by rows by variables.
@@ -235,7 +237,7 @@ class Completion:
             at = np.flatnonzero(back[self.inverse] >= 0)
             for d in range(count):
                 result[d, at] = filled[back[self.inverse[at]], d * size + rank[at]]
-        return result
+        return result[:, :, self.shown]
 
     def _incomplete(self) -> IntArray:
         return np.flatnonzero(self.free.any(axis=1))
@@ -343,6 +345,7 @@ class Completion:
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:
     """Return a table with its missing values drawn from a model, as in Monte Carlo EM."""
+    table = table.over(model.domain.observed)
     if not (table.codes == table.missing).any():
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]

@@ -47,7 +47,7 @@ def marginals(
     given : mapping, optional
         The evidence: {variable: state}.
     targets : sequence of str, optional
-        The variables of interest; by default all.
+        The variables of interest; by default all that are not hidden.
     method : str
         "exact", "bp" (belief propagation), "mean_field", "gibbs"; "auto" is exact where that fits into
         `max_memory`, otherwise Gibbs sampling if its chains agree, or else belief propagation (mean
@@ -216,10 +216,13 @@ def _open_probability(
     dependency = isinstance(model, DependencyNetwork)
     single = len(query) == 1 and method in ("auto", "bp", "mean_field")
     if single or (dependency and not query and method in ("auto", "mean_field")):
-        found = marginals(model, given, method=method, max_memory=max_memory, **options)
+        asked = [*domain.observed.names, *(name for name in named if domain[name].hidden)]
+        found = marginals(
+            model, given, targets=asked, method=method, max_memory=max_memory, **options
+        )
         p = 1.0
         for v, state in query.items():
-            p = float(found.arrays()[v][state])
+            p = float(found.array(domain.names[v])[state])
         error = found.run.error / p if found.run.error and p > 0 else 0.0
         with np.errstate(divide="ignore"):
             return float(np.log(p)), error, found.run
@@ -282,6 +285,9 @@ def most_probable(
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
 
+    Hidden columns are summed out, which makes this a harder problem. Then the answer is the best
+    instance found, `run` says by how much another can be better at most, and `run.exact` whether none is.
+
     Parameters
     ----------
     model : MarkovNetwork, BayesianNetwork or DependencyNetwork
@@ -308,6 +314,13 @@ def most_probable(
     score 1 (exact)
     """
     _check(model, given)
+    if not set(model.domain.hidden_names) <= set(given or ()):
+        if method not in ("auto", "exact"):
+            raise ModelError(
+                f"method={method!r} would maximise over hidden columns instead of summing over them; "
+                "use method='exact', or give their states as evidence"
+            )
+        return engine("most_probable", "exact")(model, given, max_memory=max_memory)
     if method != "auto":
         if method in ("exact", "viterbi"):
             options["max_memory"] = max_memory

@@ -20,6 +20,7 @@ from conjoin.errors import ModelError
 from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.plan import MAX_MEMORY, Forecast, Plan
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
+from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
 
@@ -220,21 +221,25 @@ def most_probable(
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
 
-    The parameters are as for `marginals`.
+    The parameters are as for `marginals`. Hidden columns are summed out (see `hidden_mode`).
     """
     ready = compiled(model)
     domain = ready.domain
     codes = domain.encode_partial(given or {})
+    if not set(np.flatnonzero(domain.hidden).tolist()) <= set(codes):
+        from conjoin.inference import hidden_mode
+
+        return hidden_mode.most_probable(as_markov_network(model), given, max_memory)
     plan = ready.plan(tuple(codes), max_memory)
     score, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM)
     if score[0] == -np.inf:
         raise impossible(given or {})
-    row = _whole(domain, plan, states, codes)[0]
+    row = whole_rows(domain, plan, states, codes)[0]
     return Assignment(domain.decode(row), float(score[0]), EXACT, bound=float(score[0]))
 
 
-def _whole(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
-    """Return complete rows: the states of the free variables and of the evidence."""
+def whole_rows(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
+    """Return complete rows: the states of the free variables and those of the evidence."""
     n = len(domain)
     rows = np.zeros((len(states), n), code_dtype(domain.cards))
     free = np.flatnonzero(plan.place[:n] >= 0)
@@ -253,6 +258,8 @@ def sample(
     max_memory: float = MAX_MEMORY,
 ) -> Table:
     """Draw independent instances from the exact distribution given the evidence.
+
+    Hidden columns are drawn, too, and dropped.
 
     Parameters
     ----------
@@ -274,7 +281,8 @@ def sample(
     log_z, states = plan.draw(plan.slots(list(codes.values()))[0], uniform)
     if log_z == -np.inf:
         raise impossible(given or {})
-    return Table.adopt(ready.domain, _whole(ready.domain, plan, states, codes))
+    drawn = Table.adopt(ready.domain, whole_rows(ready.domain, plan, states, codes))
+    return drawn.over(ready.domain.observed)
 
 
 def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> FloatArray:

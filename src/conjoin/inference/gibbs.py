@@ -165,10 +165,11 @@ def estimate(
     chains: int,
     *,
     order: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> GibbsResult:
-    """Do what `gibbs` does without a warning."""
+    """Do what `gibbs` does without a warning; hidden variables are included if they are targets."""
     check_settings(n_samples, burn_in, chains)
     domain = model.domain
     evidence = domain.encode_partial(given or {})
@@ -182,10 +183,11 @@ def estimate(
     error = standard_error(sums, length)
     r_hat = split_r_hat(sums, squares, length)
     ess = effective_size(sums, squares, length)
+    shown = {*domain.observed.names, *(targets or ())}
     at = {
         name: slice(first[v], first[v + 1])
         for v, name in enumerate(domain.names)
-        if v not in evidence
+        if v not in evidence and name in shown
     }
     return GibbsResult(
         domain,
@@ -267,11 +269,14 @@ def marginals(
         `run.converged` says whether the chains agree; `run.error` is the largest standard error.
     """
     found = estimate(
-        model, given, n_samples, burn_in, chains, random_state=random_state, n_jobs=n_jobs
-    )
+        model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
+        n_jobs=n_jobs,
+    )  # fmt: skip
     evidence = model.domain.encode_partial(given or {})
     arrays = [
-        np.eye(len(variable))[evidence[v]] if v in evidence else found.marginals[variable.name]
+        np.eye(len(variable))[evidence[v]]
+        if v in evidence
+        else found.marginals.get(variable.name, np.full(len(variable), np.nan))
         for v, variable in enumerate(model.domain)
     ]
     error = max((float(e.max()) for e in found.stderr.values()), default=0.0)

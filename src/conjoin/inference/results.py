@@ -43,6 +43,8 @@ class Run:
 class Marginals(Mapping[str, dict[Any, float]]):
     """The distribution of each variable: a mapping of names to {state: probability}.
 
+    Hidden variables are among them only if they were asked for by name.
+
     Attributes
     ----------
     domain : Domain
@@ -70,15 +72,15 @@ class Marginals(Mapping[str, dict[Any, float]]):
     ) -> None:
         self.domain, self.run = domain, run
         self._arrays = arrays
-        self._names = domain.names if names is None else names
+        self._names = domain.observed.names if names is None else names
 
     def array(self, name: str) -> FloatArray:
         """Return the probabilities of one variable, in the order of its states."""
         return self._arrays[self.domain.index(name)]
 
     def arrays(self) -> list[FloatArray]:
-        """Return the probabilities of all variables of the domain."""
-        return list(self._arrays)
+        """Return the probabilities of all variables of the domain that are not hidden."""
+        return self._arrays[: len(self.domain.observed)]
 
     def __getitem__(self, name: str) -> dict[Any, float]:
         states = self.domain[name].states

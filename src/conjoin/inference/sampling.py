@@ -43,6 +43,8 @@ def sample(
 ) -> Table:
     """Draw joint states.
 
+    Hidden columns are drawn, too, and dropped.
+
     Parameters
     ----------
     model : Network
@@ -89,8 +91,9 @@ def sample(
     )  # fmt: skip
     if len(parts) == 1:
         return parts[0]
-    empty = np.zeros((0, len(model.domain)), code_dtype(model.domain.cards))
-    return Table(model.domain, np.concatenate([empty, *(part.codes for part in parts)]))
+    domain = model.domain.observed
+    empty = np.zeros((0, len(domain)), code_dtype(domain.cards))
+    return Table(domain, np.concatenate([empty, *(part.codes for part in parts)]))
 
 
 def sampling_method(model: Network, given: Mapping[str, Any] | None = None) -> str:
@@ -184,7 +187,7 @@ def _gibbs_stream(
         tasks = [(sampler, seed, burn_in, rows, thin) for seed, rows in parts if rows]
         drawn = run(_chain_rows, tasks, n_jobs)
         if drawn:
-            yield Table(sampler.domain, np.concatenate(drawn))
+            yield Table(sampler.domain, np.concatenate(drawn)).over(sampler.domain.observed)
         return
     steps = [
         (seed, at, min(block, rows - at)) for seed, rows in parts for at in range(0, rows, block)
@@ -194,7 +197,8 @@ def _gibbs_stream(
         if chain is None or at == 0:
             chain = sampler.chain(seed)
             chain.burn_in(burn_in)
-        yield Table(sampler.domain, chain.run(rows * thin, thin=thin, draw=True).drawn)
+        drawn_codes = chain.run(rows * thin, thin=thin, draw=True).drawn
+        yield Table(sampler.domain, drawn_codes).over(sampler.domain.observed)
 
 
 def _chain_rows(

@@ -1,4 +1,4 @@
-"""Networks that answer well whatever is known: thinning, and weights learned by likelihood."""
+"""Joint distributions that answer well whatever is known: thin networks and hidden columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from conjoin.joint.learning import learn_joint as learn_joint
     from conjoin.joint.thinning import thin as thin
     from conjoin.joint.weight_learning import learn_weights as learn_weights
 
 _HOMES = {
+    "learn_joint": "joint.learning",
     "learn_weights": "joint.weight_learning",
     "thin": "joint.thinning",
 }

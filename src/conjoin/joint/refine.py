@@ -1,83 +1,142 @@
-"""`refine`: from converted weights to a joint distribution that answers any question well."""
+"""`refine`: from converted weights to a joint distribution that answers any question well.
+
+The closed form makes every conditional a good one. It does not determine the probabilities of whole
+groups of states that cannot be left by changing one column at a time; the likelihood does. So the
+network is made thin enough for exact inference, its weights maximise the likelihood of the rows, and a
+hidden column takes over the many weak interactions that thinning loses. Rows that are held out choose
+among networks of different size, with and without a hidden column; the maximum-likelihood tree is one of
+the candidates, so the result is never worse than the tree on these rows.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
+from conjoin.data.holdout import hold_out
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table, codes_of
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.completion import completed
-from conjoin.inference.gibbs import estimate
-from conjoin.inference.plan import MAX_VARIABLES
-from conjoin.joint.thinning import MAX_CELLS, ThinningSearch
+from conjoin.inference.engines import log_partition
+from conjoin.jobs import off_main_thread, one_thread
+from conjoin.joint.dependence_tree import dependence_tree, tree_network
+from conjoin.joint.hidden_column import (
+    SETTINGS,
+    HiddenFit,
+    HiddenTables,
+    Priors,
+    stacked,
+    stacking_weights,
+)
+from conjoin.joint.likelihood import Expectations
+from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
+from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import no_hidden_variables
 
-CELLS_PER_ROW = 256
-"""Default number of cells of the tables of exact inference per row of data."""
+HELD_OUT = 0.1
+"""The share of the rows that chooses among networks, if there is no validation table."""
 
-SWEEPS = (200, 1000)
-"""Numbers of Gibbs sweeps by which the marginals of a network are checked; the second, less noisy
-number is for networks that fail with the first."""
+MIN_ROWS = 50
+"""Fewer rows are too few to hold some out."""
 
-MAX_DISTANCE = 0.1
-"""The largest distance from the marginals of the rows at which a network passes the check."""
+MIN_GAIN = 1e-3
+"""A larger network must predict held-out rows better by this, in nats per row."""
 
-ITERATIONS = 60
-"""Number of steps towards the highest likelihood; the next hundred gain little."""
+MAX_WIDTH, CELLS_PER_ROW = 64, 64
+"""Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
 
-PRIOR_SDS = (0.02, 0.1, 0.5)
-"""Standard deviations of the prior around converted weights, for pseudo-likelihood."""
+MIN_STATES = 4
+"""A hidden column has at least this number of states per fit."""
+
+PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
+"""Standard deviations of the prior around converted weights, to choose from."""
+
+
+class Effort(NamedTuple):
+    """How large the networks are that `refine` tries.
+
+    Attributes
+    ----------
+    cells : tuple of int
+        Cells of the tables of thin networks; wide tables need 4 cells per state of a column.
+    states : tuple of int
+        Numbers of hidden states, tried one after another while they help.
+    settings : tuple of Priors
+        The fits that are stacked for the best of these numbers.
+    hidden_cells : int
+        The maximum number of cells of a network with its hidden column.
+    rows : int
+        The maximum number of rows from which a hidden column is learned.
+    """
+
+    cells: tuple[int, ...]
+    states: tuple[int, ...]
+    settings: tuple[Priors, ...]
+    hidden_cells: int
+    rows: int
+
+
+EFFORTS = {
+    "quick": Effort((1 << 15,), (), (), 0, 0),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 50_000),
+    "thorough": Effort(
+        (1 << 12, 1 << 17), (8, 32, 128, 256), (*SETTINGS, *SETTINGS), 1 << 22, 200_000
+    ),
+}
+"""The settings of `effort`."""
 
 
 def refine(
     model: MarkovNetwork,
     table: Any,
     *,
-    max_cells: float | None = None,
-    min_explained: float = 0.75,
-    min_rows: int = 50,
+    valid: Any = None,
+    effort: str = "default",
+    max_cells: int | None = None,
+    min_rows: int = MIN_ROWS,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
 ) -> MarkovNetwork:
-    """Learn the weights of a converted network further.
+    """Turn a converted network into the joint distribution that predicts held-out rows best.
 
-    The closed form makes every conditional a good one. It does not determine the probabilities of whole
-    groups of states that cannot be left by changing one variable at a time, and neither does
-    pseudo-likelihood; the likelihood does. So the network is made thin enough for exact inference
-    (`thin`) and its weights maximise the likelihood of the rows. If too much would be lost, as in wide
-    tables in which everything interacts with everything, all features are kept and the weights are
-    improved by pseudo-likelihood, provided that a sampler then finds the marginals of the rows.
-
-    The result does not depend on the order of the columns.
+    Thin networks of different size, with weights that maximise the likelihood of the rows, with and
+    without a hidden column, and the maximum-likelihood tree are compared on held-out rows. The result
+    allows exact inference, and does not depend on the order of the columns.
 
     Parameters
     ----------
     model : MarkovNetwork
         The result of `convert` for conditionals that were learned from the table.
     table : Table, 2-dimensional array, or frame
-        The rows. Missing values are drawn once from the model.
-    max_cells : float, optional
-        The size of the tables of exact inference, as for `thin`. By default 256 cells per row, at most
-        131,072: tables much larger than the data take time and improve nothing.
-    min_explained : float
-        The thinned network is used if it explains this share of the variance of the log-potential.
+        The rows. Missing values are drawn from the model.
+    valid : Table, array or frame, optional
+        Rows that choose among the networks. By default a tenth of the table's rows are held out for
+        that; the network that is chosen is then learned further on all rows.
+    effort : {'quick', 'default', 'thorough'}
+        How many networks are compared, and how large they are. With "quick" there is no hidden column.
+    max_cells : int, optional
+        The cells of the thin network's tables, instead of several sizes to choose from.
     min_rows : int
-        Fewer rows are too few to hold some out: then the network is returned with its weights
-        unchanged, and its provenance says so.
+        With fewer rows the network is returned unchanged; its provenance says so.
     random_state : int or numpy Generator
-        Draws the rows to hold out, and missing values.
+        Draws the rows to hold out, missing values, and where the fits start.
     n_jobs : int, optional
         The number of parts of the rows to evaluate at the same time. It does not change the result.
 
     Returns
     -------
     MarkovNetwork
-        Its provenance records the choices, ``provenance["weights"]["objective"]`` above all.
+        Its provenance records the candidates and their scores.
 
     Examples
     --------
@@ -98,62 +157,217 @@ def refine(
         raise ModelError(
             f"only Markov networks can be refined, not a {model.kind}; convert it first"
         )
-    rows = as_table(table, model.domain)
-    codes_of(model.domain, rows, complete=False)
+    no_hidden_variables(model, "refined")
+    if effort not in EFFORTS:
+        raise ModelError(f"effort {effort!r} is not known. " + did_you_mean(effort, EFFORTS))
+    rows = _rows_of(model, table)
     if len(rows) < min_rows:
         reason = f"{len(rows)} rows are fewer than min_rows={min_rows}"
         record = {"objective": "closed form", "rows": len(rows), "reason": reason}
         provenance = {**model.provenance, "weights": record}
         return MarkovNetwork(model.domain, model.features, model.factors, provenance)
-    if max_cells is None:
-        max_cells = min(MAX_CELLS, CELLS_PER_ROW * len(rows))
-    seed = random_state
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**31))
-    sorted_model = model.in_canonical_order()
-    rows = rows.reordered(sorted_model.domain.names)
-    refined = _refine(sorted_model, rows, max_cells, min_explained, seed, n_jobs)
-    return refined.reordered(model.domain.names)
+    rng, whole = np.random.default_rng(random_state), model.in_canonical_order()
+    names = whole.domain.names
+    rows = completed(whole, rows.reordered(names), int(rng.integers(2**31)))
+    if valid is None:
+        train, held = hold_out(rows, HELD_OUT, rng)
+    else:
+        held = _rows_of(model, valid).reordered(names)
+        train, held = rows, completed(whole, held, int(rng.integers(2**31)))
+    search = _Search(whole, train, held, rows if valid is None else None, EFFORTS[effort], rng)
+    with one_thread():
+        refined = off_main_thread(lambda: search.run(max_cells), n_jobs)
+    hidden = [v.name for v in refined.domain if v.hidden]
+    return refined.reordered([*model.domain.names, *hidden])
 
 
-def _refine(
-    model: MarkovNetwork,
-    table: Table,
-    max_cells: float,
-    min_explained: float,
-    seed: int,
-    n_jobs: int | None,
-) -> MarkovNetwork:
-    """Refine a network whose columns are sorted."""
-    rows = completed(model, table, seed)
+def _rows_of(model: MarkovNetwork, table: Any) -> Table:
+    rows = as_table(table, model.domain)
+    codes_of(model.domain, rows, complete=False)
+    return rows
 
-    def by_likelihood(thinned: MarkovNetwork) -> MarkovNetwork:
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A network in the making.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for the provenance.
+    log_density : array of float
+        The log-probability of each distinct held-out row.
+    finish : callable
+        Learns it further on all rows, if some were held out, and returns the network.
+    """
+
+    name: str
+    log_density: FloatArray
+    finish: Callable[[], MarkovNetwork]
+
+    def beats(self, other: _Candidate, weights: FloatArray) -> bool:
+        """Return whether it is better by more than the choice among candidates gains by chance."""
+        gain = self.log_density - other.log_density
+        count = weights.sum()
+        mean = float(weights @ gain) / count
+        error = float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+        return mean > max(MIN_GAIN, 2 * error)
+
+
+class _Search:
+    """The search for the network that predicts held-out rows best.
+
+    Parameters
+    ----------
+    model : MarkovNetwork
+        The converted network, in canonical order.
+    train, held : Table
+        Complete rows to learn from, and to choose by.
+    everything : Table, optional
+        All rows, to learn the chosen network from; None if `held` is a table of its own.
+    effort : Effort
+        The networks to try.
+    rng : Generator
+        The random numbers.
+    """
+
+    def __init__(
+        self,
+        model: MarkovNetwork,
+        train: Table,
+        held: Table,
+        everything: Table | None,
+        effort: Effort,
+        rng: np.random.Generator,
+    ) -> None:
+        self.model, self.train, self.held, self.everything = model, train, held, everything
+        self.held_rows, self.held_weights = merge_rows(held.codes, held.weights)
+        self.effort, self.rng = effort, rng
+
+    def run(self, max_cells: int | None) -> MarkovNetwork:
+        """Return the best network; a larger one must be clearly better than those before it."""
+        tree = tree_network(self.train)
+        everything = self.train if self.everything is None else self.everything
+        found = [_Candidate("tree", self._log_density(tree), lambda: tree_network(everything))]
+        left, right = dependence_tree(self.train)
+        cards = self.model.domain.cards
+        needed = int((cards[left] * cards[right]).sum())
+        sizes = self.effort.cells if max_cells is None else (max_cells,)
+        thinned: list[MarkovNetwork] = []
+        for cells in sorted({max(size, needed) for size in sizes}):
+            if thinned and (thinned[-1] is self.model or not self._worth_trying(cells)):
+                break
+            thinned.append(thin(self.model, self.train, max_cells=cells))
+            base = self._with_weights(thinned[-1], left, right)
+            name = f"thin, {cells:,} cells"
+            finish = partial(self._weights_of_all, base)
+            found.append(_Candidate(name, self._log_density(base), finish))
+            found += self._hidden(base, found[-1])
+        best = found[0]
+        for candidate in found[1:]:
+            best = candidate if candidate.beats(best, self.held_weights) else best
+        network = best.finish()
+        record = {"chosen": best.name, "held_out": {c.name: self._score(c) for c in found}}
+        provenance = {**network.provenance, **self.model.provenance, "refined": record}
+        return MarkovNetwork(network.domain, network.features, network.factors, provenance)
+
+    def _worth_trying(self, cells: int) -> bool:
+        """Return whether tables larger than necessary may pay off: not for wide tables or few rows."""
+        return len(self.model.domain) <= MAX_WIDTH and cells <= CELLS_PER_ROW * len(self.train)
+
+    def _log_density(self, network: MarkovNetwork) -> FloatArray:
+        return network.log_potential(self.held_rows) - log_partition(network).value
+
+    def _score(self, candidate: _Candidate) -> float:
+        return float(np.average(candidate.log_density, weights=self.held_weights))
+
+    def _with_weights(self, thinned: MarkovNetwork, left: Any, right: Any) -> MarkovNetwork:
+        """Learn the weights, those of the tree's pairs included, by maximum likelihood."""
+        pairs = _pair_features(self.model.domain, left, right)
+        features = Features.concatenate([thinned.form.features, pairs]).merged()
+        network = MarkovNetwork(self.model.domain, features, provenance=thinned.provenance)
         return learn_weights(
-            thinned, rows, objective="likelihood", start="model", max_iterations=ITERATIONS,
-            random_state=seed, n_jobs=n_jobs,
+            network, self.train, valid=self.held, objective="likelihood", start="model",
+            prior_sd=PRIOR_SDS, max_iterations=300, patience=20, tolerance=1e-6,
         )  # fmt: skip
 
-    search = None
-    if len(model.domain) <= MAX_VARIABLES:
-        search = ThinningSearch(model, rows, max_cells)
-        thinned = search.network(min_explained)
-        if search.fits or thinned.provenance["thin"]["explained"] >= min_explained:
-            return by_likelihood(thinned)
-    whole = learn_weights(
-        model, rows, start="model", prior_sd=PRIOR_SDS, max_iterations=20, patience=4,
-        random_state=seed, n_jobs=n_jobs,
-    )  # fmt: skip
-    if search is None or _finds_marginals(whole, rows, seed, n_jobs):
-        return whole
-    return by_likelihood(search.network())
+    def _weights_of_all(self, base: MarkovNetwork) -> MarkovNetwork:
+        if self.everything is None:
+            return base
+        return learn_weights(
+            base, self.everything, valid=self.everything, objective="likelihood", start="model",
+            prior_sd=base.provenance["weights"]["prior_sd"], max_iterations=100, patience=100,
+            tolerance=1e-6,
+        )  # fmt: skip
+
+    def _hidden(self, base: MarkovNetwork, without: _Candidate) -> list[_Candidate]:
+        """Try hidden columns with more and more states, then stack several fits of the best size."""
+        effort = self.effort
+        if not effort.states or len(base.domain) < 3:
+            return []
+        rows = self._sampled(self.train)
+        cells = len(effort.settings) * Expectations(base.form.features).plan.cells
+        allowed = effort.hidden_cells // max(1, cells)
+        best: tuple[float, HiddenFit, Any] | None = None
+        for states in dict.fromkeys(min(states, allowed) for states in effort.states):
+            if states < MIN_STATES:
+                break
+            tables = HiddenTables(base, states)
+            data = tables.rows(*rows), tables.rows(self.held_rows, self.held_weights)
+            fit = HiddenFit(tables, effort.settings[0])
+            reached = fit.fit(*data, self.rng)
+            if reached < (self._score(without) if best is None else best[0]) + MIN_GAIN:
+                break
+            best = (reached, fit, data)
+        return [] if best is None else [self._stack(best[1], best[2], without.name)]
+
+    def _stack(self, first: HiddenFit, data: Any, name: str) -> _Candidate:
+        train, held = data
+        fits = [first]
+        for priors in self.effort.settings[1:]:
+            fits.append(HiddenFit(first.tables, priors))
+            fits[-1].fit(train, held, self.rng)
+        densities = [fit.log_density(held, fit.parameters, fit.log_z) for fit in fits]
+        shares = stacking_weights(densities, held.weights)
+        kept = np.flatnonzero(shares > 1e-3)
+        mixed = np.logaddexp.reduce(
+            np.stack(densities, axis=1)[:, kept] + np.log(shares[kept]), axis=1
+        )
+        states = first.tables.states
+
+        def finish() -> MarkovNetwork:
+            if self.everything is not None:
+                rows = first.tables.rows(*self._sampled(self.everything))
+                for k in kept.tolist():
+                    fits[k].fit_all(rows)
+            return stacked([fits[k] for k in kept], shares[kept], _hidden_name(self.model.domain))
+
+        return _Candidate(f"{name}, {len(kept)} x {states} hidden states", mixed, finish)
+
+    def _sampled(self, table: Table) -> tuple[Any, FloatArray]:
+        """Return the distinct rows of at most the allowed number of rows, and their weights."""
+        if len(table) <= self.effort.rows:
+            return merge_rows(table.codes, table.weights)
+        some = np.sort(self.rng.permutation(len(table))[: self.effort.rows])
+        weights = None if table.weights is None else table.weights[some]
+        return merge_rows(table.codes[some], weights)
 
 
-def _finds_marginals(model: Network, rows: Table, seed: int, n_jobs: int | None) -> bool:
-    """Return whether a few Gibbs chains find the marginals of the rows."""
-    expected = dict(zip(model.domain.names, rows.marginals(), strict=True))
-    for sweeps in SWEEPS:
-        found = estimate(model, None, sweeps, sweeps // 2, 4, random_state=seed, n_jobs=n_jobs)
-        distances = [np.abs(found.marginals[name] - p).max() for name, p in expected.items()]
-        if max(distances, default=0.0) <= MAX_DISTANCE:
-            return True
-    return False
+def _pair_features(domain: Domain, left: Any, right: Any) -> Features:
+    """Return features of weight 0 for the joint states of pairs of columns, first states left out."""
+    variables = domain.variables
+    terms = [
+        (0.0, {variables[a].name: s, variables[b].name: t})
+        for a, b in zip(left.tolist(), right.tolist(), strict=True)
+        for s in variables[a].states[1:]
+        for t in variables[b].states[1:]
+    ]
+    return Features.from_terms(domain, terms)
+
+
+def _hidden_name(domain: Domain) -> str:
+    """Return a name for the hidden column that no other column has."""
+    name = "(hidden)"
+    while name in domain.names:
+        name = f"({name})"
+    return name

@@ -14,12 +14,13 @@ import numpy as np
 from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.frames import as_table
-from conjoin.data.table import Table, code_dtype, codes_of
+from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_VARIABLES, find_order
+from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, no_hidden_variables
 
 MAX_CELLS = 1 << 17
 """Default of the maximum number of cells of all tables of exact inference."""
@@ -33,11 +34,8 @@ CANDIDATES_PER_VARIABLE = 8
 PAIRS_AT_ONCE = 64
 """Number of pairs that are linked together; if they do not fit, each half is tried, and so on."""
 
-COMPARED_ROWS = 1000
-"""Number of random rows on which a network and its thinned version are compared."""
-
-ENTRIES_AT_ONCE = 1 << 24
-"""About how many pairs of a test and a clique are in memory at a time."""
+ENTRIES_AT_ONCE = 1 << 22
+"""About how many pairs of tests of a feature are compared at a time."""
 
 
 def thin(
@@ -45,15 +43,15 @@ def thin(
     table: Any = None,
     *,
     max_cells: float = MAX_CELLS,
-    least: float = 0.0,
     max_work: float = MAX_WORK,
 ) -> MarkovNetwork:
     """Remove features until exact inference needs only small tables.
 
-    Pairs of variables are linked one after another, the strongest first (see `interactions`), as long as
-    an elimination order keeps within `max_cells`. Each feature keeps the tests that are together in one
-    clique of the junction tree; its weight is multiplied by the probability of the other tests, as if
-    they were independent. Hard constraints stay whole. The weights are best learned again afterwards
+    Pairs of variables are linked as long as an elimination order keeps within `max_cells`: first the
+    pairs of hard constraints, then those of the table's maximum-likelihood tree, then all others, the
+    strongest first (see `interactions`). Each feature keeps the tests that are together in one clique of
+    the junction tree; its weight is multiplied by the probability of the other tests, as if they were
+    independent. Hard constraints stay whole. The weights are best learned again afterwards
     (`learn_weights` with objective="likelihood"). The result does not depend on the order of the
     columns.
 
@@ -62,11 +60,9 @@ def thin(
     model : MarkovNetwork
         The network.
     table : Table, array or frame, optional
-        Data whose marginals are the distribution under which strengths are measured.
+        Data for the tree, and whose marginals are the distribution under which strengths are measured.
     max_cells : float
         The approximate maximum of the number of cells of all tables of exact inference together.
-    least : float
-        Stop the search as soon as less than this share of all squared strengths can be kept.
     max_work : float
         The maximum number of 64-bit words to read while searching for elimination orders. Pairs that
         have not been tried by then are left out; hard constraints must all be placed within it.
@@ -75,9 +71,8 @@ def thin(
     -------
     MarkovNetwork
         The network itself if it is thin enough. Otherwise its provenance records the number of features
-        that lost no test, the share of all squared strengths between variables that share a clique, the
-        share of the variance of the log-potential (under the marginals) that the thinned network
-        explains, and why the search ended.
+        that lost no test, the cells of exact inference, the share of all squared strengths between
+        variables that share a clique, and whether the search was complete.
 
     Examples
     --------
@@ -96,142 +91,80 @@ def thin(
         raise ModelError(
             f"only Markov networks can be made thin, not a {model.kind}; convert it first"
         )
+    no_hidden_variables(model, "made thin")
     if len(model.domain) > MAX_VARIABLES:
         raise ModelError(f"networks of more than {MAX_VARIABLES:,} variables cannot be made thin")
-    sorted_model = model.in_canonical_order()
+    if not max_cells > 0:
+        raise ModelError(f"max_cells must be more than 0, not {max_cells}")
     rows = None
     if table is not None:
-        found = as_table(table, model.domain)
-        codes_of(model.domain, found, complete=False)
-        rows = found.reordered(sorted_model.domain.names)
-    search = ThinningSearch(sorted_model, rows, max_cells, max_work)
-    if search.fits:
+        rows = as_table(table, model.domain)
+        codes_of(model.domain, rows, complete=False)
+    whole = model.in_canonical_order()
+    if _fits_already(whole, max_cells):
         return model
-    return search.network(least).reordered(model.domain.names)
+    if rows is not None:
+        rows = rows.reordered(whole.domain.names)
+    return _thinned(whole, rows, max_cells, max_work).reordered(model.domain.names)
 
 
-class ThinningSearch:
-    """A search for the pairs of variables to link, which can be stopped early and continued.
+def _fits_already(model: MarkovNetwork, max_cells: float) -> bool:
+    features = model.features
+    scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
+    order = find_order(model.domain.cards, *scopes, np.zeros(0, np.int64), 8.0 * max_cells)
+    return bool(order.total <= max_cells)
 
-    Parameters
-    ----------
-    model : MarkovNetwork
-        The network, over features only.
-    rows : Table, optional
-        Data whose marginals are the distribution under which strengths are measured.
-    max_cells, max_work : float
-        As for `thin`.
 
-    Attributes
-    ----------
-    fits : bool
-        Whether the network is thin enough as it is.
-    """
+def _thinned(
+    model: MarkovNetwork, rows: Table | None, max_cells: float, max_work: float
+) -> MarkovNetwork:
+    """Thin a network whose columns are in canonical order."""
+    graph = _ThinGraph(model.domain.cards, max_cells, max_work)
+    _link_hard_constraints(model, graph)
+    if rows is not None:
+        graph.link(*dependence_tree(rows))
+    pairs = interactions(model, rows)
+    candidates = min(len(pairs), CANDIDATES_PER_VARIABLE * len(model.domain))
+    for low in range(0, candidates, PAIRS_AT_ONCE):
+        some = slice(low, min(low + PAIRS_AT_ONCE, candidates))
+        graph.link(pairs.left[some], pairs.right[some])
+    features, near = model.features, graph.near
+    kept, whole = _cut(features, near, features.tests.probability(pairs.marginals))
+    together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
+    squares = pairs.strength**2
+    record = {
+        "whole_features": whole,
+        "of": len(features),
+        "cells": graph.cells,
+        "strength": float(squares[together].sum() / squares.sum()) if len(pairs) else 1.0,
+        "search": "stopped: max_work was reached" if graph.exhausted else "complete",
+    }
+    return MarkovNetwork(model.domain, kept, provenance={**model.provenance, "thin": record})
 
-    def __init__(
-        self,
-        model: MarkovNetwork,
-        rows: Table | None,
-        max_cells: float = MAX_CELLS,
-        max_work: float = MAX_WORK,
-    ) -> None:
-        if not max_cells > 0:
-            raise ModelError(f"max_cells must be more than 0, not {max_cells}")
-        self.model = model
-        features, cards = model.features, model.domain.cards
-        scopes = (features.indptr.astype(np.int64), features.entry_var.astype(np.int64))
-        found = find_order(cards, *scopes, np.zeros(0, np.int64), 8.0 * max_cells)
-        self.fits = bool(found.total <= max_cells)
-        if self.fits:
-            return
-        self.graph = _ThinGraph(cards, max_cells, max_work)
-        self._link_hard_constraints()
-        self.pairs = interactions(model, rows)
-        self.squares: FloatArray = self.pairs.strength**2
-        self.candidates = min(len(self.pairs), CANDIDATES_PER_VARIABLE * len(cards))
-        self.tried = 0
-        self.lost = float(self.squares[self.candidates :].sum())
 
-    def network(self, least: float = 0.0) -> MarkovNetwork:
-        """Search on, and return the thinned network, or the network itself if it is thin enough.
-
-        Parameters
-        ----------
-        least : float
-            Stop as soon as less than this share of all squared strengths can be kept.
-        """
-        if self.fits:
-            return self.model
-        self._link_pairs(least)
-        pairs, near, features = self.pairs, self.graph.near, self.model.features
-        together = near[pairs.left, pairs.right] | near[pairs.right, pairs.left]
-        total = float(self.squares.sum())
-        strength = float(self.squares[together].sum()) / total if total > 0 else 1.0
-        kept, whole = _cut(features, near, features.tests.probability(pairs.marginals))
-        explained = _explained(features, kept, pairs.marginals) if strength >= least else strength
-        record = {
-            "whole_features": whole,
-            "of": len(features),
-            "cells": self.graph.cells,
-            "strength": strength,
-            "explained": explained,
-            "search": self._outcome(),
-        }
-        provenance = {**self.model.provenance, "thin": record}
-        return MarkovNetwork(self.model.domain, kept, provenance=provenance)
-
-    def _link_hard_constraints(self) -> None:
-        features, graph = self.model.features, self.graph
-        hard = np.flatnonzero(self.model.form.hard)
-        for number, f in enumerate(hard.tolist()):
-            scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
-            left, right = np.triu_indices(len(scope), 1)
-            if not graph.link(scope[left], scope[right]).any():
-                continue
-            if graph.exhausted:
-                raise ModelError(
-                    f"the search for elimination orders reached max_work ({graph.max_work:,.0f}) after "
-                    f"{number:,} of {len(hard):,} hard constraints; give a larger max_work"
-                )
+def _link_hard_constraints(model: MarkovNetwork, graph: _ThinGraph) -> None:
+    features, hard = model.features, np.flatnonzero(model.form.hard)
+    for number, f in enumerate(hard.tolist()):
+        scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
+        left, right = np.triu_indices(len(scope), 1)
+        if not graph.link(scope[left], scope[right]).any():
+            continue
+        if graph.exhausted:
             raise ModelError(
-                f"the hard constraints alone need tables of more than {graph.max_cells:,.0f} cells; "
-                "give a larger max_cells"
+                f"the search for elimination orders ended after {number:,} of {len(hard):,} hard "
+                f"constraints, as it may read {graph.max_work:,.0f} words; give a larger max_work"
             )
-
-    def _link_pairs(self, least: float) -> None:
-        """Link candidate pairs from where the search stopped last."""
-        allowed = (1 - least) * float(self.squares.sum())
-        while self.tried < self.candidates and not self.graph.exhausted and self.lost <= allowed:
-            some = slice(self.tried, min(self.tried + PAIRS_AT_ONCE, self.candidates))
-            refused = self.graph.link(self.pairs.left[some], self.pairs.right[some])
-            self.lost += float(self.squares[some][refused].sum())
-            self.tried = some.stop
-
-    def _outcome(self) -> str:
-        if self.graph.exhausted:
-            return "stopped: max_work was reached"
-        if self.tried < self.candidates:
-            return "stopped: too much would be lost"
-        return "complete"
+        raise ModelError(
+            f"the hard constraints alone need tables of more than {graph.max_cells:,.0f} cells; "
+            "give a larger max_cells"
+        )
 
 
-def _explained(features: Features, kept: Features, marginals: list[FloatArray]) -> float:
-    """Estimate the share of the variance of the log-potential that the kept features explain.
-
-    The variance is that over rows of independent columns.
-    """
-    rng = np.random.default_rng(0)
-    columns = [rng.choice(len(p), COMPARED_ROWS, p=p) for p in marginals]
-    codes = np.stack(columns, axis=1).astype(code_dtype(features.tests.cards))
-    before, after = features.evaluate(codes), kept.evaluate(codes)
-    possible = np.isfinite(before)
-    before, after = before[possible], after[possible]
-    spread = before.var() if possible.any() else 0.0
-    return 1 - float((before - after).var() / spread) if spread > 0 else 1.0
-
-
-def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Features, int]:
+def _cut(features: Features, near: BoolArray, q: FloatArray) -> tuple[Features, int]:
     """Keep the tests of each feature in the clique with most of them; average out the others.
+
+    The clique of the first variable to be eliminated holds all others that the feature keeps, so only
+    the cliques of the feature's own variables need to be compared.
 
     Returns
     -------
@@ -240,25 +173,21 @@ def _cut(features: Features, cliques: BoolArray, q: FloatArray) -> tuple[Feature
     whole : int
         The number of features that lost no test.
     """
-    keep = np.zeros(len(features.indices), bool)
-    owner, indptr = features.entry_feature, features.indptr
-    step = max(1, ENTRIES_AT_ONCE // (len(cliques) * max(1, int(features.lengths.max(initial=1)))))
-    for low in range(0, len(features), step):
-        high = min(low + step, len(features))
-        part, starts = slice(indptr[low], indptr[high]), indptr[low : high + 1] - indptr[low]
-        inside = cliques[:, features.entry_var[part]]
-        summed = np.concatenate([np.zeros((len(cliques), 1), int), inside.cumsum(axis=1)], axis=1)
-        best = (summed[:, starts[1:]] - summed[:, starts[:-1]]).argmax(axis=0)
-        keep[part] = inside[best[owner[part] - low], np.arange(inside.shape[1])]
+    keep = np.ones(len(features.indices), bool)
+    var = features.entry_var
+    for _, entries in features.by_length():
+        step = max(1, ENTRIES_AT_ONCE // max(1, entries.shape[1]) ** 2)
+        for low in range(0, len(entries) if entries.shape[1] > 1 else 0, step):
+            entry = entries[low : low + step]
+            inside = near[var[entry][:, :, None], var[entry][:, None, :]]
+            best = inside.sum(axis=2).argmax(axis=1)
+            keep[entry] = inside[np.arange(len(entry)), best]
     off = features.off_values()
-    factor = segment_product(np.where(keep, 1.0, off + (1 - off) * q[features.indices]), indptr)
-    lost = np.bincount(owner[~keep], minlength=len(features))
-    cut = Features(
-        features.tests, np.concatenate([[0], np.cumsum(features.lengths - lost)]),
-        features.indices[keep], features.weights * factor,
-        None if features.off is None else features.off[keep],
-    )  # fmt: skip
-    return cut.merged(), int(np.count_nonzero(lost == 0))
+    lost_factor = np.where(keep, 1.0, off + (1 - off) * q[features.indices])
+    factor = segment_product(lost_factor, features.indptr)
+    whole = len(features) - len(np.unique(features.entry_feature[~keep]))
+    scaled = features.without_entries(~keep)
+    return scaled.reweighted(features.weights * factor).merged(), whole
 
 
 class _ThinGraph:

@@ -24,7 +24,7 @@ from conjoin.models.features import Features, segment_index
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, no_hidden_variables
 from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
 
@@ -116,6 +116,7 @@ def learn_weights(
     settings = _Settings.checked(
         model, objective, start, prior_sd, l1, max_iterations, patience, tolerance
     )
+    no_hidden_variables(model, "given other weights")
     rng = np.random.default_rng(random_state)
     form = _starting_form(model, settings)
     train = _usable_rows(model, table, settings, rng)

@@ -243,3 +243,41 @@ class SlotArrays(NamedTuple):
     node: npt.NDArray[np.uint32]
     source: npt.NDArray[np.int64]
     weight: npt.NDArray[np.float32]
+
+
+class HiddenTables(NamedTuple):
+    """Tables of log-values over visible variables, with the hidden states side by side.
+
+    A *cell* is a joint state of the visible variables of a table; it has one log-value per hidden state.
+    The cells of all tables are numbered one after another.
+
+    Attributes
+    ----------
+    state_first : int64, (variables + 1,)
+        The number of each visible variable's first state, all states counted one after another.
+    base : int64, (tables,)
+        The first cell of each table.
+    first : int64, (tables + 1,)
+        Where the axes of each table start in `var` and `stride`.
+    var, stride : int64, (axes,)
+        The variable of each axis, and the distance between the cells of two neighbouring states.
+    own_first : int64, (variables + 1,)
+        Where the axes of each variable start in `own_table` and `own_stride`.
+    own_table, own_stride : int64, (axes,)
+        The table and the stride of each axis, sorted by variable.
+    values : float64, (cells, hidden states)
+        The log-values.
+    finite : bool
+        Whether no log-value is -inf, so that tables can be subtracted from a sum.
+    """
+
+    state_first: npt.NDArray[np.int64]
+    base: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    var: npt.NDArray[np.int64]
+    stride: npt.NDArray[np.int64]
+    own_first: npt.NDArray[np.int64]
+    own_table: npt.NDArray[np.int64]
+    own_stride: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    finite: bool

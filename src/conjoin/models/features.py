@@ -245,6 +245,10 @@ class Features:
         off = None if self.off is None else self.off[entries]
         return Features(self.tests, indptr, self.indices[entries], self.weights[rows], off)
 
+    def reweighted(self, weights: FloatArray) -> Features:
+        """Return the features with other weights."""
+        return replace(self, weights=weights)
+
     def nonzero(self) -> Features:
         """Return the features whose weight is not 0."""
         keep = self.weights != 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.models.tree import Tree, factor_features
+
+if TYPE_CHECKING:
+    from conjoin.models.hidden_states import HiddenStates
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +91,7 @@ class MarkovNetwork(Network):
     Parameters
     ----------
     domain : Domain
-        The variables.
+        The variables. Hidden ones come last; the distribution is that of the others, summed over them.
     features : Features, optional
         Weighted conjunctions.
     factors : iterable of TableFactor or TreeFactor
@@ -133,13 +137,22 @@ class MarkovNetwork(Network):
         Parameters
         ----------
         rows : Table, array of codes, mapping or iterable of mappings
-            Complete rows.
+            Complete rows; hidden variables are summed over unless their values are given.
         """
         codes = codes_of(self.domain, rows)
+        if self.domain.hidden.any():
+            return self.hidden_states.log_potential(codes)
         total = self.features.evaluate(codes)
         for factor in self.factors:
             total += factor.evaluate(codes)
         return total
+
+    @cached_property
+    def hidden_states(self) -> HiddenStates:
+        """The network as tables with the hidden states side by side."""
+        from conjoin.models.hidden_states import HiddenStates
+
+        return HiddenStates.of(self)
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return, for each variable, the variables that share a feature or a factor with it."""
@@ -163,6 +176,8 @@ class MarkovNetwork(Network):
         """Return log P(X = state | the rest of the row), rows by states."""
         position = self.domain.index(name)
         codes = codes_of(self.domain, rows, ignored=position)
+        if self.domain.hidden.any():
+            return log_normalized(self.hidden_states.log_conditional(position, codes))
         logits = self.features.logits(position, codes)
         touching = [f for f in self.factors if position in f.variables]
         if touching:
@@ -239,4 +254,7 @@ class MarkovNetwork(Network):
             count = sum(isinstance(f, kind) for f in self.factors)
             if count:
                 parts.append(f"{count:,} {name} factors")
-        return f"<MarkovNetwork: {len(self.domain)} variables, {', '.join(parts)}>"
+        shown = len(self.domain.observed)
+        if shown < len(self.domain):
+            parts.append(f"{len(self.domain) - shown} hidden columns")
+        return f"<MarkovNetwork: {shown} variables, {', '.join(parts)}>"

@@ -11,8 +11,15 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, check_states
+from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.loglinear import LogLinearForm
+
+
+def no_hidden_variables(model: Network, action: str) -> None:
+    """Reject a network with hidden variables where they have no meaning."""
+    if model.domain.hidden.any():
+        raise ModelError(f"a network with hidden columns cannot be {action}; learn it anew instead")
 
 
 class Network:
@@ -33,6 +40,10 @@ class Network:
 
     def __init__(self, domain: Domain, provenance: Mapping[str, Any] | None = None) -> None:
         check_states(domain)
+        if domain.hidden[: len(domain.observed)].any():
+            raise ModelError("hidden variables come after all others in the domain of a network")
+        if domain.hidden.any() and self.kind != "Markov network":
+            raise ModelError(f"a {self.kind} cannot have hidden variables; a Markov network can")
         self.domain = domain
         self.provenance: dict[str, Any] = dict(provenance or {})
 
@@ -52,8 +63,18 @@ class Network:
         raise NotImplementedError
 
     def blanket(self, name: str) -> tuple[str, ...]:
-        """Return the Markov blanket of a variable: given these, it is independent of all others."""
-        return tuple(self.domain.names[i] for i in self.blankets()[self.domain.index(name)])
+        """Return the Markov blanket of a variable: given these, it is independent of all others.
+
+        A hidden variable is never known, so all of its neighbours take its place.
+        """
+        linked, hidden = self.blankets(), self.domain.hidden
+        found = {start := self.domain.index(name)}
+        todo = [start]
+        while todo:
+            new = set(linked[todo.pop()]) - found
+            found |= new
+            todo += [v for v in new if hidden[v]]
+        return tuple(self.domain.names[v] for v in sorted(found - {start}) if not hidden[v])
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return the Markov blanket of every variable, by position."""
@@ -67,15 +88,16 @@ class Network:
         name : str
             The variable X.
         rows : Table, array of codes, mapping or iterable of mappings
-            Rows that are complete except for X; their values of X are ignored.
+            Rows that are complete except for X; their values of X are ignored. Hidden variables are
+            summed over.
         """
         raise NotImplementedError
 
     def reordered(self, names: Sequence[str]) -> Self:
-        """Return the same model with its variables in another order."""
-        if list(names) == list(self.domain.names):
-            return self
+        """Return the same model with its variables in another order; hidden ones stay last."""
         domain = self.domain.reordered(names)
+        if domain == self.domain:
+            return self
         position = np.array([domain.index(name) for name in self.domain.names], np.int64)
         return self._moved(domain, position)
 

@@ -1,8 +1,8 @@
 """Reports on a network: its graph, its strongest links, and how reliable its predictions are."""
 
-from conjoin.conversion.interactions import interactions as interactions
 from conjoin.reports.calibration import calibration as calibration
 from conjoin.reports.graph import to_networkx as to_networkx
+from conjoin.reports.links import interactions as interactions
 from conjoin.reports.page import html_card as html_card
 from conjoin.reports.page import write_report as write_report
 from conjoin.reports.picture import plot as plot

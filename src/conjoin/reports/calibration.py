@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.table import Codes, Table, codes_of
+from conjoin.data.domain import Domain
+from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError
+from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.cpd import log_normalized
+from conjoin.models.hidden_states import HiddenStates
 from conjoin.models.network import Network
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 
@@ -100,14 +103,19 @@ def calibration(
     >>> [(round(b.predicted, 2), b.observed) for b in calibration(mn, table).bins]
     [(0.12, 0.333...), (0.5, 0.5), (0.88, 0.666...)]
     """
-    codes, weights = _chosen_rows(model, table)
-    given = table.marginals() if marginals is None else marginals
-    totals = [_Totals(card) for card in model.domain.cards.tolist()]
-    scorer = ConditionalScorer.of(model.form)
+    domain = model.domain.observed
+    codes, weights = _chosen_rows(domain, table)
+    given = table.over(domain).marginals() if marginals is None else marginals
+    totals = [_Totals(card) for card in domain.cards.tolist()]
+    scorer: ConditionalScorer | HiddenStates
+    if model.domain.hidden.any():
+        scorer = as_markov_network(model).hidden_states
+    else:
+        scorer = ConditionalScorer.of(model.form)
     for low in range(0, len(codes), ROWS_PER_BLOCK):
         part, weight = codes[low : low + ROWS_PER_BLOCK], weights[low : low + ROWS_PER_BLOCK]
         for i, log_p in enumerate(all_conditionals(scorer, part, given)):
-            known = (part[:, i] != table.missing) & np.isfinite(log_p.max(axis=1))
+            known = (part[:, i] < domain.cards[i]) & np.isfinite(log_p.max(axis=1))
             truth = part[known, i].astype(np.int64)
             totals[i].add(truth, log_p[known], weight[known], given[i])
     by_bin = sum((t.by_bin for t in totals), np.zeros((3, BINS)))
@@ -117,14 +125,14 @@ def calibration(
             p = predicted / weight_sum
             stderr = float(np.sqrt(p * (1 - p) / weight_sum))
             bins.append(Bin(weight_sum, p, observed / weight_sum, stderr))
-    scores = zip(model.domain.names, totals, strict=True)
+    scores = zip(domain.names, totals, strict=True)
     variables = [total.score(name) for name, total in scores if total.weight]
     return Calibration(len(codes), bins, _gap(by_bin), variables)
 
 
-def _chosen_rows(model: Network, table: Table) -> tuple[Codes, FloatArray]:
+def _chosen_rows(domain: Domain, table: Table) -> tuple[Codes, FloatArray]:
     """Return the codes and weights of the rows to use."""
-    codes = codes_of(model.domain, table, complete=False)
+    codes = table.over(domain).codes
     weights = np.ones(len(codes)) if table.weights is None else table.weights
     if not len(codes) or not weights.sum() > 0:
         raise DataError("the table has no rows to compare predictions with")
@@ -172,14 +180,16 @@ def _gap(by_bin: FloatArray) -> float:
 
 
 def all_conditionals(
-    scorer: ConditionalScorer, codes: Codes, marginals: list[FloatArray]
+    scorer: ConditionalScorer | HiddenStates, codes: Codes, marginals: list[FloatArray]
 ) -> list[FloatArray]:
     """Return log P(X = state | the rest of the row) of each variable, rows by states.
 
     There are at most `ROWS_PER_BLOCK` rows; missing values are averaged over the marginals.
     """
-    tests, test_first = scorer.form.features.tests, scorer.arrays.test_first
     lacking = (codes == np.iinfo(codes.dtype).max).any()
+    if isinstance(scorer, HiddenStates):
+        return scorer.log_conditionals(codes, marginals if lacking else None)
+    tests, test_first = scorer.form.features.tests, scorer.arrays.test_first
     block = RowBlock(scorer.form, codes, marginals if lacking else None)
     with one_thread():
         gains = scorer.gains(block)[:, : len(codes)]

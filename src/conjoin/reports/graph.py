@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from conjoin.conversion.interactions import interactions
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
+from conjoin.reports.links import interactions
 
 
 def to_networkx(model: Network, table: Table | None = None, *, base: Any = None) -> Any:
@@ -20,8 +20,8 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
     Parameters
     ----------
     model : Network
-        The edges of a Markov network join variables that share a feature; those of a dependency or
-        Bayesian network point to each variable from the variables that its CPD depends on.
+        The edges of a Markov network join variables that share a feature or a factor; those of a
+        dependency or Bayesian network point to each variable from those that its CPD depends on.
     table : Table, optional
         A table whose marginals are the distribution under which strengths are measured.
     base : optional
@@ -31,7 +31,8 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
     -------
     networkx Graph or DiGraph
         Nodes are names, with the attribute ``states``; edges have the attribute ``strength``, in nats.
-        It is 0 if two variables interact only together with others.
+        It is 0 if two variables interact only together with others. Hidden columns are left out; any
+        two variables may also depend on each other through them.
 
     Examples
     --------
@@ -51,8 +52,11 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
         pairs = [(parent, cpd.target) for cpd in model.cpds for parent in cpd.blanket]
     else:
         graph = nx.Graph()
-        pairs = [(i, j) for i, others in enumerate(model.blankets()) for j in others if i < j]
-    for variable in model.domain:
+        seen = len(model.domain.observed)
+        pairs = [
+            (i, j) for i, others in enumerate(model.blankets()) for j in others if i < j < seen
+        ]
+    for variable in model.domain.observed:
         graph.add_node(variable.name, states=list(variable.states))
     strengths = interactions(model, table, base=base).between(pairs)
     names = model.domain.names

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.conversion.inconsistency import Inconsistency, inconsistency
-from conjoin.conversion.interactions import Interactions, interactions
+from conjoin.conversion.interactions import Interactions
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
@@ -19,6 +19,7 @@ from conjoin.models.network import Network
 from conjoin.reports import svg
 from conjoin.reports.calibration import Calibration, VariableScore, calibration
 from conjoin.reports.layout import draw
+from conjoin.reports.links import interactions
 
 ROWS = 256
 """Number of random rows on which disagreement is estimated if it cannot be computed exactly."""
@@ -104,8 +105,9 @@ def page(
     """Return the text of the page."""
     if conditionals is None and isinstance(model, DependencyNetwork):
         conditionals = model
-    if conditionals is not None and conditionals.domain != model.domain:
+    if conditionals is not None and conditionals.domain != model.domain.observed:
         raise ModelError("the conditionals and the model have different variables")
+    table = None if table is None else table.over(model.domain.observed)
     found = interactions(model, table)
     sections = [_summary(model), _graph(found), _links(found, table is not None)]
     if conditionals is not None:
@@ -114,7 +116,7 @@ def page(
     if rows is not None:
         marginals = None if table is None else table.marginals()
         sections.append(_predictions(model, rows, marginals, held_out=valid is not None))
-    heading = escape(title or f"A {model.kind} of {len(model.domain):,} variables")
+    heading = escape(title or f"A {model.kind} of {len(model.domain.observed):,} variables")
     body = "\n".join(f"<section>\n{section}\n</section>" for section in sections)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -152,11 +154,13 @@ def html_card(model: Network, table: Table | None = None) -> str:
 
 def _facts(model: Network) -> list[tuple[str, str]]:
     """Return the size and the kinds of parts of a network."""
-    cards = model.domain.cards.tolist()
+    cards = model.domain.observed.cards.tolist()
     states = f"{min(cards, default=0)}"
     if cards and max(cards) != min(cards):
         states += f" to {max(cards)}"
     facts = [("variables", f"{len(cards):,}"), ("states of each", states)]
+    for variable in model.domain.variables[len(cards) :]:
+        facts.append(("hidden column", f"{len(variable):,} states"))
     if isinstance(model, MarkovNetwork):
         facts.append(("features", f"{len(model.features):,}"))
         if model.factors:
@@ -180,7 +184,7 @@ def _summary(model: Network) -> str:
         facts.append((key.replace("_", " "), str(value)))
     listed = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
     rows = []
-    for variable in model.domain:
+    for variable in model.domain.observed:
         shown = ", ".join(str(s) for s in variable.states[:MAX_LISTED])
         more = len(variable) - MAX_LISTED
         rows.append(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from conjoin.conversion.interactions import interactions
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
 from conjoin.reports.layout import HEIGHT, draw, line_width, shade
+from conjoin.reports.links import interactions
 
 FONT_SIZE = 9.0
 """The font size of a new figure, in points."""

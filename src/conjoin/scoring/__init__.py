@@ -1,4 +1,4 @@
-"""How well a network predicts a table: PLL and CMLL (the paper's Sections 2.2 and 6.2)."""
+"""How well a network predicts a table: PLL, CMLL (the paper's Sections 2.2 and 6.2) and likelihood."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from conjoin.scoring.likelihood import LogLikelihood as LogLikelihood
+    from conjoin.scoring.likelihood import log_likelihood as log_likelihood
     from conjoin.scoring.marginal_likelihood import CMLL as CMLL
     from conjoin.scoring.marginal_likelihood import cmll as cmll
     from conjoin.scoring.marginal_likelihood import random_sets as random_sets
+    from conjoin.scoring.metrics import score as score
     from conjoin.scoring.pseudo_likelihood import pll as pll
     from conjoin.scoring.result import Score as Score
     from conjoin.scoring.result import compare as compare
@@ -17,11 +20,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CMLL": "scoring.marginal_likelihood",
+    "LogLikelihood": "scoring.likelihood",
     "Score": "scoring.result",
     "cmll": "scoring.marginal_likelihood",
     "compare": "scoring.result",
+    "log_likelihood": "scoring.likelihood",
     "pll": "scoring.pseudo_likelihood",
     "random_sets": "scoring.marginal_likelihood",
+    "score": "scoring.metrics",
     "signed_ranks": "scoring.result",
 }
 

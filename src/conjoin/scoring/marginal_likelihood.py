@@ -12,10 +12,11 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes, codes_of
+from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.batch_marginals import BatchMarginals, Settings
 from conjoin.inference.chain import variable_order
+from conjoin.inference.exact import marginal_rows
 from conjoin.inference.projection import ROWS
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
@@ -126,7 +127,7 @@ def cmll(
     of the variable's marginal probability given the values of all variables in other sets. Marginals
     are averages of conditional distributions over Gibbs sweeps. They are exact for variables that
     depend on no other free variable and, if the network is a joint distribution, for components of few
-    states, which are enumerated.
+    states, which are enumerated. In a network with hidden columns, which are summed out, all are exact.
 
     Parameters
     ----------
@@ -159,17 +160,19 @@ def cmll(
     >>> round(result.mean, 4), result.exact  # 2 log sigmoid(1)
     (-0.6265, 1.0)
     """
-    domain = model.domain
-    table = as_table(data, domain)
+    domain = model.domain.observed
+    table = as_table(data, domain).over(domain)
     seed = seed_sequence(random_state)
     chosen = as_sets(domain, sets, seed)
-    codes = codes_of(domain, table, complete=False)
+    codes = table.codes
     settings = Settings.of(burn_in, samples)
     sweep = variable_order(domain, order)
     weights = np.ones(len(codes)) if table.weights is None else table.weights
     if not weights.sum() > 0:
         raise DataError("the table has no rows of positive weight to score")
     lacking = codes == table.missing
+    if model.domain.hidden.any():
+        return _exact_cmll(model, table, weights, lacking, chosen)
     blocks: list[tuple[_Block]] = []
     for part, own in zip(chosen, seed.spawn(len(chosen)), strict=True):
         at = np.array([domain.index(name) for name in part], np.int64)
@@ -195,6 +198,33 @@ def cmll(
         float(np.sqrt(variance) / weights.sum()),
         exact / scored if scored else 1.0,
         chosen,
+    )
+
+
+def _exact_cmll(
+    model: Network, table: Table, weights: FloatArray, lacking: BoolArray, sets: Sets
+) -> CMLL:
+    """Score a network with hidden columns by exact inference, one set of variables after another."""
+    domain, cells = table.domain, np.zeros(table.codes.shape)
+    for part in progress(sets, "scoring"):
+        at = [domain.index(name) for name in part]
+        evidence = table.codes.copy()
+        evidence[:, at] = table.missing
+        found = marginal_rows(model, Table.adopt(domain, evidence))
+        for i in at:
+            rows = np.flatnonzero(~lacking[:, i])
+            with np.errstate(divide="ignore"):
+                cells[rows, i] = np.log(found[i][rows, table.codes[rows, i]])
+    by_variable = (weights @ cells) / np.maximum(weights @ ~lacking, 1e-300)
+    return CMLL(
+        "cmll",
+        cells.sum(axis=1),
+        weights,
+        dict(zip(domain.names, by_variable.tolist(), strict=True)),
+        int((~lacking).sum()),
+        0.0,
+        1.0,
+        sets,
     )
 
 

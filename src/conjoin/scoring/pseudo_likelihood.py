@@ -9,10 +9,12 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes, codes_of
+from conjoin.data.table import Codes
 from conjoin.errors import DataError, ModelError
+from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
+from conjoin.models.hidden_states import HiddenStates
 from conjoin.models.network import Network
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 from conjoin.scoring.result import Score
@@ -27,7 +29,8 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     The score of a row is the sum over the variables of log P(x_i | the rest of the row), in nats.
 
     Missing values are not scored. Where the *rest* of the row has missing values, the log-potential is
-    averaged over them, each distributed as in `marginals`, before it is normalised.
+    averaged over them, each distributed as in `marginals`, before it is normalised. Hidden columns are
+    summed out, and not scored.
 
     Parameters
     ----------
@@ -55,8 +58,8 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     >>> score.by_row.round(3).tolist()  # 2 log(e / (1 + e)), 2 log(1/2)
     [-0.627, -1.386]
     """
-    rows = as_table(table, model.domain)
-    codes_of(model.domain, rows, complete=False)
+    domain = model.domain.observed
+    rows = as_table(table, domain).over(domain)
     if not len(rows):
         raise DataError("the table has no rows to score")
     first, inverse = distinct_rows(rows.codes)
@@ -64,14 +67,14 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     known = codes != rows.missing
     given = None
     if not known.all():
-        given = (rows if marginals is None else as_table(marginals, model.domain)).marginals()
+        given = (rows if marginals is None else as_table(marginals, domain)).marginals()
     by_cell = _score_cells(model, codes, known.all(axis=1), given, n_jobs)
     if np.isnan(by_cell).any():
         row, column = np.argwhere(np.isnan(by_cell))[0]
         number = int(np.flatnonzero(inverse == row)[0]) + 1
         raise ModelError(
             f"row {number}: the model gives probability 0 to every state of "
-            f"{model.domain.names[column]!r} given the rest of the row"
+            f"{domain.names[column]!r} given the rest of the row"
         )
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     by_distinct = np.bincount(inverse, weights, len(codes))
@@ -82,7 +85,7 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
         "pll",
         by_cell.sum(axis=1)[inverse],
         weights,
-        dict(zip(model.domain.names, by_variable.tolist(), strict=True)),
+        dict(zip(domain.names, by_variable.tolist(), strict=True)),
         int(known[inverse].sum()),
     )
 
@@ -95,7 +98,9 @@ def _score_cells(
     n_jobs: int | None,
 ) -> FloatArray:
     """Return log P(x_i | the rest of the row), rows by variables."""
-    scorer = ConditionalScorer.of(model.form)
+    hidden = model.domain.hidden.any()
+    scorer: ConditionalScorer | HiddenStates
+    scorer = as_markov_network(model).hidden_states if hidden else ConditionalScorer.of(model.form)
     tasks, places = [], []
     for given, chosen in ((None, np.flatnonzero(complete)), (marginals, np.flatnonzero(~complete))):
         for low in range(0, len(chosen), ROWS_PER_TASK):
@@ -103,9 +108,22 @@ def _score_cells(
             tasks.append((scorer, codes[part], given))
             places.append(part)
     by_cell = np.empty(codes.shape)
-    for part, cells in zip(places, run(_score_blocks, tasks, n_jobs), strict=True):
+    score: Any = _score_hidden if hidden else _score_blocks
+    for part, cells in zip(places, run(score, tasks, n_jobs), strict=True):
         by_cell[part] = cells
     return by_cell
+
+
+def _score_hidden(
+    states: HiddenStates, codes: Codes, marginals: list[FloatArray] | None
+) -> FloatArray:
+    """Score some rows of a network with hidden columns."""
+    by_variable = states.log_conditionals(codes, marginals)
+    cells = np.zeros(codes.shape)
+    for i, log_p in enumerate(by_variable):
+        known = np.flatnonzero(codes[:, i] < log_p.shape[1])
+        cells[known, i] = log_p[known, codes[known, i]]
+    return cells
 
 
 def _score_blocks(

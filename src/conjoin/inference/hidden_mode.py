@@ -1,0 +1,113 @@
+"""The most probable instance of a network with hidden columns, which are summed out.
+
+For each hidden state the best instance of the visible variables is found exactly. The probability of
+each of these, with the hidden columns summed out, decides between them, and the best ones are improved by
+changes of single variables. No instance can be more probable than the sum, over all hidden states, of
+the probability of the best instance with that state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray
+from conjoin.data.table import Codes, joint_codes
+from conjoin.inference.compilation import compiled
+from conjoin.inference.exact import impossible, whole_rows
+from conjoin.inference.results import Assignment, Run
+from conjoin.kernels.elimination_layouts import MAXIMUM
+from conjoin.models.hidden_states import HiddenStates, log_sum
+from conjoin.models.markov import MarkovNetwork
+
+TOLERANCE = 1e-9
+"""An instance whose score is this close to the bound is the most probable one."""
+
+CANDIDATES = 16
+"""Maximum number of instances that are improved."""
+
+MAX_CHANGES = 1000
+"""Maximum number of changes of single variables per row."""
+
+
+def most_probable(
+    model: MarkovNetwork, given: Mapping[str, Any] | None, max_memory: float
+) -> Assignment:
+    """Return the best instance found that agrees with the evidence, and an upper bound.
+
+    Parameters
+    ----------
+    model : MarkovNetwork
+        A network with hidden columns.
+    given : mapping, optional
+        The evidence; it may name hidden columns.
+    max_memory : float
+        In bytes.
+    """
+    domain = model.domain
+    codes = domain.encode_partial(given or {})
+    summed = [v for v in np.flatnonzero(domain.hidden).tolist() if v not in codes]
+    plan = compiled(model).plan((*codes, *summed), max_memory)
+    states = joint_codes(domain.cards, summed)[:, summed]
+    slots = plan.slots(list(codes.values()), len(states))
+    slots[:, len(codes) : len(codes) + len(summed)] = states
+    best, _, found = plan.run(slots, MAXIMUM)
+    bound = float(log_sum(best[None])[0])
+    if bound == -np.inf:
+        raise impossible(given or {})
+    rows = whole_rows(domain, plan, found[best > -np.inf], codes)
+    rows[:, summed] = np.iinfo(rows.dtype).max
+    rows = np.unique(rows, axis=0)
+    rows = rows[np.argsort(-model.log_potential(rows), kind="stable")[:CANDIDATES]]
+    free = np.array([[v not in codes for v in range(len(domain.observed))]]).repeat(len(rows), 0)
+    rows, scores = improved(model.hidden_states, rows, free)
+    row, score = rows[scores.argmax()], float(scores.max())
+    exact = bound - score <= TOLERANCE
+    note = f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"
+    shown = [v for v in range(len(domain)) if v not in summed]
+    return Assignment(
+        domain.subset(shown).decode(row[shown]),
+        score,
+        Run("exact", exact=True) if exact else Run("exact", note=note),
+        bound=max(bound, score),
+    )
+
+
+def improved(states: HiddenStates, rows: Codes, free: BoolArray) -> tuple[Codes, FloatArray]:
+    """Change one free variable of each row at a time for as long as that makes the row more probable.
+
+    Parameters
+    ----------
+    states : HiddenStates
+        The network.
+    rows : array of codes
+        Rows without missing values, except for those of hidden variables that are summed out.
+    free : array of bool, rows by visible variables
+        The variables that may change.
+
+    Returns
+    -------
+    rows : array of codes
+        The improved rows.
+    scores : array of float
+        Their log-potentials.
+    """
+    cards = states.domain.observed.cards
+    rows = rows.copy()
+    owner = np.repeat(np.arange(len(cards)), cards)
+    state = np.arange(len(owner)) - np.repeat(np.cumsum(cards) - cards, cards)
+    scores = states.log_potential(rows)
+    todo = np.flatnonzero(free.any(axis=1))
+    for _ in range(MAX_CHANGES):
+        if not len(todo):
+            break
+        logs = states.log_changes(rows[todo])
+        logs[~free[todo][:, owner]] = -np.inf
+        best = logs.argmax(axis=1)
+        better = logs[np.arange(len(todo)), best] > scores[todo] + 1e-12
+        todo, best = todo[better], best[better]
+        rows[todo, owner[best]] = state[best]
+        scores[todo] = states.log_potential(rows[todo])
+    return rows, scores

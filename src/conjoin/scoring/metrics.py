@@ -1,0 +1,42 @@
+"""Scores by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conjoin.errors import ModelError, did_you_mean
+from conjoin.models.network import Network
+from conjoin.scoring.likelihood import log_likelihood
+from conjoin.scoring.marginal_likelihood import cmll
+from conjoin.scoring.pseudo_likelihood import pll
+from conjoin.scoring.result import Score
+
+METRICS = {"pll": pll, "cmll": cmll, "ll": log_likelihood}
+
+
+def score(model: Network, table: Any, metric: str = "pll", **options: Any) -> Score:
+    """Score a network on a table, in nats per row.
+
+    Parameters
+    ----------
+    model : Network
+        The network to score.
+    table : Table, 2-dimensional array, or frame
+        The rows.
+    metric : {'pll', 'cmll', 'll'}
+        The score: see the functions `pll`, `cmll` and `log_likelihood`.
+    **options
+        Options of that function.
+
+    Examples
+    --------
+    >>> from conjoin import Domain, MarkovNetwork, Table
+    >>> coin = Domain({"coin": ["heads", "tails"]})
+    >>> round(score(MarkovNetwork(coin), Table(coin, [[1]]), "ll").mean, 4)  # log(1/2)
+    -0.6931
+    """
+    if metric not in METRICS:
+        raise ModelError(f"there is no metric {metric!r}. " + did_you_mean(metric, METRICS))
+    function: Any = METRICS[metric]
+    result: Score = function(model, table, **options)
+    return result

@@ -1,0 +1,256 @@
+"""Hidden columns and what goes with them: the dependence tree, the fits, stacking, refining."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn, log_partition, refine
+from conjoin.errors import ModelError
+from conjoin.joint.dependence_tree import dependence_tree, mutual_information, tree_network
+from conjoin.joint.hidden_column import (
+    HiddenFit,
+    HiddenTables,
+    Priors,
+    stacked,
+    stacking_weights,
+)
+from conjoin.joint.learning import learn_joint
+from reference import all_states, feature_rows, feature_sum, normalized
+from strategies import generators, random_domain
+
+
+def random_rows(rng, domain, rows=200):
+    """Rows in which each column often copies the one before it."""
+    codes = np.stack([rng.integers(0, c, rows) for c in domain.cards], axis=1)
+    for v in range(1, len(domain)):
+        copied = rng.random(rows) < 0.6
+        codes[copied, v] = codes[copied, v - 1] % domain.cards[v]
+    return Table(domain, codes)
+
+
+def clustered(rng, rows=1500, columns=30):
+    """Binary rows of four groups that no tree describes well."""
+    centre = rng.random((4, columns)) < 0.5
+    group = rng.integers(0, 4, rows)
+    codes = np.where(rng.random((rows, columns)) < 0.85, centre[group], ~centre[group])
+    return Table(Domain.numbered([2] * columns), codes.astype(int))
+
+
+def thin_network(rng, domain):
+    """A chain of pairs with every single state, as a thin network has them."""
+    terms = [(float(rng.normal()), {v.name: s}) for v in domain for s in v.states]
+    for a, b in zip(domain.variables[:-1], domain.variables[1:], strict=True):
+        terms += [(float(rng.normal()), {a.name: s, b.name: t}) for s in a.states for t in b.states]
+    return MarkovNetwork(domain, Features.from_terms(domain, terms))
+
+
+# ---- the dependence tree ------------------------------------------------------------------------
+
+
+@given(generators())
+def test_mutual_information_is_the_sum_over_cells(rng):
+    domain = random_domain(rng)
+    table = Table(domain, np.stack([rng.integers(0, c, 60) for c in domain.cards], axis=1))
+    found = mutual_information(table)
+    for i, j in combinations(range(len(domain)), 2):
+        cells = np.full((domain.cards[i], domain.cards[j]), 0.5)
+        cells /= domain.cards[i] * domain.cards[j]
+        np.add.at(cells, (table.codes[:, i], table.codes[:, j]), 1.0)
+        p = cells / cells.sum()
+        expected = (p * np.log(p / np.outer(p.sum(axis=1), p.sum(axis=0)))).sum()
+        assert found[i, j] == pytest.approx(expected, abs=1e-9)
+        assert found[j, i] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=20)
+@given(generators())
+def test_no_other_tree_has_more_information(rng):
+    domain = Domain.numbered([2, 3, 2, 2])
+    table = random_rows(rng, domain)
+    information = mutual_information(table)
+    left, right = dependence_tree(table)
+    assert len(left) == 3
+    best = -np.inf
+    pairs = list(combinations(range(4), 2))
+    for edges in combinations(pairs, 3):
+        group = list(range(4))
+        for a, b in edges:
+            group = [group[a] if g == group[b] else g for g in group]
+        if len(set(group)) == 1:
+            best = max(best, sum(information[a, b] for a, b in edges))
+    assert information[left, right].sum() == pytest.approx(best, abs=1e-9)
+
+
+@given(generators())
+def test_the_tree_network_is_normalized(rng):
+    domain = random_domain(rng)
+    network = tree_network(random_rows(rng, domain, 40))
+    assert log_partition(network).value == pytest.approx(0.0, abs=1e-9)
+
+
+# ---- one fit --------------------------------------------------------------------------------------
+
+
+def brute_force(features, weights, states):
+    """log Z and the mean of each feature, for one vector of weights."""
+    rows = feature_rows(features)
+    holds = np.array([[feature_sum([(1.0, tests)], x) for _, tests in rows] for x in states])
+    log_p = holds @ weights
+    p = np.exp(normalized(log_p))
+    return np.logaddexp.reduce(log_p), p @ holds
+
+
+@settings(max_examples=20)
+@given(generators())
+def test_expectations_given_each_hidden_state(rng):
+    domain = Domain.numbered([2, 3, 2, 1])
+    tables = HiddenTables(thin_network(rng, domain), 3)
+    weights = rng.normal(size=(3, len(tables.features))) * rng.choice([1.0, 100.0])
+    log_z, means = tables.expectations(weights)
+    for z in range(3):
+        expected = brute_force(tables.features, weights[z], all_states(domain))
+        assert log_z[z] == pytest.approx(expected[0], abs=1e-8)
+        np.testing.assert_allclose(means[z], expected[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("priors", [Priors(2, 0.5, 0.0, 0.3), Priors(3, 0.5, 0.2, 0.3)])
+def test_the_gradient_is_the_slope(priors):
+    rng = np.random.default_rng(1)
+    domain = Domain.numbered([2, 3, 2])
+    tables = HiddenTables(thin_network(rng, domain), 4)
+    codes = random_rows(rng, domain, 30).codes
+    rows = tables.rows(codes, rng.random(len(codes)) + 0.5)
+    fit = HiddenFit(tables, priors)
+    start = fit._start(rows, rng)
+    flat = start.flat() + 0.3 * rng.normal(size=len(start.flat()))
+    sums = tables.transposed @ (rows.by_cell @ rows.weights)
+
+    def value(point):
+        p = start.like(point)
+        log_z, means = tables.expectations(fit.weights(p))
+        return fit._log_likelihood(rows, sums, p, log_z, means)
+
+    gradient = value(flat)[1].flat()
+    for k in rng.permutation(len(flat))[:40]:
+        step = np.zeros(len(flat))
+        step[k] = 3e-2
+        slope = (value(flat + step)[0] - value(flat - step)[0]) / 6e-2
+        assert gradient[k] == pytest.approx(slope, abs=0.02 + 0.01 * abs(slope))  # float32 sums
+
+
+def test_a_stacked_network_is_the_mixture_of_its_fits():
+    rng = np.random.default_rng(2)
+    domain = Domain.numbered([2, 3, 2])
+    tables = HiddenTables(thin_network(rng, domain), 3)
+    table = random_rows(rng, domain)
+    rows = tables.rows(table.codes, np.ones(len(table)))
+    fits = [HiddenFit(tables, Priors(2, 0.5, sd, 0.3)) for sd in (0.0, 0.2)]
+    for fit in fits:
+        fit.fit(rows, rows, rng)
+    shares = np.array([0.3, 0.7])
+    network = stacked(fits, shares, "hidden")
+    assert log_partition(network).value == pytest.approx(0.0, abs=1e-9)
+    states = all_states(domain)
+    expected = np.zeros(len(states))
+    for fit, share in zip(fits, shares, strict=True):
+        weights, p = fit.weights(fit.parameters), np.exp(fit.parameters.log_probabilities)
+        for z in range(3):
+            holds = feature_rows(tables.features.reweighted(weights[z]))
+            log_p = np.array([feature_sum(holds, x) for x in states])
+            expected += share * p[z] * np.exp(normalized(log_p))
+    np.testing.assert_allclose(np.exp(network.log_potential(states)), expected, atol=1e-9)
+    found = np.logaddexp.reduce(
+        [
+            np.log(share)
+            + fit.log_density(tables.rows(states, np.ones(len(states))), fit.parameters, fit.log_z)
+            for fit, share in zip(fits, shares, strict=True)
+        ],
+        axis=0,
+    )
+    np.testing.assert_allclose(np.exp(found), expected, atol=1e-5)
+
+
+@given(generators())
+def test_stacking_weights_are_the_best(rng):
+    densities = np.log(rng.random((3, 20)) + 0.01)
+    weights = rng.random(20) + 0.1
+    found = stacking_weights(list(densities), weights, steps=3000)
+    assert found.sum() == pytest.approx(1.0)
+
+    def score(q):
+        return weights @ np.log(q @ np.exp(densities))
+
+    for other in rng.dirichlet(np.ones(3), 50):
+        assert score(found) >= score(other) - 1e-3
+
+
+# ---- refining -----------------------------------------------------------------------------------------
+
+
+def test_groups_of_rows_get_a_hidden_column():
+    table = clustered(np.random.default_rng(0))
+    _, joint = learn_joint(table)
+    assert joint.domain.hidden.any()
+    scores = joint.provenance["refined"]["held_out"]
+    assert max(scores.values()) > scores["tree"] + 0.1
+
+
+def test_simple_tables_get_no_hidden_column():
+    rng = np.random.default_rng(0)
+    first = rng.random(3000) < 0.4
+    codes = [first]
+    for _ in range(3):  # a chain: each column depends on the one before it
+        codes.append(np.where(rng.random(3000) < 0.8, codes[-1], ~codes[-1]))
+    table = Table(Domain.numbered([2] * 4), np.stack(codes, axis=1).astype(int))
+    _, joint = learn_joint(table)
+    assert not joint.domain.hidden.any()
+
+
+@pytest.mark.parametrize("effort", ["quick", "default"])
+def test_refined_networks_beat_the_tree_on_held_out_rows(effort):
+    rng = np.random.default_rng(3)
+    domain = Domain.numbered([2, 3, 4, 2, 3])
+    table, valid = random_rows(rng, domain, 600), random_rows(rng, domain, 300)
+    closed = convert(learn(table, "tree"), table)
+    refined = refine(closed, table, valid=valid, effort=effort)
+    scores = refined.provenance["refined"]["held_out"]
+    assert max(scores.values()) >= scores["tree"]
+    value = np.mean(refined.log_potential(valid) - log_partition(refined).value)
+    assert value >= max(scores.values()) - 2e-3
+
+
+def test_the_same_seed_gives_the_same_network_in_any_order_of_columns():
+    rng = np.random.default_rng(4)
+    table = clustered(rng, 400)
+    names = list(table.domain.names)
+    order = [names[i] for i in rng.permutation(len(names))]
+    _, one = learn_joint(table, random_state=7)
+    _, two = learn_joint(table.reordered(order), random_state=7)
+    _, three = learn_joint(table, random_state=7, n_jobs=2)
+    rows = table.codes[:50]
+    expected = one.log_potential(rows)
+    np.testing.assert_array_equal(three.log_potential(rows), expected)
+    moved = rows[:, [names.index(n) for n in order]]
+    np.testing.assert_allclose(two.log_potential(moved), expected, atol=1e-9)
+
+
+def test_missing_values_and_weights():
+    rng = np.random.default_rng(5)
+    table = clustered(rng, 500)
+    codes = np.where(rng.random(table.codes.shape) < 0.1, -1, table.codes.astype(int))
+    weighted = Table(table.domain, codes, rng.random(len(codes)))
+    _, joint = learn_joint(weighted)
+    assert np.isfinite(log_partition(joint).value)
+
+
+def test_wrong_efforts_are_named():
+    table = clustered(np.random.default_rng(0), 60)
+    closed = convert(learn(table, "tree"), table)
+    with pytest.raises(ModelError, match="'fast' is not known"):
+        refine(closed, table, effort="fast")
+    few = refine(closed, Table(table.domain, table.codes[:20]))
+    assert few.provenance["weights"]["objective"] == "closed form"
