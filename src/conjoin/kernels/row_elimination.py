@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conjoin.kernels.clique_tables import add_feature, sum_whole
-from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM, Terms
-from conjoin.kernels.elimination_order import fixed_order, greedy_order, link_scopes
+from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, SUM, Terms
+from conjoin.kernels.elimination_order import greedy_order, link_scopes
 from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.junction_tree import junction_tree, schedule
 from conjoin.kernels.message_passing import (
@@ -21,16 +21,11 @@ from conjoin.kernels.message_passing import (
     best_of,
     drawn_from,
     forward,
+    set_evidence,
     trace,
     workspace_for,
 )
 from conjoin.kernels.random_numbers import STEP, scatter, uniform
-
-DRAWS = 3
-"""Draws from the distribution of a row's free variables; the other modes are those of messages."""
-
-DONE, LARGE, IMPOSSIBLE = 0, 1, 2
-"""Status of a row: answered, a component has too many cells, or the row has probability 0."""
 
 CELLS_PER_FEATURE, SMALL_TABLE = 16, 1024
 """Features with the same scope become a table of at most this number of cells each, or in all."""
@@ -326,12 +321,8 @@ def component_terms(chosen, features, room):
 
 
 @inner
-def _component_tree(members, terms, place, features, limit, rank):
-    """Return the junction tree of a component, and whether its tables have at most `limit` cells.
-
-    Two greedy orders are tried and then, if there is one, the order of elimination `rank` of the whole
-    network: it never needs more cells for a row than for the network.
-    """
+def _component_tree(members, terms, place, features, limit):
+    """Return the junction tree of a component, and whether its tables have at most `limit` cells."""
     n = len(members)
     size, log_size = np.empty(n, np.int64), np.empty(n)
     for i in range(n):
@@ -347,14 +338,6 @@ def _component_tree(members, terms, place, features, limit, rank):
         total, _, _ = greedy_order(separators, log_size, by_weight, STEP, most, order)
         if total <= limit:
             return True, junction_tree(separators, order, size)
-    if len(rank):
-        ranks = np.empty(n, np.int64)
-        for i in range(n):
-            ranks[i] = rank[members[i]]
-        order[:] = np.argsort(ranks)
-        separators = adjacency.copy()
-        fixed_order(separators, order)
-        return True, junction_tree(separators, order, size)
     # Something of the same type, to be thrown away.
     return False, junction_tree(separators[:0], order[:0], size[:0])
 
@@ -388,22 +371,21 @@ def answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
 
 
 @inner
-def answer_component(
-    mode, members, chosen, features, room, limit, rank, counter, marginals, filled
-):
+def answer_component(mode, members, chosen, features, room, limit, counter, marginals, filled):
     """Answer for one component; return its log-sum (its maximum), or NaN if it is too large."""
     if len(members) == 1:
         v = members[0]
         return answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
     terms = component_terms(chosen, features, room)
-    fits, tree = _component_tree(members, terms, room.place, features, limit, rank)
+    fits, tree = _component_tree(members, terms, room.place, features, limit)
     if not fits:
         return np.nan
     used = np.ones(len(terms.first) - 1, np.bool_)
     program = schedule(tree, terms, used, room.place)
     passed = MARGINALS if mode == DRAWS else mode
     work = workspace_for(tree, terms, passed)
-    found = forward(tree, program, terms, room.chosen[:0], passed, work)
+    set_evidence(program, terms, room.chosen[:0], work)
+    found = forward(tree, program, terms, passed, work)
     if found == -np.inf or mode == SUM:
         return found
     if mode == MARGINALS:
@@ -437,7 +419,7 @@ def _count_wanted(wanted, members):
 
 @compiled
 def answer_rows(
-    mode, rows, counters, wanted, features, limit, rank, status, left, log_sum, marginals, filled
+    mode, rows, counters, wanted, features, limit, left, log_sum, marginals, filled
 ):
     """Answer for the free variables of rows, the ones whose code is not a state.
 
@@ -455,15 +437,11 @@ def answer_rows(
         The features of the network.
     limit : int
         Maximum number of cells of the tables of a component.
-    rank : array of int
-        An elimination order of all variables for components that exceed the limit; may be empty.
-    status : array of int8
-        DONE, LARGE or IMPOSSIBLE, for each row.
     left : array of bool, shape (rows, variables)
         Set for the variables of components that are too large.
     log_sum : array of float
         The logarithm of the sum of the potentials of all instances that agree with a row (MAXIMUM: the
-        largest of them); NaN where a component was left out.
+        largest of them): -inf for an impossible row, NaN where a component was left out.
     marginals : array of float, shape (rows, states)
         Written in mode MARGINALS.
     filled : array of uint16, shape (rows, draws, variables)
@@ -473,7 +451,6 @@ def answer_rows(
     for r in range(len(rows)):
         row = rows[r]
         count, total = reduce_row(row, features, room, r)
-        status[r] = DONE
         counter = counters[r]
         for v in range(len(features.cards)):
             if total == -np.inf:
@@ -487,14 +464,11 @@ def answer_rows(
                 total = np.nan
                 continue
             found = answer_component(
-                mode, members, room.chosen[:many], features, room, limit, rank, counter,
+                mode, members, room.chosen[:many], features, room, limit, counter,
                 marginals[r], filled[r],
             )  # fmt: skip
             if np.isnan(found):
-                status[r] = LARGE
                 for w in members:
                     left[r, w] = True
             total = found if found == -np.inf else total + found
-        if total == -np.inf:
-            status[r] = IMPOSSIBLE
         log_sum[r] = total
