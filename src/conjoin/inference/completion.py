@@ -1,16 +1,17 @@
 """Tables with missing values: marginals, modes, draws and log-probabilities, row by row.
 
 Most rows of a table have their own missing values, so a plan per set of missing variables would not pay
-off. If the junction tree of the network is small enough, all rows are answered by messages over that tree,
-without the variables that they know. In a dense network, a kernel puts the known values of a row into the
-features and answers each component of the free variables exactly if its tables are small; other components
-are sampled. Equal rows are answered once.
+off. If the network consists mostly of tables, all rows are answered by messages over its own junction
+tree, without the variables that they know. Otherwise, a kernel puts the known values of a row into the
+features and answers each component of the free variables exactly if its tables are small. Rows with other
+components are answered on the junction tree of the network or, if that is too large, sampled. Equal rows
+are answered once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.plan import Plan
-from conjoin.inference.prepared_rows import MAX_NETWORK_CELLS, prepared
+from conjoin.inference.prepared_rows import prepared
 from conjoin.inference.row_chains import RowChains, SamplingSettings
 from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, MISSING, SUM, RowFeatures
 from conjoin.models.network import Network
@@ -57,6 +58,15 @@ class Answers:
     filled: Codes
     exact: BoolArray
 
+    def select(self, which: IntArray) -> Answers:
+        """Return a copy of some of the answers."""
+        return Answers(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def write(self, which: IntArray, part: Answers) -> None:
+        """Replace some of the answers."""
+        for field in fields(self):
+            getattr(self, field.name)[which] = getattr(part, field.name)
+
 
 class Completion:
     """Answers for the rows of one table.
@@ -71,8 +81,9 @@ class Completion:
         The seed. The draws for a row depend on it and on the row, not on the row's position.
     max_cells : int
         Components whose tables have more cells are sampled, in a dense network.
-    max_network_cells : int
-        A network is dense if its junction tree, without evidence, has more cells than this.
+    max_network_cells : float
+        A network is dense if its junction tree, without evidence, has more cells than this, or more
+        than `PreparedRows` allows.
     settings : SamplingSettings, optional
         How components are sampled.
     """
@@ -84,7 +95,7 @@ class Completion:
         random_state: int = 0,
         *,
         max_cells: int = MAX_CELLS,
-        max_network_cells: int = MAX_NETWORK_CELLS,
+        max_network_cells: float = np.inf,
         settings: SamplingSettings | None = None,
     ) -> None:
         self.model, self.domain = model, model.domain
@@ -200,28 +211,34 @@ class Completion:
         """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
         if not len(todo):
             return
-        order = self.prepared.order
-        thin = order is not None and order.total <= self.max_network_cells
         hidden: Any = self.free[todo].any(axis=0)
-        if thin:
+        if self.is_thin and self.prepared.has_large_tables:
             # Draws, and modes that tie, must not depend on which other rows there are.
-            same = mode in (MAXIMUM, DRAWS) or wanted is None
-            plan = self.prepared.plan(None if same and mode != SUM else hidden, mode == SUM)
+            alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
+            plan = self.prepared.plan(None if alone else hidden, mode == SUM)
         else:
             # A sum needs all features; otherwise only those that test a free variable matter.
-            features = self.prepared.about(hidden | (mode == SUM))
+            plan, features = None, self.prepared.about(hidden | (mode == SUM))
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
         for low in progress(range(0, len(todo), size), "completing rows"):
             block = self._room(todo[low : low + size], mode, count)
-            if thin:
+            if plan is not None:
                 self._pass_messages(block, mode, plan)
             else:
-                left = self._eliminate(block, mode, wanted, features)
-                block.exact[left.any(axis=1)] = False
-                if mode != SUM:
-                    self._sample(block, mode, left)
-            self._check(block)
+                self._eliminate(block, mode, wanted, features)
+            wrong = np.flatnonzero(block.log_sum == -np.inf)
+            if len(wrong):
+                number = int(self.first[block.rows[wrong]].min()) + 1
+                raise ModelError(
+                    f"row {number} is impossible: the model gives its known values probability 0"
+                )
             yield block
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether every row can be answered on the junction tree of the network."""
+        order = self.prepared.order
+        return order is not None and order.total <= self.max_network_cells
 
     def _room(self, rows: IntArray, mode: int, count: int) -> Answers:
         width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
@@ -246,8 +263,8 @@ class Completion:
 
     def _eliminate(
         self, block: Answers, mode: int, wanted: BoolArray | None, features: RowFeatures
-    ) -> BoolArray:
-        """Answer rows exactly; return the variables of components that are too large, by row."""
+    ) -> None:
+        """Answer each component of each row; those that are too large in another way."""
         from conjoin.kernels.row_elimination import answer_rows
 
         left = np.zeros((len(block.rows), len(self.domain)), bool)
@@ -257,16 +274,15 @@ class Completion:
             left, block.log_sum, block.marginals, block.filled,
         )  # fmt: skip
         block.log_sum += self.prepared.form.constant
-        return left
-
-    def _check(self, block: Answers) -> None:
-        """Raise an error if a row is impossible."""
-        wrong = np.flatnonzero(block.log_sum == -np.inf)
-        if len(wrong):
-            number = int(self.first[block.rows[wrong]].min()) + 1
-            raise ModelError(
-                f"row {number} is impossible: the model gives its known values probability 0"
-            )
+        large = np.flatnonzero(left.any(axis=1))
+        if len(large) and self.is_thin:
+            part = block.select(large)
+            self._pass_messages(part, mode, self.prepared.plan())
+            block.write(large, part)
+        elif len(large):
+            block.exact[large] = False
+            if mode != SUM:
+                self._sample(block, mode, left)
 
     def _sample(self, block: Answers, mode: int, left: BoolArray) -> None:
         """Sample the components that are too large."""

@@ -18,8 +18,11 @@ from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 
-MAX_NETWORK_CELLS = 1 << 23
-"""Rows are answered on the network's own junction tree if it has at most this number of cells."""
+MAX_NETWORK_CELLS = 1 << 19
+"""Rows are answered on the network's own junction tree if it has at most this number of cells..."""
+
+CELLS_PER_VALUE = 4
+"""... or at most this number of cells for each value in the tables of the network itself."""
 
 MAX_PLANS = 64
 """Maximum number of plans kept per network."""
@@ -39,16 +42,32 @@ class PreparedRows:
         return self.model.form
 
     @cached_property
+    def n_values(self) -> int:
+        """The number of values in the tables of the network."""
+        return sum(table.table.size for table in self.compiled.parts[0])
+
+    @property
+    def max_cells(self) -> int:
+        """Maximum number of cells of the junction tree."""
+        return max(MAX_NETWORK_CELLS, CELLS_PER_VALUE * self.n_values)
+
+    @cached_property
     def order(self) -> Order | None:
         """An elimination order of the network without evidence, if its tables are small."""
         if len(self.model.domain) > MAX_VARIABLES:
             return None
         found = self._find_order(self.compiled.single)
-        return found if found.total <= MAX_NETWORK_CELLS else None
+        return found if found.total <= self.max_cells else None
 
     def _find_order(self, given: IntArray) -> Order:
-        scopes = self.compiled.scopes
-        return find_order(self.model.domain.cards, *scopes, given, 8.0 * MAX_NETWORK_CELLS)
+        return find_order(
+            self.model.domain.cards, *self.compiled.scopes, given, 8.0 * self.max_cells
+        )
+
+    @cached_property
+    def has_large_tables(self) -> bool:
+        """Whether the network has more values in tables than features."""
+        return self.n_values > len(self.compiled.parts[1])
 
     def plan(self, hidden: BoolArray | None = None, everything: bool = True) -> Plan:
         """Return a plan for rows in which at most some variables are missing, by default all.
@@ -64,16 +83,16 @@ class PreparedRows:
         if hidden is None:
             hidden = np.ones(len(self.model.domain), bool)
         key = np.append(hidden, everything).tobytes()
-        plan = self.plans.get(key)
-        if plan is None:
+        found = self.plans.get(key)
+        if found is None:
             given = np.flatnonzero(~hidden | (self.model.domain.cards == 1))
             order = self.order if hidden.all() else self._find_order(given)
             terms = self.compiled.terms
             if len(self.plans) >= MAX_PLANS:
                 self.plans.clear()
-            plan = Plan(terms, order, None if everything else _about(terms, hidden))
-            self.plans[key] = plan
-        return plan
+            used = None if everything else _about(terms, hidden)
+            found = self.plans[key] = Plan(terms, order, used)
+        return found
 
     def about(self, variables: BoolArray) -> RowFeatures:
         """Return the features that test some of these variables, or are hard constraints."""

@@ -56,11 +56,18 @@ class RowChains:
     """
 
     def __init__(
-        self, form: LogLinearForm, row: Codes, asked: IntArray, seed: int, settings: SamplingSettings
+        self,
+        form: LogLinearForm,
+        row: Codes,
+        asked: IntArray,
+        seed: int,
+        settings: SamplingSettings,
     ) -> None:
         known = np.flatnonzero(row != MISSING)
         self.settings, self.asked = settings, asked
-        self.sampler = Sampler(form, dict(zip(known.tolist(), row[known].tolist(), strict=True)), asked)
+        self.sampler = Sampler(
+            form, dict(zip(known.tolist(), row[known].tolist(), strict=True)), asked
+        )
         self.seeds = np.random.SeedSequence(seed).spawn(settings.starts)
 
     def _started(self) -> Chain:
@@ -77,7 +84,7 @@ class RowChains:
         thin = self.settings.thin
         return self._started().run(count * thin, thin=thin, draw=True).drawn[:, self.asked]
 
-    def mode(self) -> Codes:
+    def mode(self) -> IntArray:
         """Return the best state that annealing finds, from an inverse temperature of 1 to 5."""
         cooling = 5.0 ** np.linspace(0, 1, self.settings.annealing)
         best: Chain | None = None

@@ -418,9 +418,7 @@ def _count_wanted(wanted, members):
 
 
 @compiled
-def answer_rows(
-    mode, rows, counters, wanted, features, limit, left, log_sum, marginals, filled
-):
+def answer_rows(mode, rows, counters, wanted, features, limit, left, log_sum, marginals, filled):
     """Answer for the free variables of rows, the ones whose code is not a state.
 
     Parameters

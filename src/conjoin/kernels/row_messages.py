@@ -1,8 +1,8 @@
 """Exact answers for rows that each have their own missing values, on one junction tree for all rows.
 
 A variable that a row knows has one state in that row: it disappears from the cliques, its axis shifts the
-start of each table that has it, and its tests multiply the weights of features. What is left is a smaller
-junction tree of the same form, over which messages are sent as over any other.
+start of each table that has it, and its tests multiply the weights of features. Most features are 0 then.
+What is left is a smaller junction tree of the same form, over which messages are sent as over any other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _room_for_row(tree, program):
             np.empty_like(tree.size),
         ),
         Program(
-            program.first,
-            program.operand,
+            np.zeros_like(program.first),
+            np.empty_like(program.operand),
             np.empty_like(program.level),
             np.empty_like(program.arg_first),
             np.empty_like(program.args),
@@ -83,68 +83,76 @@ def _fit_tree(row, free, tree, fitted):
 
 
 @inner
-def _fit_program(n_terms, tree, size, program, fitted):
-    """Leave the axes that a row knows out of the arguments; messages get the strides of the row."""
-    args, axes = program.args, tree.var
-    new_args, new_level, new_first = fitted.args, fitted.level, fitted.arg_first
-    at = 0
+def _fit_program(terms, weight, tree, size, program, fitted):
+    """Leave out the axes that a row knows and features of weight 0; set the strides of messages."""
+    n_tables, n_terms = len(terms.bases), len(terms.first) - 1
+    args, axes, operands, levels = program.args, tree.var, program.operand, program.level
+    new_args, new_level, new_first, new_operand = (
+        fitted.args, fitted.level, fitted.arg_first, fitted.operand,
+    )  # fmt: skip
+    at, count = 0, 0
     for c in range(len(tree.parent)):
         low = tree.first[c]
         for k in range(program.first[c], program.first[c + 1]):
+            o = operands[k]
+            if n_tables <= o < n_terms and weight[o - n_tables] == 0:
+                continue
             start = program.arg_first[k]
-            new_first[k] = at
-            for d in range(program.level[k] + 1):
+            new_operand[count] = o
+            new_first[count] = at
+            for d in range(levels[k] + 1):
                 if size[axes[low + d]] > 1:
                     new_args[at] = args[start + d]
                     at += 1
-            new_level[k] = at - new_first[k] - 1
-            if program.operand[k] < n_terms:
-                continue
-            # The separator of a child is in the same order in its own table and in its parent's.
-            stride, to = 1, at - 1
-            for d in range(program.level[k], -1, -1):
-                states = size[axes[low + d]]
-                if states > 1:
-                    if new_args[to] != 0:
-                        new_args[to] = stride
-                        stride *= states
-                    to -= 1
-    new_first[len(program.operand)] = at
+            new_level[count] = at - new_first[count] - 1
+            count += 1
+            if o >= n_terms:
+                # The separator of a child is in the same order in its own table and in its parent's.
+                stride, to = 1, at - 1
+                for d in range(levels[k], -1, -1):
+                    states = size[axes[low + d]]
+                    if states > 1:
+                        if new_args[to] != 0:
+                            new_args[to] = stride
+                            stride *= states
+                        to -= 1
+        fitted.first[c + 1] = count
+    new_first[count] = at
 
 
 @inner
-def _set_term(t, row, terms, base, weight):
-    """Put the known values of a row into one term."""
-    n_tables, var, arg = len(terms.bases), terms.var, terms.arg
-    if t < n_tables:
+def _set_tables(row, terms, base):
+    """Move the start of each table to the known values of a row."""
+    first, var, arg = terms.first, terms.var, terms.arg
+    for t in range(len(terms.bases)):
         at = terms.bases[t]
-        for e in range(terms.first[t], terms.first[t + 1]):
+        for e in range(first[t], first[t + 1]):
             state = row[var[e]]
             if state != MISSING:
                 at += arg[e] * np.int64(state)
         base[t] = at
-        return
-    w = terms.weights[t - n_tables]
-    for e in range(terms.first[t], terms.first[t + 1]):
-        state = row[var[e]]
-        if state != MISSING:
-            factor = terms.numbers[arg[e] + np.int64(state)]
-            if factor == 0:
-                w = 0.0
-                break
-            w *= factor
-    weight[t - n_tables] = w
 
 
 @inner
-def _set_row(row, program, terms, work):
-    """Put the known values of a row into all terms that take part."""
-    n_terms, base, weight = len(terms.first) - 1, work.base, work.weight
-    for o in program.operand:
-        if o < n_terms:
-            _set_term(o, row, terms, base, weight)
-    for t in program.loose:
-        _set_term(t, row, terms, base, weight)
+def _set_features(row, terms, weight):
+    """Put the known values of a row into the features; return the sum of those that are all known."""
+    first, var, arg = terms.first[len(terms.bases) :], terms.var, terms.arg
+    numbers, weights = terms.numbers, terms.weights
+    certain = 0.0
+    for f in range(len(weights)):
+        w, known = weights[f], True
+        for e in range(first[f], first[f + 1]):
+            state = row[var[e]]
+            if state == MISSING:
+                known = False
+                continue
+            factor = numbers[arg[e] + np.int64(state)]
+            w = w * factor if factor != 0 else 0.0
+            if w == 0:
+                break
+        weight[f] = 0.0 if known else w
+        certain += w if known else 0.0
+    return certain
 
 
 @inner
@@ -202,10 +210,11 @@ def answer_rows_on_tree(
     for r in range(len(rows)):
         row = rows[r]
         _fit_tree(row, free, tree, fitted)
-        _fit_program(len(terms.first) - 1, tree, fitted.size, program, steps)
+        _set_tables(row, terms, work.base)
+        certain = _set_features(row, terms, work.weight)
+        _fit_program(terms, work.weight, tree, fitted.size, program, steps)
         work = _enough(work, fitted, passed)
-        _set_row(row, program, terms, work)
-        log_sum[r] = forward(fitted, steps, terms, passed, work)
+        log_sum[r] = certain + forward(fitted, steps, terms, passed, work)
         if log_sum[r] == -np.inf or mode == SUM:
             continue
         if mode == MARGINALS:
