@@ -189,11 +189,11 @@ def backward(tree, program, terms, work, marginal_first, marginals):
                     sent[s] = 0.0
                 row = program.args[program.arg_first[k] : program.arg_first[k + 1]]
                 gather(out, shape, row, sent, room, work.counter)
-        _read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
+        read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
 
 
 @inner
-def _read_marginals(table, shape, width, var, marginal_first, marginals):
+def read_marginals(table, shape, width, var, marginal_first, marginals):
     """Sum the table of a clique to the marginals of the variables that it eliminates."""
     inside = len(table)
     d = 0

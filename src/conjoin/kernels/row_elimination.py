@@ -21,6 +21,7 @@ from conjoin.kernels.message_passing import (
     best_of,
     drawn_from,
     forward,
+    read_marginals,
     set_evidence,
     trace,
     workspace_for,
@@ -29,6 +30,9 @@ from conjoin.kernels.random_numbers import STEP, scatter, uniform
 
 CELLS_PER_FEATURE, SMALL_TABLE = 16, 1024
 """Features with the same scope become a table of at most this number of cells each, or in all."""
+
+WHOLE = 512
+"""A component with at most this number of joint states becomes one table."""
 
 
 class Reduced(NamedTuple):
@@ -352,30 +356,66 @@ def _copy_marginals(members, first, local, features, marginals):
 
 
 @inner
-def answer_variable(mode, v, chosen, features, room, counter, marginals, filled):
-    """Answer for a component of one variable, which needs no messages."""
-    low, card = features.state_first[v], features.cards[v]
-    table = marginals[low : low + card] if mode == MARGINALS else np.empty(card)
-    room.sizes[0] = card
-    _add_table(chosen, 1, features, room, table)
-    if mode == MAXIMUM:
-        best = best_of(table)
-        filled[0, v] = best
-        return table[best]
-    found = sum_whole(table, mode != SUM)
-    if mode == DRAWS and found > -np.inf:
-        for d in range(len(filled)):
+def _joint_states(members, features, sizes):
+    """Write the sizes of some variables; return the number of their joint states, or WHOLE + 1."""
+    cells = 1
+    for i in range(len(members)):
+        if cells > WHOLE or i == len(sizes):
+            return WHOLE + 1
+        sizes[i] = features.cards[members[i]]
+        cells *= sizes[i]
+    return cells
+
+
+@inner
+def _joint_table(members, chosen, features, room, cells):
+    """Return the sum of the features of a component for each joint state of its variables."""
+    first, literals, weights, place = room.first, room.literal, room.weight, room.place
+    literal_var, literal_first = features.literal_var, features.literal_first
+    sizes, state, prefix, partial = room.sizes, room.state, room.prefix, room.partial
+    numbers, args = features.numbers, room.args[: len(members)]
+    table = np.empty(cells)
+    for i in range(cells):
+        table[i] = 0.0
+    for f in chosen:
+        if weights[f] == 0:
+            continue
+        for i in range(len(args)):
+            args[i] = -1
+        for k in range(first[f], first[f + 1]):
+            args[place[literal_var[literals[k]]]] = literal_first[literals[k]]
+        add_feature(table, sizes, args, numbers, weights[f], state, prefix, partial)
+    return table
+
+
+@inner
+def _answer_whole(mode, members, table, features, sizes, counter, marginals, filled):
+    """Answer for a component from the table of its joint states, without messages."""
+    best = best_of(table)
+    found = table[best] if mode == MAXIMUM else sum_whole(table, mode != SUM)
+    if found == -np.inf or mode == SUM:
+        return found
+    if mode == MARGINALS:
+        read_marginals(table, sizes, 1, members, features.state_first, marginals)
+        return found
+    for d in range(len(filled)):
+        if mode == DRAWS:
             counter += STEP
-            filled[d, v] = drawn_from(table, uniform(counter))
+            best = drawn_from(table, uniform(counter))
+        at = best
+        for i in range(len(members) - 1, -1, -1):
+            filled[d, members[i]] = at % sizes[i]
+            at //= sizes[i]
     return found
 
 
 @inner
 def answer_component(mode, members, chosen, features, room, limit, counter, marginals, filled):
     """Answer for one component; return its log-sum (its maximum), or NaN if it is too large."""
-    if len(members) == 1:
-        v = members[0]
-        return answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
+    cells = _joint_states(members, features, room.sizes)
+    if len(members) == 1 or cells <= min(WHOLE, limit):
+        table = _joint_table(members, chosen, features, room, cells)
+        return _answer_whole(mode, members, table, features, room.sizes, counter, marginals, filled)
     terms = component_terms(chosen, features, room)
     fits, tree = _component_tree(members, terms, room.place, features, limit)
     if not fits:
