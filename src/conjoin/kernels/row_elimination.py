@@ -115,14 +115,14 @@ def root_of(parent, v):
 @inner
 def _set_factors(row, features, room):
     """Write the number of each literal in a row."""
-    for v in range(len(room.parent)):
-        room.parent[v] = v
-    for k in range(len(room.factor)):
-        v = features.literal_var[k]
+    parent, factor, literal_var = room.parent, room.factor, features.literal_var
+    cards, numbers, literal_first = features.cards, features.numbers, features.literal_first
+    for v in range(len(parent)):
+        parent[v] = v
+    for k in range(len(factor)):
+        v = literal_var[k]
         state = np.int64(row[v])
-        room.factor[k] = np.nan
-        if state < features.cards[v]:
-            room.factor[k] = features.numbers[features.literal_first[k] + state]
+        factor[k] = numbers[literal_first[k] + state] if state < cards[v] else np.nan
 
 
 @inner
@@ -189,17 +189,18 @@ def reduce_row(row, features, room, number):
 def component(row, v, count, features, room):
     """Write the free variables that are linked with v, and their features; return their numbers."""
     cards, parent, members = features.cards, room.parent, room.members
+    place, chosen = room.place, room.chosen
     first, literal, literal_var = room.first, room.literal, features.literal_var
     size = 0
     for w in range(len(cards)):
         if row[w] >= cards[w] and root_of(parent, w) == v:
             members[size] = w
-            room.place[w] = size
+            place[w] = size
             size += 1
     mine = 0
     for f in range(count):
         if root_of(parent, literal_var[literal[first[f]]]) == v:
-            room.chosen[mine] = f
+            chosen[mine] = f
             mine += 1
     return size, mine
 
