@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import MarkovNetwork
+from conjoin import Domain, Features, MarkovNetwork
+from conjoin.errors import ModelError
 from conjoin.inference.completion import Completion
 from conjoin.inference.plan import Plan, find_order
+from conjoin.inference.prepared_rows import prepared
 from conjoin.inference.terms import tables_and_features, terms_of, with_dense_tables
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.feature_tables import feature_tables
+from conjoin.models.markov import TableFactor
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import generators, random_domain, random_markov_network
 
@@ -141,6 +144,64 @@ def test_rows_agree_with_sums_over_all_states(rng):
             np.testing.assert_allclose(marginals[r], want, atol=1e-9)
             for drawn in draws[:, r]:
                 assert agree[(states == drawn).all(1)][0] > -np.inf
+
+
+def network_with_hidden_column(rng):
+    """A thin network of tables that all have one more variable, the last, and a few features."""
+    cards = [*rng.integers(2, 5, int(rng.integers(2, 5))).tolist(), int(rng.integers(3, 9))]
+    domain = Domain({f"x{v}": range(card) for v, card in enumerate(cards)})
+    last = len(cards) - 1
+    scopes = [(last,)] + [
+        (*rng.choice(v, min(v, 2), replace=False).tolist(), v, last) for v in range(last)
+    ]
+    factors = [TableFactor(s, rng.normal(0, 2, [cards[v] for v in s])) for s in scopes]
+    if rng.random() < 0.5:  # impossible states
+        table = factors[-1].table
+        table[rng.random(table.shape) < 0.2] = -np.inf
+    terms = [(rng.normal(), {"x0": 1, f"x{last}": [0, 2]}), (rng.normal(), {"x0": 0, "x1": 1})]
+    return MarkovNetwork(domain, Features.from_terms(domain, terms), factors)
+
+
+@settings(max_examples=40)
+@given(generators())
+def test_rows_of_networks_with_a_hidden_column(rng):
+    mn = network_with_hidden_column(rng)
+    assert prepared(mn).has_large_tables and prepared(mn).order is not None
+    cards, states = mn.domain.cards, all_states(mn.domain)
+    values = log_potentials(mn, states)
+    codes = states[rng.choice(np.flatnonzero(values > -np.inf), 6)].astype(np.uint8)
+    codes[rng.random(codes.shape) < 0.5] = 255
+    codes[:, -1] = 255
+    codes[1:] = np.where(rng.random(codes[1:].shape) < 0.1, codes[:1], codes[1:])  # some coincide
+    rows = Completion(mn, codes)
+    agree = np.array(
+        [np.where(((states == r) | (r == 255)).all(1), values, -np.inf) for r in codes]
+    )
+    if np.isneginf(agree).all(1).any():
+        with pytest.raises(ModelError, match="impossible"):
+            rows.modes()
+        return
+    np.testing.assert_allclose(rows.log_sums()[0], np.logaddexp.reduce(agree, 1), atol=1e-9)
+    p = np.exp([normalized(a) for a in agree])
+    modes, likely = rows.modes()[0], rows.likely()[0]
+    for v, card in enumerate(cards.tolist()):
+        want = np.array([np.bincount(states[:, v], q, card) for q in p])
+        np.testing.assert_allclose(rows.marginals(v)[0], want, atol=1e-9)
+        np.testing.assert_allclose(want[np.arange(6), likely[:, v]], want.max(1), atol=1e-9)
+    number = np.ravel_multi_index(tuple(states.T.astype(np.int64)), cards)
+    place = np.argsort(number)
+    at = place[np.ravel_multi_index(tuple(modes.T.astype(np.int64)), cards)]
+    np.testing.assert_allclose(agree[np.arange(6), at], agree.max(1), atol=1e-9)
+    draws = rows.draws(2000)[:, 0].astype(np.int64)
+    seen = (
+        np.bincount(place[np.ravel_multi_index(tuple(draws.T), cards)], minlength=len(states))
+        / 2000
+    )
+    error = np.sqrt(np.maximum(p[0] * (1 - p[0]), 1e-9) / 2000)
+    assert (np.abs(seen - p[0]) < 6 * error + 2e-3).all() and not seen[p[0] == 0].any()
+    alone = Completion(mn, codes[:1]).draws(2)[:, 0]  # the other rows make no difference
+    if (codes[1:] != codes[0]).any(1).all():
+        np.testing.assert_array_equal(alone, rows.draws(2)[:, 0])
 
 
 @settings(max_examples=40)

@@ -1,18 +1,18 @@
 """Tables with missing values: marginals, modes, draws and log-probabilities, row by row.
 
 Most rows of a table have their own missing values, so a plan per set of missing variables would not pay
-off. Instead, a kernel puts the known values of a row into the features and answers each component of the
-free variables exactly if its tables are small; other components are sampled. Equal rows are answered
-once.
+off. If the network consists mostly of tables, all rows are answered by messages over its own junction
+tree, without the variables that they know. Otherwise, a kernel puts the known values of a row into the
+features and answers each component of the free variables exactly if its tables are small. Rows with other
+components are answered on the junction tree of the network or, if that is too large, sampled. Equal rows
+are answered once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,35 +20,18 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
-from conjoin.inference.plan import MAX_VARIABLES, Order, find_order
-from conjoin.inference.terms import as_markov_network
-from conjoin.kernels.elimination_layouts import (
-    MARGINALS,
-    MAXIMUM,
-    SUM,
-    RowFeatures,
-    SamplingSettings,
-)
-from conjoin.kernels.layouts import packed
-from conjoin.models.feature_tables import literals
-from conjoin.models.features import Features
-from conjoin.models.loglinear import LogLinearForm
+from conjoin.inference.plan import Plan
+from conjoin.inference.prepared_rows import prepared
+from conjoin.inference.row_chains import RowChains, SamplingSettings
+from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, MISSING, SUM, RowFeatures
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
-MAX_CELLS = 1 << 17
-"""Components of rows are answered exactly if their tables have at most this number of cells."""
-
-MAX_NETWORK_CELLS = 1 << 19
-"""All rows are answered exactly if the tables of the network have at most this number of cells."""
+MAX_CELLS = 1 << 19
+"""Components of rows of dense networks are answered exactly if they have at most this number of cells."""
 
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
-
-DRAWS = 3
-"""The mode of the kernel for draws."""
-
-MISSING = np.uint16(np.iinfo(np.uint16).max)
 
 
 @dataclass(eq=False)
@@ -75,47 +58,14 @@ class Answers:
     filled: Codes
     exact: BoolArray
 
+    def select(self, which: IntArray) -> Answers:
+        """Return a copy of some of the answers."""
+        return Answers(*(getattr(self, field.name)[which] for field in fields(self)))
 
-class PreparedRows:
-    """A network prepared for rows with missing values."""
-
-    def __init__(self, model: Network) -> None:
-        self.form: LogLinearForm = as_markov_network(model).form
-        self.has_off_values = bool(self.form.features.soft_rows().any())
-
-    @cached_property
-    def order(self) -> Order | None:
-        """An elimination order of the network without evidence, if its tables are small."""
-        features, cards = self.form.features, self.form.domain.cards
-        if len(cards) > MAX_VARIABLES:
-            return None
-        scopes = (packed(features.indptr, np.int64), packed(features.entry_var, np.int64))
-        single = np.flatnonzero(cards == 1)
-        found = find_order(cards, *scopes, single, 8.0 * MAX_NETWORK_CELLS)
-        return found if found.total <= MAX_NETWORK_CELLS else None
-
-    def about(self, variables: BoolArray) -> RowFeatures:
-        """Return the features that test some of these variables, or are hard constraints."""
-        features = self.form.features
-        touched = self.form.hard.copy()
-        touched[features.entry_feature[variables[features.entry_var]]] = True
-        return row_features(features.select(np.flatnonzero(touched)))
-
-    def finite(self, features: RowFeatures) -> RowFeatures:
-        """Return the features with finite weights in place of -inf."""
-        weight = np.maximum(features.weight, self.form.overwhelming_weight)
-        return features._replace(weight=weight)
-
-
-_prepared: WeakKeyDictionary[Network, PreparedRows] = WeakKeyDictionary()
-
-
-def prepared(model: Network) -> PreparedRows:
-    """Return a network prepared for rows; it is prepared once."""
-    found = _prepared.get(model)
-    if found is None:
-        found = _prepared[model] = PreparedRows(model)
-    return found
+    def write(self, which: IntArray, part: Answers) -> None:
+        """Replace some of the answers."""
+        for field in fields(self):
+            getattr(self, field.name)[which] = getattr(part, field.name)
 
 
 class Completion:
@@ -131,10 +81,10 @@ class Completion:
     random_state : int
         The seed. The draws for a row depend on it and on the row, not on the row's position.
     max_cells : int
-        Components whose tables have more cells are sampled.
-    max_network_cells : int
-        All rows are answered exactly if the tables of the network, without evidence, have at most this
-        number of cells.
+        Components whose tables have more cells are sampled, in a dense network.
+    max_network_cells : float
+        A network is dense if its junction tree, without evidence, has more cells than this, or more
+        than `PreparedRows` allows.
     settings : SamplingSettings, optional
         How components are sampled.
     """
@@ -146,7 +96,7 @@ class Completion:
         random_state: int = 0,
         *,
         max_cells: int = MAX_CELLS,
-        max_network_cells: int = MAX_NETWORK_CELLS,
+        max_network_cells: float = np.inf,
         settings: SamplingSettings | None = None,
     ) -> None:
         self.model, self.domain = model, model.domain
@@ -257,36 +207,40 @@ class Completion:
             exact[place[block.rows]] = block.exact
         return result, exact
 
-    def _limits(self, mode: int) -> tuple[int, IntArray]:
-        """Return the maximum number of cells, and an order for components that exceed it."""
-        order = self.prepared.order
-        if order is not None and order.total <= self.max_network_cells:
-            return self.max_cells, order.ranks()
-        limit = self.max_cells
-        if mode == SUM or self.prepared.has_off_values:  # sampling is no alternative
-            limit = max(limit, self.max_network_cells)
-        return limit, np.zeros(0, np.int64)
-
     def _answers(
         self, mode: int, todo: IntArray, count: int = 1, wanted: BoolArray | None = None
     ) -> Iterator[Answers]:
         """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
         if not len(todo):
             return
-        everything = np.ones(len(self.domain), bool)
-        # A sum needs all features; otherwise only those that test a free variable matter.
-        variables: Any = everything if mode == SUM else self.free[todo].any(axis=0)
-        features = self.prepared.about(variables)
-        limits = self._limits(mode)
-        asked = everything if wanted is None else wanted
+        hidden: Any = self.free[todo].any(axis=0)
+        if self.is_thin and self.prepared.has_large_tables:
+            # Draws, and modes that tie, must not depend on which other rows there are.
+            alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
+            plan = self.prepared.plan(None if alone else hidden, mode == SUM)
+        else:
+            # A sum needs all features; otherwise only those that test a free variable matter.
+            plan, features = None, self.prepared.about(hidden | (mode == SUM))
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
         for low in progress(range(0, len(todo), size), "completing rows"):
             block = self._room(todo[low : low + size], mode, count)
-            left = self._eliminate(block, mode, asked, features, limits)
-            block.exact[left.any(axis=1)] = False
-            if mode != SUM and not block.exact.all():
-                self._sample(block, mode, features, left)
+            if plan is not None:
+                self._pass_messages(block, mode, plan)
+            else:
+                self._eliminate(block, mode, wanted, features)
+            wrong = np.flatnonzero(block.log_sum == -np.inf)
+            if len(wrong):
+                number = int(self.first[block.rows[wrong]].min()) + 1
+                raise ModelError(
+                    f"row {number} is impossible: the model gives its known values probability 0"
+                )
             yield block
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether every row can be answered on the junction tree of the network."""
+        order = self.prepared.order
+        return order is not None and order.total <= self.max_network_cells
 
     def _room(self, rows: IntArray, mode: int, count: int) -> Answers:
         width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
@@ -299,48 +253,53 @@ class Completion:
             np.ones(len(rows), bool),
         )
 
-    def _eliminate(
-        self,
-        block: Answers,
-        mode: int,
-        wanted: BoolArray,
-        features: RowFeatures,
-        limits: tuple[int, IntArray],
-    ) -> BoolArray:
-        """Answer rows exactly; return the variables of components that are too large, by row."""
-        from conjoin.kernels.row_elimination import IMPOSSIBLE, answer_rows
+    def _pass_messages(self, block: Answers, mode: int, plan: Plan) -> None:
+        """Answer rows by messages over the junction tree of the network."""
+        from conjoin.kernels.row_messages import answer_rows_on_tree
 
-        status = np.zeros(len(block.rows), np.int8)
+        free = np.flatnonzero(plan.place >= 0)
+        answer_rows_on_tree(
+            mode, self.rows[block.rows], self.counters[block.rows], free, self.state_first[free],
+            plan.tree, plan.program, plan.terms, block.log_sum, block.marginals, block.filled,
+        )  # fmt: skip
+
+    def _eliminate(
+        self, block: Answers, mode: int, wanted: BoolArray | None, features: RowFeatures
+    ) -> None:
+        """Answer each component of each row; those that are too large in another way."""
+        from conjoin.kernels.row_elimination import answer_rows
+
         left = np.zeros((len(block.rows), len(self.domain)), bool)
+        asked = np.ones(len(self.domain), bool) if wanted is None else wanted
         answer_rows(
-            mode, self.rows[block.rows], self.counters[block.rows], wanted, features, *limits,
-            status, left, block.log_sum, block.marginals, block.filled,
+            mode, self.rows[block.rows], self.counters[block.rows], asked, features, self.max_cells,
+            left, block.log_sum, block.marginals, block.filled,
         )  # fmt: skip
         block.log_sum += self.prepared.form.constant
-        wrong = np.flatnonzero(status == IMPOSSIBLE)
-        if len(wrong):
-            number = int(self.first[block.rows[wrong]].min()) + 1
-            raise ModelError(
-                f"row {number} is impossible: the model gives its known values probability 0"
-            )
-        return left
+        large = np.flatnonzero(left.any(axis=1))
+        if len(large) and self.is_thin:
+            part = block.select(large)
+            self._pass_messages(part, mode, self.prepared.plan())
+            block.write(large, part)
+        elif len(large):
+            block.exact[large] = False
+            if mode != SUM:
+                self._sample(block, mode, left)
 
-    def _sample(self, block: Answers, mode: int, features: RowFeatures, left: BoolArray) -> None:
+    def _sample(self, block: Answers, mode: int, left: BoolArray) -> None:
         """Sample the components that are too large."""
-        from conjoin.kernels.row_sampling import sample_rows
-
-        if self.prepared.has_off_values:
-            raise ModelError(
-                "rows with this many missing values cannot be completed with features that have "
-                'off values; convert with orders="rotations", or give more values'
+        for i in np.flatnonzero(~block.exact).tolist():
+            r, asked = block.rows[i], np.flatnonzero(left[i])
+            chains = RowChains(
+                self.prepared.form, self.rows[r], asked, int(self.counters[r]), self.settings
             )
-        which = np.flatnonzero(~block.exact)
-        rows, marginals, filled = block.rows[which], block.marginals[which], block.filled[which]
-        sample_rows(
-            mode, self.rows[rows], self.counters[rows], self.prepared.finite(features),
-            left[which], self.settings, marginals, filled,
-        )  # fmt: skip
-        block.marginals[which], block.filled[which] = marginals, filled
+            if mode == MARGINALS:
+                states = np.repeat(left[i], self.domain.cards)
+                block.marginals[i, states] = chains.marginals()[states]
+            elif mode == MAXIMUM:
+                block.filled[i, 0, asked] = chains.mode()
+            else:
+                block.filled[i][:, asked] = chains.draws(block.filled.shape[1])
 
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:
@@ -350,44 +309,6 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
         return table
     codes = Completion(model, table.codes, random_state).draws(1)[0]
     return Table.adopt(table.domain, codes, table.weights)
-
-
-def row_features(features: Features) -> RowFeatures:
-    """Sort features by their literals, so that those with a common prefix are skipped together."""
-    cards = features.tests.cards
-    numbers, starts, entry = literals(features)
-    lengths, features_of = features.lengths, features.entry_feature
-    column = np.arange(len(entry)) - features.indptr[:-1][features_of]
-    padded = np.full((len(features), int(lengths.max(initial=1))), -1, np.int64)
-    padded[features_of, column] = entry
-    order = np.lexsort(padded.T[::-1])
-    padded = padded[order]
-    var = np.zeros(len(starts) - 1, np.int64)
-    var[entry] = features.entry_var
-    return RowFeatures(
-        cards=packed(cards, np.int64),
-        state_first=packed(np.cumsum(cards) - cards, np.int64),
-        first=packed(np.concatenate([[0], np.cumsum(lengths[order])]), np.int64),
-        literal=packed(padded[padded >= 0], np.int64),
-        skip=packed(_skips(padded)[padded >= 0], np.int64),
-        weight=packed(features.weights[order], np.float64),
-        literal_var=packed(var, np.int64),
-        literal_first=packed(starts[:-1], np.int64),
-        numbers=packed(numbers, np.float64),
-    )
-
-
-def _skips(literal: IntArray) -> IntArray:
-    """Return, for each literal of sorted features, the next feature without the same prefix."""
-    skip = np.empty_like(literal)
-    differs = np.ones(len(literal), bool)  # from the next feature, in the literals so far
-    differs[:-1] = False
-    numbers = np.arange(1, len(literal) + 1)
-    for k in range(literal.shape[1]):
-        differs[:-1] |= literal[1:, k] != literal[:-1, k]
-        ends = np.where(differs, numbers, len(literal))
-        skip[:, k] = np.minimum.accumulate(ends[::-1])[::-1]
-    return skip
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

@@ -34,6 +34,9 @@ def joined(sizes, strides, length, span, step):
 @inner
 def add_table(out, sizes, strides, values, base, scratch):
     """Add values[base + strides . state] to each cell of a table."""
+    if len(strides) == 0:
+        out[0] += values[base]
+        return
     counter, span, step = scratch[0], scratch[1], scratch[2]
     last = joined(sizes, strides, len(strides), span, step) - 1
     inner = span[last]
@@ -73,6 +76,9 @@ def add_table(out, sizes, strides, values, base, scratch):
 def add_feature(out, sizes, args, numbers, weight, state, index, value):
     """Add weight * product of the tests' numbers where that is not 0, in the order of the cells."""
     last = len(args) - 1
+    if last < 0:
+        out[0] += weight
+        return
     d = 0
     state[0] = -1
     index[0] = 0
@@ -259,6 +265,13 @@ def sum_residual(out, block, sent, keep, chunk):
     """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
     top, total, work = chunk[0], chunk[1], chunk[2]
     width = len(out) // block
+    if block == 1:
+        for j in range(width):
+            sent[j] = out[j]
+        if keep:
+            for j in range(width):
+                out[j] = 1.0 if sent[j] > -np.inf else 0.0
+        return
     for low in range(0, width, CHUNK):
         size = min(CHUNK, width - low)
         best = top[:size]

@@ -159,6 +159,12 @@ class Workspace(NamedTuple):
 SUM, MARGINALS, MAXIMUM = 0, 1, 2
 """What messages are for: log Z alone, log Z and marginals (or draws), or the best instance."""
 
+DRAWS = 3
+"""Draws for the missing values of rows; the other modes of rows are those of messages."""
+
+MISSING = np.uint16(np.iinfo(np.uint16).max)
+"""The code of a missing value in the rows that kernels answer."""
+
 
 class RowFeatures(NamedTuple):
     """Features sorted by their literals, to be reduced by the known values of one row after another.
@@ -196,25 +202,3 @@ class RowFeatures(NamedTuple):
     literal_var: Ints
     literal_first: Ints
     numbers: Floats
-
-
-class SamplingSettings(NamedTuple):
-    """How rows are sampled.
-
-    Attributes
-    ----------
-    burn_in : int
-        Sweeps that do not count.
-    sweeps : int
-        Sweeps that marginals are averaged over.
-    thin : int
-        Sweeps from one draw to the next.
-    starts, annealing : int
-        A mode is the best of this number of starts, each annealed for this number of sweeps.
-    """
-
-    burn_in: int = 50
-    sweeps: int = 400
-    thin: int = 10
-    starts: int = 5
-    annealing: int = 10

@@ -162,11 +162,3 @@ def greedy_order(adjacency, log_size, by_weight, seed, limit, order):
                 for j in range(members_of(adjacency[around[i]], further)):
                     stale[further[j]] = True
     return total, largest, work
-
-
-@inner
-def fixed_order(adjacency, order):
-    """Leave in `adjacency` each variable's separator under an order that is given."""
-    around = np.empty(len(order), np.int64)
-    for v in order:
-        _remove(adjacency, v, around, members_of(adjacency[v], around))

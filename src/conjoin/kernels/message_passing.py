@@ -50,8 +50,8 @@ def workspace_for(tree, terms, mode):
 
 
 @inner
-def _set_evidence(program, terms, given, work):
-    """Put evidence into the terms; return the sum of those that have no free variable."""
+def set_evidence(program, terms, given, work):
+    """Put one row of evidence, a state per slot, into the terms."""
     n_tables = len(terms.bases)
     for t in range(len(terms.first) - 1):
         low, high = program.given_first[t], program.given_first[t + 1]
@@ -66,10 +66,6 @@ def _set_evidence(program, terms, given, work):
                 factor = terms.numbers[program.given_arg[e] + given[program.given_slot[e]]]
                 w = w * factor if factor != 0 else 0.0
             work.weight[t - n_tables] = w
-    result = 0.0
-    for t in program.loose:
-        result += terms.values[work.base[t]] if t < n_tables else work.weight[t - n_tables]
-    return result
 
 
 @inner
@@ -85,44 +81,55 @@ def _spread(out, filled, times):
 @inner
 def _add_operands(c, tree, program, terms, work, out):
     """Fill the table of a clique with the sum of its terms and of its children's messages."""
+    # Local names: every access to a member of a named tuple in the loop would cost time.
     n_tables, n_terms = len(terms.bases), len(terms.first) - 1
+    operand, levels, arg_first, args = (
+        program.operand, program.level, program.arg_first, program.args,
+    )  # fmt: skip
+    values, message, message_first = terms.values, work.message, tree.message_first
+    base, weight, counter = work.base, work.weight, work.counter
     shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
     end = program.first[c + 1]
     out[0] = 0.0
     level, filled = -1, 1
-    for k in range(program.first[c], end + 1):
-        wanted = program.level[k] if k < end else len(shape) - 1
-        if wanted > level:
+    for k in range(program.first[c], end):
+        if levels[k] > level:
             times = 1
-            for d in range(level + 1, wanted + 1):
+            for d in range(level + 1, levels[k] + 1):
                 times *= shape[d]
             _spread(out, filled, times)
             filled *= times
-            level = wanted
-        if k == end:
-            break
-        o = program.operand[k]
-        row = program.args[program.arg_first[k] : program.arg_first[k] + level + 1]
+            level = levels[k]
+        o = operand[k]
+        row = args[arg_first[k] : arg_first[k] + level + 1]
         if o < n_tables:
-            add_table(out, shape, row, terms.values, work.base[o], work.counter)
-        elif o < n_terms:
-            w = work.weight[o - n_tables]
-            if w != 0:
-                counter = work.counter
-                add_feature(out, shape, row, terms.numbers, w, counter[0], counter[1], work.partial)
-        else:
-            start = tree.message_first[o - n_terms]
-            add_table(out, shape, row, work.message, start, work.counter)
+            add_table(out, shape, row, values, base[o], counter)
+        elif o >= n_terms:
+            add_table(out, shape, row, message, message_first[o - n_terms], counter)
+        elif weight[o - n_tables] != 0:
+            w, tests = weight[o - n_tables], terms.numbers
+            add_feature(out, shape, row, tests, w, counter[0], counter[1], work.partial)
+    _spread(out, filled, len(out) // filled)
 
 
 @inner
-def forward(tree, program, terms, given, mode, work):
-    """Send messages to the roots; return log Z given one row of evidence.
+def _sum_of_loose(program, terms, work):
+    """Return the sum of the terms without free variables, given the evidence."""
+    n_tables = len(terms.bases)
+    result = 0.0
+    for t in program.loose:
+        result += terms.values[work.base[t]] if t < n_tables else work.weight[t - n_tables]
+    return result
+
+
+@inner
+def forward(tree, program, terms, mode, work):
+    """Send messages to the roots; return log Z given the evidence that was set before.
 
     SUM keeps no tables; MARGINALS leaves in each clique the probabilities of its residual given its
     separator; MAXIMUM maximises instead of summing, and leaves log-values.
     """
-    result = _set_evidence(program, terms, given, work)
+    result = _sum_of_loose(program, terms, work)
     for c in range(len(tree.parent)):
         out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
         _add_operands(c, tree, program, terms, work, out)
@@ -182,11 +189,11 @@ def backward(tree, program, terms, work, marginal_first, marginals):
                     sent[s] = 0.0
                 row = program.args[program.arg_first[k] : program.arg_first[k + 1]]
                 gather(out, shape, row, sent, room, work.counter)
-        _read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
+        read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
 
 
 @inner
-def _read_marginals(table, shape, width, var, marginal_first, marginals):
+def read_marginals(table, shape, width, var, marginal_first, marginals):
     """Sum the table of a clique to the marginals of the variables that it eliminates."""
     inside = len(table)
     d = 0
@@ -244,6 +251,8 @@ def trace(tree, work, uniform, states):
                 at += times * states[r, tree.var[own]]
                 times *= tree.sizes[own]
                 left //= tree.sizes[own]
+            if own == tree.first[c]:  # nothing to choose
+                continue
             low = work.offset[c]
             part = work.table[low + at : low + tree.cells[c] : width]
             chosen = best_of(part) if uniform.shape[1] == 0 else drawn_from(part, uniform[r, c])
@@ -258,7 +267,8 @@ def answer(tree, program, terms, given, mode, marginal_first, log_z, marginals, 
     work = workspace_for(tree, terms, mode)
     none = np.empty((1, 0))
     for r in range(len(given)):
-        log_z[r] = forward(tree, program, terms, given[r], mode, work)
+        set_evidence(program, terms, given[r], work)
+        log_z[r] = forward(tree, program, terms, mode, work)
         if log_z[r] == -np.inf:
             continue
         if mode == MARGINALS:
@@ -271,7 +281,8 @@ def answer(tree, program, terms, given, mode, marginal_first, log_z, marginals, 
 def draw(tree, program, terms, given, uniform, states):
     """Draw rows given one row of evidence; return log Z."""
     work = workspace_for(tree, terms, MARGINALS)
-    log_z = forward(tree, program, terms, given, MARGINALS, work)
+    set_evidence(program, terms, given, work)
+    log_z = forward(tree, program, terms, MARGINALS, work)
     if log_z > -np.inf:
         trace(tree, work, uniform, states)
     return log_z
@@ -287,7 +298,8 @@ def expectations(tree, program, terms, given, marginal_first, marginals, shares,
     """
     n_tables, n_terms = len(terms.bases), len(terms.first) - 1
     work = workspace_for(tree, terms, MARGINALS)
-    log_z = forward(tree, program, terms, given, MARGINALS, work)
+    set_evidence(program, terms, given, work)
+    log_z = forward(tree, program, terms, MARGINALS, work)
     if log_z == -np.inf:
         return log_z
     backward(tree, program, terms, work, marginal_first, marginals)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conjoin.kernels.clique_tables import add_feature, sum_whole
-from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM, Terms
-from conjoin.kernels.elimination_order import fixed_order, greedy_order, link_scopes
+from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, SUM, Terms
+from conjoin.kernels.elimination_order import greedy_order, link_scopes
 from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.junction_tree import junction_tree, schedule
 from conjoin.kernels.message_passing import (
@@ -21,19 +21,18 @@ from conjoin.kernels.message_passing import (
     best_of,
     drawn_from,
     forward,
+    read_marginals,
+    set_evidence,
     trace,
     workspace_for,
 )
 from conjoin.kernels.random_numbers import STEP, scatter, uniform
 
-DRAWS = 3
-"""Draws from the distribution of a row's free variables; the other modes are those of messages."""
-
-DONE, LARGE, IMPOSSIBLE = 0, 1, 2
-"""Status of a row: answered, a component has too many cells, or the row has probability 0."""
-
 CELLS_PER_FEATURE, SMALL_TABLE = 16, 1024
 """Features with the same scope become a table of at most this number of cells each, or in all."""
+
+WHOLE = 512
+"""A component with at most this number of joint states becomes one table."""
 
 
 class Reduced(NamedTuple):
@@ -116,14 +115,14 @@ def root_of(parent, v):
 @inner
 def _set_factors(row, features, room):
     """Write the number of each literal in a row."""
-    for v in range(len(room.parent)):
-        room.parent[v] = v
-    for k in range(len(room.factor)):
-        v = features.literal_var[k]
+    parent, factor, literal_var = room.parent, room.factor, features.literal_var
+    cards, numbers, literal_first = features.cards, features.numbers, features.literal_first
+    for v in range(len(parent)):
+        parent[v] = v
+    for k in range(len(factor)):
+        v = literal_var[k]
         state = np.int64(row[v])
-        room.factor[k] = np.nan
-        if state < features.cards[v]:
-            room.factor[k] = features.numbers[features.literal_first[k] + state]
+        factor[k] = numbers[literal_first[k] + state] if state < cards[v] else np.nan
 
 
 @inner
@@ -190,17 +189,18 @@ def reduce_row(row, features, room, number):
 def component(row, v, count, features, room):
     """Write the free variables that are linked with v, and their features; return their numbers."""
     cards, parent, members = features.cards, room.parent, room.members
+    place, chosen = room.place, room.chosen
     first, literal, literal_var = room.first, room.literal, features.literal_var
     size = 0
     for w in range(len(cards)):
         if row[w] >= cards[w] and root_of(parent, w) == v:
             members[size] = w
-            room.place[w] = size
+            place[w] = size
             size += 1
     mine = 0
     for f in range(count):
         if root_of(parent, literal_var[literal[first[f]]]) == v:
-            room.chosen[mine] = f
+            chosen[mine] = f
             mine += 1
     return size, mine
 
@@ -326,12 +326,8 @@ def component_terms(chosen, features, room):
 
 
 @inner
-def _component_tree(members, terms, place, features, limit, rank):
-    """Return the junction tree of a component, and whether its tables have at most `limit` cells.
-
-    Two greedy orders are tried and then, if there is one, the order of elimination `rank` of the whole
-    network: it never needs more cells for a row than for the network.
-    """
+def _component_tree(members, terms, place, features, limit):
+    """Return the junction tree of a component, and whether its tables have at most `limit` cells."""
     n = len(members)
     size, log_size = np.empty(n, np.int64), np.empty(n)
     for i in range(n):
@@ -347,14 +343,6 @@ def _component_tree(members, terms, place, features, limit, rank):
         total, _, _ = greedy_order(separators, log_size, by_weight, STEP, most, order)
         if total <= limit:
             return True, junction_tree(separators, order, size)
-    if len(rank):
-        ranks = np.empty(n, np.int64)
-        for i in range(n):
-            ranks[i] = rank[members[i]]
-        order[:] = np.argsort(ranks)
-        separators = adjacency.copy()
-        fixed_order(separators, order)
-        return True, junction_tree(separators, order, size)
     # Something of the same type, to be thrown away.
     return False, junction_tree(separators[:0], order[:0], size[:0])
 
@@ -369,41 +357,76 @@ def _copy_marginals(members, first, local, features, marginals):
 
 
 @inner
-def answer_variable(mode, v, chosen, features, room, counter, marginals, filled):
-    """Answer for a component of one variable, which needs no messages."""
-    low, card = features.state_first[v], features.cards[v]
-    table = marginals[low : low + card] if mode == MARGINALS else np.empty(card)
-    room.sizes[0] = card
-    _add_table(chosen, 1, features, room, table)
-    if mode == MAXIMUM:
-        best = best_of(table)
-        filled[0, v] = best
-        return table[best]
-    found = sum_whole(table, mode != SUM)
-    if mode == DRAWS and found > -np.inf:
-        for d in range(len(filled)):
+def _joint_states(members, features, sizes):
+    """Write the sizes of some variables; return the number of their joint states, or WHOLE + 1."""
+    cells = 1
+    for i in range(len(members)):
+        if cells > WHOLE or i == len(sizes):
+            return WHOLE + 1
+        sizes[i] = features.cards[members[i]]
+        cells *= sizes[i]
+    return cells
+
+
+@inner
+def _joint_table(members, chosen, features, room, cells):
+    """Return the sum of the features of a component for each joint state of its variables."""
+    first, literals, weights, place = room.first, room.literal, room.weight, room.place
+    literal_var, literal_first = features.literal_var, features.literal_first
+    sizes, state, prefix, partial = room.sizes, room.state, room.prefix, room.partial
+    numbers, args = features.numbers, room.args[: len(members)]
+    table = np.empty(cells)
+    for i in range(cells):
+        table[i] = 0.0
+    for f in chosen:
+        if weights[f] == 0:
+            continue
+        for i in range(len(args)):
+            args[i] = -1
+        for k in range(first[f], first[f + 1]):
+            args[place[literal_var[literals[k]]]] = literal_first[literals[k]]
+        add_feature(table, sizes, args, numbers, weights[f], state, prefix, partial)
+    return table
+
+
+@inner
+def _answer_whole(mode, members, table, features, sizes, counter, marginals, filled):
+    """Answer for a component from the table of its joint states, without messages."""
+    best = best_of(table)
+    found = table[best] if mode == MAXIMUM else sum_whole(table, mode != SUM)
+    if found == -np.inf or mode == SUM:
+        return found
+    if mode == MARGINALS:
+        read_marginals(table, sizes, 1, members, features.state_first, marginals)
+        return found
+    for d in range(len(filled)):
+        if mode == DRAWS:
             counter += STEP
-            filled[d, v] = drawn_from(table, uniform(counter))
+            best = drawn_from(table, uniform(counter))
+        at = best
+        for i in range(len(members) - 1, -1, -1):
+            filled[d, members[i]] = at % sizes[i]
+            at //= sizes[i]
     return found
 
 
 @inner
-def answer_component(
-    mode, members, chosen, features, room, limit, rank, counter, marginals, filled
-):
+def answer_component(mode, members, chosen, features, room, limit, counter, marginals, filled):
     """Answer for one component; return its log-sum (its maximum), or NaN if it is too large."""
-    if len(members) == 1:
-        v = members[0]
-        return answer_variable(mode, v, chosen, features, room, counter, marginals, filled)
+    cells = _joint_states(members, features, room.sizes)
+    if len(members) == 1 or cells <= min(WHOLE, limit):
+        table = _joint_table(members, chosen, features, room, cells)
+        return _answer_whole(mode, members, table, features, room.sizes, counter, marginals, filled)
     terms = component_terms(chosen, features, room)
-    fits, tree = _component_tree(members, terms, room.place, features, limit, rank)
+    fits, tree = _component_tree(members, terms, room.place, features, limit)
     if not fits:
         return np.nan
     used = np.ones(len(terms.first) - 1, np.bool_)
     program = schedule(tree, terms, used, room.place)
     passed = MARGINALS if mode == DRAWS else mode
     work = workspace_for(tree, terms, passed)
-    found = forward(tree, program, terms, room.chosen[:0], passed, work)
+    set_evidence(program, terms, room.chosen[:0], work)
+    found = forward(tree, program, terms, passed, work)
     if found == -np.inf or mode == SUM:
         return found
     if mode == MARGINALS:
@@ -436,9 +459,7 @@ def _count_wanted(wanted, members):
 
 
 @compiled
-def answer_rows(
-    mode, rows, counters, wanted, features, limit, rank, status, left, log_sum, marginals, filled
-):
+def answer_rows(mode, rows, counters, wanted, features, limit, left, log_sum, marginals, filled):
     """Answer for the free variables of rows, the ones whose code is not a state.
 
     Parameters
@@ -455,15 +476,11 @@ def answer_rows(
         The features of the network.
     limit : int
         Maximum number of cells of the tables of a component.
-    rank : array of int
-        An elimination order of all variables for components that exceed the limit; may be empty.
-    status : array of int8
-        DONE, LARGE or IMPOSSIBLE, for each row.
     left : array of bool, shape (rows, variables)
         Set for the variables of components that are too large.
     log_sum : array of float
         The logarithm of the sum of the potentials of all instances that agree with a row (MAXIMUM: the
-        largest of them); NaN where a component was left out.
+        largest of them): -inf for an impossible row, NaN where a component was left out.
     marginals : array of float, shape (rows, states)
         Written in mode MARGINALS.
     filled : array of uint16, shape (rows, draws, variables)
@@ -473,7 +490,6 @@ def answer_rows(
     for r in range(len(rows)):
         row = rows[r]
         count, total = reduce_row(row, features, room, r)
-        status[r] = DONE
         counter = counters[r]
         for v in range(len(features.cards)):
             if total == -np.inf:
@@ -487,14 +503,11 @@ def answer_rows(
                 total = np.nan
                 continue
             found = answer_component(
-                mode, members, room.chosen[:many], features, room, limit, rank, counter,
+                mode, members, room.chosen[:many], features, room, limit, counter,
                 marginals[r], filled[r],
             )  # fmt: skip
             if np.isnan(found):
-                status[r] = LARGE
                 for w in members:
                     left[r, w] = True
             total = found if found == -np.inf else total + found
-        if total == -np.inf:
-            status[r] = IMPOSSIBLE
         log_sum[r] = total
