@@ -830,8 +830,8 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
         ({"min_leaf": None, "kappa": -1.0}, "kappa must be a positive number"),
         ({"min_leaf": 0}, "min_leaf must be positive"),
         ({"pseudo": 0}, "pseudo must be positive"),
-        ({"holdout": 1.5}, "a share between 0 and 1"),
-        ({"folds": 1}, "folds must be 2"),
+        ({"holdout": 1.5}, "a fraction between 0 and 1"),
+        ({"folds": 1}, "folds must be between 2"),
         ({"forbidden": {"x0": ["y"]}}, "no variable 'y'"),
     ],
 )

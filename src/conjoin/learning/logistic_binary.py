@@ -42,6 +42,8 @@ class Batch:
         The targets' positions.
     factor : array of float, shape (features, variables)
         The fraction of the penalty on each feature for each target; negative if it must not be used.
+    features : array of int
+        The features that the targets of this batch consider: the design's, when it is solved.
     paths : list of PathFeatures, optional
         The path features of each target.
     valid : Design, optional
@@ -51,6 +53,7 @@ class Batch:
     design: Design
     targets: list[int]
     factor: FloatArray
+    features: IntArray
     paths: list[PathFeatures] | None = None
     valid: Design | None = None
     column_target: IntArray = field(init=False)
@@ -59,7 +62,7 @@ class Batch:
     def __post_init__(self) -> None:
         self.column_target = np.array(self.targets, np.int64)
         self.column_state = np.minimum(1, self.design.cards[self.targets] - 1)
-        self.factor = np.ascontiguousarray(self.factor[:, self.targets].T)
+        self.factor = np.ascontiguousarray(self.factor[self.features][:, self.targets].T)
         self.own_sizes = np.zeros(len(self.targets), np.int64)
         if self.paths is not None:
             self.own_sizes = np.array([len(path.parent) for path in self.paths], np.int64)
