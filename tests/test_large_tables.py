@@ -48,9 +48,10 @@ def limits(monkeypatch):
     def set_to(rows=10**9, columns=10**9, kept=4, weight_rows=10**9):
         monkeypatch.setattr(learn_module, "CHOICE_ROWS", rows)
         monkeypatch.setattr(learn_module, "WEIGHT_ROWS", weight_rows)
-        monkeypatch.setattr(learn_module, "SCREENED_COLUMNS", columns)
-        monkeypatch.setattr(path_module, "SCREENED_COLUMNS", columns)
+        monkeypatch.setattr(path_module, "CHOICE_ROWS", rows)
+        monkeypatch.setattr(screening, "SCREENED_COLUMNS", columns)
         monkeypatch.setattr(screening, "KEPT_COLUMNS", kept)
+        monkeypatch.setattr(screening, "PRODUCTS", 0)
 
     return set_to
 
@@ -58,7 +59,7 @@ def limits(monkeypatch):
 # ---- screening ------------------------------------------------------------------------------------
 
 
-@given(generators)
+@given(generators())
 @settings(max_examples=20, deadline=None)
 def test_information_is_that_of_the_most_telling_indicators(rng):
     table = chain(rng, cards=rng.integers(2, 5, 4), rows=80, missing=0.1, weighted=True)
@@ -66,11 +67,12 @@ def test_information_is_that_of_the_most_telling_indicators(rng):
     if not weights.any():
         return
     found = screening.mutual_information(design_of(table))
+    first_state = (table.domain.cards == 2).astype(int)
     for i in range(4):
         for j in range(4):
             best = 0.0
-            for a in range(table.domain.cards[i]):
-                for b in range(table.domain.cards[j]):
+            for a in range(first_state[i], table.domain.cards[i]):
+                for b in range(first_state[j], table.domain.cards[j]):
                     one, two = table.codes[:, i] == a, table.codes[:, j] == b
                     total = 0.0
                     for first in (one, ~one):
@@ -83,7 +85,7 @@ def test_information_is_that_of_the_most_telling_indicators(rng):
             assert found[i, j] == pytest.approx(0.0 if i == j else best, abs=1e-6)
 
 
-@given(generators)
+@given(generators())
 @settings(max_examples=20, deadline=None)
 def test_the_strongest_tree_is_a_maximum_spanning_tree(rng):
     n = int(rng.integers(2, 12))
@@ -104,12 +106,13 @@ def test_the_strongest_columns_are_considered_and_rules_are_kept():
     information = np.maximum(information, information.T)
     rules = rng.choice(np.array([FORBIDDEN, 1, 1, 1, REQUIRED], np.int8), (n, n))
     np.fill_diagonal(rules, FORBIDDEN)
-    kept = screening.screened_columns(information, rules, screening.strongest_tree(information)[1])
+    parent, count = screening.strongest_tree(information)[1], 20
+    kept = screening.screened_columns(information, rules, parent, count)
     for t in range(n):
         assert kept[rules[:, t] == REQUIRED, t].all()
         assert not kept[rules[:, t] == FORBIDDEN, t].any()
         allowed = np.flatnonzero(rules[:, t] != FORBIDDEN)
-        strongest = allowed[np.argsort(-information[allowed, t])][: screening.KEPT_COLUMNS]
+        strongest = allowed[np.argsort(-information[allowed, t])][:count]
         assert kept[strongest, t].all()
 
 
@@ -121,9 +124,9 @@ def test_screened_regressions_use_only_considered_columns(limits):
     trees = TreePath(table, None, Options(), rules)
     trees.advance(dn.provenance["learned"]["kappa"])
     path = path_module.LogisticPath(
-        table, None, rules, None, trees, dn.provenance["learned"]["kappa"], large=True
+        table, None, rules, None, trees, dn.provenance["learned"]["kappa"], exhaustive=False
     )
-    _, considered = path._screen(rules)
+    _, considered = path._screen(rules, 3)
     assert considered.sum(axis=0).max() < 12
     for t, name in enumerate(table.domain.names):
         used = [table.domain.index(other) for other in dn.blanket(name)]
@@ -136,7 +139,7 @@ def test_screening_that_keeps_all_columns_changes_nothing(limits, monkeypatch):
     table = chain(np.random.default_rng(2), n=20, rows=800)
     rows = table.codes[:50]
     whole = answers(learn(table, penalty=2.0), Table(table.domain, rows))
-    limits(columns=5, kept=40)
+    limits(columns=5, kept=19)
     monkeypatch.setattr(path_module, "LARGE_TOLERANCE", path_module.TOLERANCE)
     same = answers(learn(table, penalty=2.0), Table(table.domain, rows))
     np.testing.assert_allclose(same, whole, atol=2e-3)

@@ -20,6 +20,10 @@ class Indicators(Protocol):
     def width(self) -> int:
         """The number of features."""
 
+    @property
+    def cells(self) -> int:
+        """The number of elements that products visit."""
+
     def select(self, features: IntArray) -> Indicators:
         """Return the matrix of some of the features."""
 
@@ -46,6 +50,11 @@ class Dense:
     def width(self) -> int:
         """The number of features."""
         return self.x.shape[1]
+
+    @property
+    def cells(self) -> int:
+        """The number of elements."""
+        return self.x.size
 
     def select(self, features: IntArray) -> Dense:
         """Return the matrix of some of the features."""
@@ -87,6 +96,11 @@ class Sparse:
     def width(self) -> int:
         """The number of features."""
         return len(self.first) - 1
+
+    @property
+    def cells(self) -> int:
+        """The number of ones."""
+        return len(self.row)
 
     def select(self, features: IntArray) -> Sparse:
         """Return the matrix of some of the features."""

@@ -24,7 +24,6 @@ from conjoin.learning.options import (
     LAMBDAS,
     MIDDLE,
     REQUIRED,
-    SCREENED_COLUMNS,
     WEIGHT_ROWS,
     WIDE,
     Options,
@@ -110,11 +109,11 @@ def learn(
     n_jobs : int, optional
         The number of parallel jobs, as in joblib; -1 is all cores. The result does not depend on it.
     exhaustive : bool
-        By default, hybrids of large tables are learned in time linear in their size: with more than
-        20,000 rows, kappa and the penalty are chosen on a sample of the rows, and weights are learned
-        from at most 150,000; with more than 100 columns, each regression considers the 32 that tell
-        most about its target, and those that its tree tests. With True, all rows and all columns are
-        always considered.
+        By default, hybrids of large tables are learned in time linear in their size. Kappa and the
+        penalty are chosen on at most 20,000 rows, and scored on as many others; weights are learned
+        from at most 150,000 distinct rows. If there are many columns and rows, each regression
+        considers the columns that tell most about its target, and those that its tree tests; about
+        100 targets choose the penalty. With True, all rows and columns are always considered.
     discretize : str, mapping or Discretizer, optional
         How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", or {column: one
         of these, or a list of cut points}, where the key None stands for all other numeric columns.
@@ -173,10 +172,10 @@ def learn(
         dn = learner.boosted(split_rows(table, valid, holdout, folds, rng))
     else:
         rows, held = table, valid
-        is_large = len(table) > CHOICE_ROWS or len(table.domain) > SCREENED_COLUMNS
-        if cpd in ("hybrid", "mixed") and is_large and not exhaustive:
-            learner.large = rng
-            rows = sample_rows(table, CHOICE_ROWS, rng)
+        if cpd in ("hybrid", "mixed") and not exhaustive:
+            learner.rng = rng
+            rows = sample_rows(table, CHOICE_ROWS * (1 if valid is not None or folds else 2), rng)
+            holdout = max(holdout, 1 - CHOICE_ROWS / len(rows))
             held = None if valid is None else sample_rows(valid, CHOICE_ROWS, rng)
         dn = learner.path(cpd, split_rows(rows, held, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
@@ -212,7 +211,7 @@ class _Learner:
         self.most_states = WIDE
         self.last: Path | None = None
         self.trees: Any = None
-        self.large: np.random.Generator | None = None  # takes samples of the rows of a large table
+        self.rng: np.random.Generator | None = None  # draws samples of rows, if that is allowed
 
     def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
         return DependencyNetwork(self.table.domain, cpds, {"learned": record})
@@ -306,10 +305,10 @@ class _Learner:
         if self.kappa is not None and trees is None:
             trees = TreePath(table, None, self.options, self.rules, runner)
             trees.advance(self.kappa)
-        if self.large and len(trees.data.members) > WEIGHT_ROWS:  # counts distinct rows
-            table = sample_rows(table, WEIGHT_ROWS, self.large)
-        kappa, large = self.kappa or 1.0, self.large is not None
+        if self.rng and len(trees.data.members) > WEIGHT_ROWS:  # counts distinct rows
+            table = sample_rows(table, WEIGHT_ROWS, self.rng)
+        kappa, exhaustive = self.kappa or 1.0, self.rng is None
         self.last = LogisticPath(
-            table, valid, self.rules, runner, trees, kappa, self.most_states, large
+            table, valid, self.rules, runner, trees, kappa, self.most_states, exhaustive
         )
         return self.last

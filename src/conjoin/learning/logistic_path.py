@@ -30,8 +30,13 @@ from conjoin.learning.logistic_solver import (
     Solution,
     Solver,
 )
-from conjoin.learning.options import REQUIRED, SCREENED_COLUMNS, WIDE
-from conjoin.learning.screening import mutual_information, screened_columns, strongest_tree
+from conjoin.learning.options import CHOICE_ROWS, REQUIRED, WIDE
+from conjoin.learning.screening import (
+    columns_to_keep,
+    mutual_information,
+    screened_columns,
+    strongest_tree,
+)
 from conjoin.learning.tree_path import TreePath, gain_needed
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
@@ -61,9 +66,9 @@ class LogisticPath:
         The kappa of those trees.
     most_states : int
         The maximum number of states of a target; others keep their trees.
-    large : bool
-        Treat the table as a large one: solve with less precision and, if there are many columns, let
-        each regression consider some of them (see `conjoin.learning.screening`).
+    exhaustive : bool
+        Solve with full precision, and consider all columns. Otherwise large tables are solved with
+        less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
     """
 
     def __init__(
@@ -75,10 +80,9 @@ class LogisticPath:
         trees: TreePath | None = None,
         kappa: float = 1.0,
         most_states: int = WIDE,
-        large: bool = False,
+        exhaustive: bool = True,
     ) -> None:
         self.runner = runner or TaskRunner()
-        self.tolerance = LARGE_TOLERANCE if large else TOLERANCE
         cards = table.domain.cards
         wide: list[int] = []
         self.by_tree: list[int] = []
@@ -105,9 +109,12 @@ class LogisticPath:
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches: list[Solver] = []
         left, most = np.setdiff1d(np.arange(len(cards)), self.by_tree), MAX_BATCH
-        screen = large and len(cards) > SCREENED_COLUMNS
+        count = len(cards) if exhaustive else columns_to_keep(self.design)
+        screen = count < len(cards)
+        large = screen or (len(table) > CHOICE_ROWS and not exhaustive)
+        self.tolerance = LARGE_TOLERANCE if large else TOLERANCE
         if screen:
-            order, considered = self._screen(rules)
+            order, considered = self._screen(rules, count)
             factor[~considered[self.design.var]] = -1.0
             left, most = order[np.isin(order, left)], SCREENED_BATCH
         features = np.arange(self.design.x.width)
@@ -131,11 +138,11 @@ class LogisticPath:
             self.choosing = len(chosen)
             self.batches = chosen + [b for i, b in enumerate(self.batches) if i % apart]
 
-    def _screen(self, rules: npt.NDArray[np.int8]) -> tuple[IntArray, BoolArray]:
+    def _screen(self, rules: npt.NDArray[np.int8], count: int) -> tuple[IntArray, BoolArray]:
         """Return the targets, similar ones together, and the variables that each of them considers."""
         information = mutual_information(self.design)
         order, parent = strongest_tree(information)
-        considered = screened_columns(information, rules, parent)
+        considered = screened_columns(information, rules, parent, count)
         if self.trees is not None:
             threshold = gain_needed(self.kappa)
             for t, tree in enumerate(self.trees.trees):

@@ -22,7 +22,7 @@ MIDDLE = 50.0
 CHOICE_ROWS = 20_000
 """The maximum number of rows of a large table on which kappa and the penalty are chosen."""
 SCREENED_COLUMNS = 100
-"""The number of columns up to which every regression considers all of them."""
+"""The number of columns up to which every regression considers all of them, however many rows."""
 WEIGHT_ROWS = 150_000
 """The maximum number of distinct rows of a large table from which weights are learned."""
 

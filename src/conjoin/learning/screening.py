@@ -7,12 +7,22 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.options import FORBIDDEN, REQUIRED
+from conjoin.learning.options import FORBIDDEN, REQUIRED, SCREENED_COLUMNS
 
 KEPT_COLUMNS = 32
-"""The number of columns with the most mutual information that a regression considers."""
+"""The minimum number of columns with the most mutual information that a regression considers."""
+PRODUCTS = 400_000_000
+"""The number of ones in the matrix of indicators times columns up to which it considers more."""
 ROWS_AT_A_TIME = 256
 """The number of indicators whose information is computed together."""
+
+
+def columns_to_keep(design: Design) -> int:
+    """Return how many columns each regression considers: all of them unless the table is large."""
+    n = len(design.cards)
+    if n <= SCREENED_COLUMNS:
+        return n
+    return min(n, max(KEPT_COLUMNS, PRODUCTS // max(1, design.x.cells)))
 
 
 def mutual_information(design: Design) -> FloatArray:
@@ -76,20 +86,17 @@ def strongest_tree(information: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def screened_columns(
-    information: FloatArray, rules: npt.NDArray[np.int8], parent: IntArray
+    information: FloatArray, rules: npt.NDArray[np.int8], parent: IntArray, count: int
 ) -> BoolArray:
     """Return, variables by targets, which variables the regression of each target considers.
 
-    They are the ones with the most information among those allowed, the neighbours in the maximum
-    spanning tree, and the required ones.
+    They are a number of those with the most information among the allowed ones, the neighbours in the
+    maximum spanning tree, and the required ones.
     """
     n = len(information)
     allowed = np.where(rules == FORBIDDEN, -1.0, information)
     kept = rules == REQUIRED
-    if n > KEPT_COLUMNS:
-        most = np.argpartition(-allowed, KEPT_COLUMNS - 1, axis=0)[:KEPT_COLUMNS]
-        kept[most, np.arange(n)] = True
-    else:
-        kept[:] = True
+    most = np.argpartition(-allowed, count - 1, axis=0)[:count]
+    kept[most, np.arange(n)] = True
     kept[parent, np.arange(n)] = kept[np.arange(n), parent] = True
     return kept & (rules != FORBIDDEN)
