@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.data.arrays import IntArray
+from conjoin.data.arrays import BoolArray, IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 
@@ -32,13 +32,27 @@ def deal_out(table: Table, folds: int, rng: np.random.Generator) -> list[tuple[T
     return [_apart(table, part) for part in np.array_split(rng.permutation(len(table)), folds)]
 
 
+def sample_rows(table: Table, count: int, rng: np.random.Generator) -> Table:
+    """Return a random sample of the rows in their order; the table itself if it has no more rows.
+
+    Examples
+    --------
+    >>> from conjoin import Domain
+    >>> table = Table(Domain.numbered([10]), np.arange(10)[:, None])
+    >>> sample_rows(table, 3, np.random.default_rng(0)).codes.ravel().tolist()
+    [5, 6, 9]
+    """
+    if len(table) <= count:
+        return table
+    return _select(table, np.sort(rng.choice(len(table), count, replace=False, shuffle=False)))
+
+
 def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:
     out = np.zeros(len(table), bool)
     out[part] = True
-    left, held = (
-        Table.adopt(
-            table.domain, table.codes[rows], None if table.weights is None else table.weights[rows]
-        )
-        for rows in (~out, out)
-    )
-    return left, held
+    return _select(table, ~out), _select(table, out)
+
+
+def _select(table: Table, rows: IntArray | BoolArray) -> Table:
+    weights = None if table.weights is None else table.weights[rows]
+    return Table.adopt(table.domain, table.codes[rows], weights)

@@ -28,6 +28,9 @@ _INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wra
 inner = numba.njit(**_INNER)
 """For functions that only kernels call: not callable from Python, they compile in less time."""
 
+inlined = numba.njit(forceinline=True, **_INNER)
+"""The same for functions that take tuples and are called often: passing a tuple copies its members."""
+
 inner_sums = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_INNER)
 """The same for sums whose terms may be reordered, so that loops become vector instructions."""
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
-from conjoin.kernels.jit import compiled, inner, inner_fused, inner_sums
+from conjoin.kernels.jit import compiled, inlined, inner, inner_fused, inner_sums
 
 STEP_SWEEPS = 20
 """The maximum number of sweeps of coordinate descent per step."""
@@ -134,7 +134,7 @@ def active_features(scale, weights, gradient, cost):
     return active[:size]
 
 
-@inner
+@inlined
 def model_of_column(c, penalty, factor, gradient, active, shared, spread, weights, h):
     """Return the quadratic model of a column in its active ordinary features."""
     matrix = np.empty((len(active), len(active)), np.float32)
@@ -147,13 +147,14 @@ def model_of_column(c, penalty, factor, gradient, active, shared, spread, weight
     return QuadraticModel(matrix, spread.scale[c][active], g, w, cost, h)
 
 
-@inner
+@inlined
 def tree_of_column(c, penalty, own_gradient, active, own, n_shared, nodes, spread, weights):
     """Return the part of the model in a column's own features; `own` lists the active ones."""
     low, high = nodes.first[c], nodes.first[c + 1]
     across = np.empty((len(own), len(active)), np.float32)
+    cross, first = nodes.cross, nodes.cross_first[c]
     for k in range(len(own)):
-        row = nodes.cross[nodes.cross_first[c] + own[k] * n_shared :]
+        row = cross[first + own[k] * n_shared :]
         for b in range(len(active)):
             across[k, b] = row[active[b]]
     return TreePart(
@@ -183,17 +184,19 @@ def steps(
     predicts.
     """
     n_shared = shared.shape[0]
+    own_step, bias_step, own_means = step.own, step.bias, spread.own_mean
     for place in range(len(columns)):
         c = columns[place]
         low, high = nodes.first[c], nodes.first[c + 1]
         line, means, pull, h = gradient[place], spread.mean[c], at.g_bias[c], at.h_bias[c]
+        ordinary_step = step.ordinary[place]
         for j in range(n_shared):
             line[j] -= means[j] * pull
-            step.ordinary[place, j] = 0.0
+            ordinary_step[j] = 0.0
         for o in range(low, high):
-            own_gradient[o] -= spread.own_mean[o] * pull
-            step.own[o] = 0.0
-        step.bias[place] = -pull / h
+            own_gradient[o] -= own_means[o] * pull
+            own_step[o] = 0.0
+        bias_step[place] = -pull / h
         decrease[place] = 0.5 * pull * pull / h
         active = active_features(spread.scale[c], weights.ordinary[c], line, penalty * factor[c])
         own = active_features(
@@ -211,28 +214,30 @@ def steps(
         delta, own_delta = np.zeros(len(active)), np.zeros(len(own))
         decrease[place] += tree_descent(model, tree, STEP_SWEEPS, STEP_TOLERANCE, delta, own_delta)
         for k in range(len(own)):
-            step.own[low + own[k]] = own_delta[k]
-            step.bias[place] -= spread.own_mean[low + own[k]] * own_delta[k]
+            own_step[low + own[k]] = own_delta[k]
+            bias_step[place] -= own_means[low + own[k]] * own_delta[k]
         for a in range(len(active)):
-            step.ordinary[place, active[a]] = delta[a]
-            step.bias[place] -= means[active[a]] * delta[a]
+            ordinary_step[active[a]] = delta[a]
+            bias_step[place] -= means[active[a]] * delta[a]
 
 
 @compiled
 def deviations(columns, sums, own_sums, h_bias, factor, usable, own_first, spread):
     """Set the means and deviations of features from their sums; 0 for those that take no part."""
+    own_mean, own_scale = spread.own_mean, spread.own_scale
     for place in range(len(columns)):
         c = columns[place]
+        mean, scale = spread.mean[c], spread.scale[c]
         for j in range(sums.shape[1]):
             m = min(max(sums[place, j] / h_bias[c], 0.0), 1.0)
             deviation = np.sqrt(m * (1.0 - m))
-            spread.mean[c, j] = m
-            spread.scale[c, j] = deviation if deviation >= 1e-6 and factor[c, j] >= 0.0 else 0.0
+            mean[j] = m
+            scale[j] = deviation if deviation >= 1e-6 and factor[c, j] >= 0.0 else 0.0
         for o in range(own_first[c], own_first[c + 1]):
             m = min(max(own_sums[o] / h_bias[c], 0.0), 1.0)
             deviation = np.sqrt(m * (1.0 - m))
-            spread.own_mean[o] = m
-            spread.own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
+            own_mean[o] = m
+            own_scale[o] = deviation if deviation >= 1e-6 and usable[o] else 0.0
 
 
 @inner
@@ -257,16 +262,16 @@ def coordinate_descent(model, max_sweeps, tolerance, delta):
 
 
 @inner
-def correlated(node, tree, q, below, everywhere):
+def correlated(node, parent, share, deviation, q, below, everywhere):
     """Return the sum over all nodes b of r_ab s_b d_b for a node a (see `tree_descent`)."""
     above, up = 0.0, node
     while up > 0:
         above += q[up]
-        up = tree.parent[up]
-    return (tree.share[node] * (above - everywhere) + below[node]) / tree.deviation[node]
+        up = parent[up]
+    return (share[node] * (above - everywhere) + below[node]) / deviation[node]
 
 
-@inner
+@inlined
 def predicted_decrease(model, tree, delta, own_delta, v, own_v):
     """Return how far changes decrease a model, given the sums v of r_ab s_b d_b for each weight a."""
     total = 0.0
@@ -291,27 +296,28 @@ def tree_descent(model, tree, max_sweeps, tolerance, delta, own_delta):
     (share_a * sum of q above a + sum of share q below a - share_a * sum of share q) / deviation_a,
     where a is above itself: steps up the tree instead of a row of a matrix.
     """
-    h, s, own = model.h, model.s, tree.active
+    matrix, s, g, w, cost, h = model
+    own, across, own_s, own_g, own_w, penalty, parent, share, deviation = tree
     size = len(delta)
     v, own_v = np.zeros(size), np.zeros(len(own))
-    q, below = np.zeros(len(tree.parent)), np.zeros(len(tree.parent))
+    q, below = np.zeros(len(parent)), np.zeros(len(parent))
     everywhere = 0.0
     turned = np.empty((size, len(own)), np.float32)
     for k in range(len(own)):
         for b in range(size):
-            turned[b, k] = tree.across[k, b]
+            turned[b, k] = across[k, b]
     first_move = 0.0
     for sweep in range(max_sweeps):
         move = 0.0
         for a in range(size):
             bend = h * s[a] * s[a]
-            slope = model.g[a] + h * s[a] * v[a]
-            change = best_change(model.w[a] + delta[a], slope, bend, model.cost[a])
+            slope = g[a] + h * s[a] * v[a]
+            change = best_change(w[a] + delta[a], slope, bend, cost[a])
             if change != 0.0:
                 delta[a] += change
                 move += bend * change * change
                 shift = s[a] * change
-                line = model.matrix[a]
+                line = matrix[a]
                 for b in range(size):
                     v[b] += line[b] * shift
                 line = turned[a]
@@ -319,31 +325,31 @@ def tree_descent(model, tree, max_sweeps, tolerance, delta, own_delta):
                     own_v[k] += line[k] * shift
         for k in range(len(own)):
             node = own[k]
-            value = own_v[k] + correlated(node, tree, q, below, everywhere)
-            bend = h * tree.s[node] * tree.s[node]
-            slope = tree.g[node] + h * tree.s[node] * value
-            change = best_change(tree.w[node] + own_delta[k], slope, bend, tree.penalty)
+            value = own_v[k] + correlated(node, parent, share, deviation, q, below, everywhere)
+            bend = h * own_s[node] * own_s[node]
+            slope = own_g[node] + h * own_s[node] * value
+            change = best_change(own_w[node] + own_delta[k], slope, bend, penalty)
             if change != 0.0:
                 own_delta[k] += change
                 move += bend * change * change
-                shift = tree.s[node] * change
-                line = tree.across[k]
+                shift = own_s[node] * change
+                line = across[k]
                 for b in range(size):
                     v[b] += line[b] * shift
-                shift /= tree.deviation[node]
+                shift /= deviation[node]
                 q[node] += shift
-                shift *= tree.share[node]
+                shift *= share[node]
                 everywhere += shift
-                up = tree.parent[node]
+                up = parent[node]
                 while up > 0:
                     below[up] += shift
-                    up = tree.parent[up]
+                    up = parent[up]
         if sweep == 0:
             first_move = move
         if move <= tolerance * first_move:
             break
     for k in range(len(own)):
-        own_v[k] += correlated(own[k], tree, q, below, everywhere)
+        own_v[k] += correlated(own[k], parent, share, deviation, q, below, everywhere)
     return predicted_decrease(model, tree, delta, own_delta, v, own_v)
 
 
@@ -381,7 +387,7 @@ def evaluate(z, change, size, y, m, cell, residual, bend):
     return total_of(cell)
 
 
-@inner
+@inlined
 def place_column(c, change, size, at, cell):
     """Set the loss of a column that is moved, and its derivatives."""
     weights = at.m[c % len(at.m)]
@@ -398,17 +404,26 @@ def derive(at):
         place_column(c, at.z[c], 0.0, at, cell)
 
 
-@inner
+@inlined
 def growth_of_norm(c, place, size, factor, weights, step, own_first):
     """Return by how much a step of some size increases a column's penalised sum of absolute weights."""
     growth = 0.0
-    for j in range(weights.ordinary.shape[1]):
-        w, d = weights.ordinary[c, j], step.ordinary[place, j]
+    line, change, share = weights.ordinary[c], step.ordinary[place], factor[c]
+    for j in range(len(line)):
+        w, d = line[j], change[j]
         if d != 0.0:
-            growth += factor[c, j] * (abs(w + size * d) - abs(w))
+            growth += share[j] * (abs(w + size * d) - abs(w))
+    own, own_change = weights.own, step.own
     for o in range(own_first[c], own_first[c + 1]):
-        growth += abs(weights.own[o] + size * step.own[o]) - abs(weights.own[o])
+        growth += abs(own[o] + size * own_change[o]) - abs(own[o])
     return growth
+
+
+@inner
+def add_multiple(size, change, values):
+    """Add a multiple of some numbers to others."""
+    for i in range(len(values)):
+        values[i] += size * change[i]
 
 
 @compiled
@@ -430,12 +445,10 @@ def move(penalty, columns, factor, change, at, weights, step, own_first, objecti
         if size == 0.0:
             continue
         weights.bias[c] += size * step.bias[place]
-        for j in range(weights.ordinary.shape[1]):
-            weights.ordinary[c, j] += size * step.ordinary[place, j]
-        for o in range(own_first[c], own_first[c + 1]):
-            weights.own[o] += size * step.own[o]
-        for r in range(at.z.shape[1]):
-            at.z[c, r] += f32(size) * change[place, r]
+        low, high = own_first[c], own_first[c + 1]
+        add_multiple(size, step.ordinary[place], weights.ordinary[c])
+        add_multiple(size, step.own[low:high], weights.own[low:high])
+        add_multiple(f32(size), change[place], at.z[c])
 
 
 @compiled
@@ -444,12 +457,13 @@ def penalised(columns, weights, factor, own_first, norm):
     for i in range(len(columns)):
         c = columns[i]
         total = 0.0
-        for j in range(weights.ordinary.shape[1]):
-            w = weights.ordinary[c, j]
-            if w != 0.0:
-                total += factor[c, j] * abs(w)
-        for o in range(own_first[c], own_first[c + 1]):
-            total += abs(weights.own[o])
+        line, share = weights.ordinary[c], factor[c]
+        own = weights.own[own_first[c] : own_first[c + 1]]
+        for j in range(len(line)):
+            if line[j] != 0.0:
+                total += share[j] * abs(line[j])
+        for o in range(len(own)):
+            total += abs(own[o])
         norm[i] = total
 
 

@@ -5,7 +5,7 @@ intersecting its rows with every set; one child of a split is counted, the other
 """
 
 # Loops over indices and plain branches are what the compiler wants.
-# ruff: noqa: SIM108, SIM114
+# ruff: noqa: SIM114
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.jit import compiled, copy_into, inner
+from conjoin.kernels.jit import compiled, copy_into, inlined, inner
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
@@ -162,46 +162,50 @@ def gains_of_two(counts, node, logs, gains):
         )
 
 
-@inner
+@inlined
 def best_split(counts, node, data, target, score):
     """Return the gain of the best split of a node and its set; ties go to the lowest set.
 
     A required variable comes before all others: while it can be split on, its best split has an
     infinite gain.
     """
+    # Reading the members of tuples in a loop costs time: references to them are counted.
+    set_var, candidate, known_of = data.set_var, data.candidate, data.known_of
+    position, allowed = target.position, target.allowed
+    min_leaf, pseudo, logs = score.min_leaf, score.pseudo, score.logs
     best, best_set = -np.inf, -1
     must, must_set = -np.inf, -1
-    quick = len(node) == 2 and score.logs.shape[1] > 0
+    quick = len(node) == 2 and logs.shape[1] > 0
     ready = np.empty(len(counts))
     if quick:
-        gains_of_two(counts, node, score.logs, ready)
+        gains_of_two(counts, node, logs, ready)
     inside = np.empty(len(node))
     outside = np.empty(len(node))
     base = np.empty(len(node))
     last_var = -1
     copy_into(base, node)
     base_is_node = True
-    node_value = log_likelihood(node, score.pseudo, score.logs)
+    node_value = log_likelihood(node, pseudo, logs)
     base_value = node_value
     for i in range(counts.shape[0]):
-        var = data.set_var[i]
-        if not data.candidate[i] or var == target.position or not target.allowed[var]:
+        var = set_var[i]
+        if not candidate[i] or var == position or not allowed[var]:
             continue
         if var != last_var:  # rows on which the variable is missing take no part in its splits
             last_var = var
-            low, high = data.known_of[var, 0], data.known_of[var, 1]
+            low, high = known_of[var, 0], known_of[var, 1]
             if high > low:
                 base[:] = 0.0
                 for k in range(low, high):
                     for t in range(len(node)):
                         base[t] += counts[k, t]
-                base_value = log_likelihood(base, score.pseudo, score.logs)
+                base_value = log_likelihood(base, pseudo, logs)
                 base_is_node = False
             elif not base_is_node:
                 copy_into(base, node)
                 base_value = node_value
                 base_is_node = True
-        if counts[i, 0] < score.min_leaf or base[0] - counts[i, 0] < score.min_leaf:
+        if counts[i, 0] < min_leaf or base[0] - counts[i, 0] < min_leaf:
             continue
         if quick and base_is_node:
             gain = ready[i]
@@ -210,37 +214,33 @@ def best_split(counts, node, data, target, score):
                 inside[t] = counts[i, t]
                 outside[t] = base[t] - inside[t]
             gain = (
-                log_likelihood(inside, score.pseudo, score.logs)
-                + log_likelihood(outside, score.pseudo, score.logs)
+                log_likelihood(inside, pseudo, logs)
+                + log_likelihood(outside, pseudo, logs)
                 - base_value
             )
         if gain > best:
             best, best_set = gain, i
-        if target.allowed[var] == 2 and gain > must:
+        if allowed[var] == 2 and gain > must:
             must, must_set = gain, i
     if must_set >= 0:
         return np.inf, must_set
     return best, best_set
 
 
-@inner
+@inlined
 def split_rows(rows, data, split, missing_to, yes, no):
     """Send the rows of a node to its children; those without a value follow `missing_to`."""
-    var = data.set_var[split]
+    inside = data.sets[split]
     for k in range(len(rows)):
-        r = rows[k]
-        y = r & data.sets[split, k]
-        if data.known.shape[1]:
-            unknown = r & ~data.known[var, k]
-        else:
-            unknown = np.uint64(0)
-        n = r & ~y & ~unknown
-        if missing_to == 1:
-            y |= unknown
-        else:
-            n |= unknown
-        yes[k] = y
-        no[k] = n
+        yes[k] = rows[k] & inside[k]
+        no[k] = rows[k] & ~inside[k]
+    if data.known.shape[1]:
+        known = data.known[data.set_var[split]]
+        larger, smaller = (yes, no) if missing_to == 1 else (no, yes)
+        for k in range(len(rows)):
+            unknown = rows[k] & ~known[k]
+            larger[k] |= unknown
+            smaller[k] &= ~unknown
 
 
 @inner
@@ -279,7 +279,7 @@ def visit_leaf(tree, leaf, data, target, path, work):
     )  # fmt: skip
 
 
-@inner
+@inlined
 def larger_branch(weight, here, split, data):
     """Return 1 if more of a node's rows are in a set than outside: where missing values go."""
     var = data.set_var[split]
@@ -292,7 +292,7 @@ def larger_branch(weight, here, split, data):
     return 1 if 2 * here[split, 0] > full else 0
 
 
-@inner
+@inlined
 def count_children(tree, node, depth, side, data, target, work):
     """Split the rows of a node and count its children; return which one is the smaller.
 
@@ -321,7 +321,7 @@ def count_children(tree, node, depth, side, data, target, work):
     return smaller
 
 
-@inner
+@inlined
 def add_child(tree, child, node, way, smaller, work):
     """Make a child of a node: the first if `way` is 0, else the second."""
     tree.links[child] = -1
@@ -401,35 +401,36 @@ def masks_of(rows, state_sets, masks):
 
 
 @compiled
-def count_leaves(threshold, data, target, tree, counts):
+def count_leaves(threshold, data, rows, state_sets, tree, counts):
     """Weigh the rows that end in each leaf of the tree of a threshold, in all and by state.
 
+    `rows` are those on which the target is known, `state_sets` those of its states but the first.
     `counts` gets a row per node, like the node table's; those of inner nodes stay as they are.
     """
-    links = tree.links
-    depth_of = np.zeros(len(links), np.int64)
+    links, gains, segments, powers = tree.links, tree.gains, data.segments, data.powers
+    depth_of = np.zeros(len(counts), np.int64)
     deepest = 0
-    for node in range(1, len(links)):
+    for node in range(1, len(counts)):
         depth_of[node] = depth_of[links[node, PARENT]] + 1
         deepest = max(deepest, depth_of[node])
-    width = len(target.rows)
+    width = len(rows)
     rows_at = np.empty((deepest + 1, 2, width), np.uint64)
     masks = np.empty((counts.shape[1], width), np.uint64)
     stack = np.empty((deepest + 2, 2), np.int64)
-    copy_into(rows_at[0, 0], target.rows)
+    copy_into(rows_at[0, 0], rows)
     stack[0] = 0
     top = 1
     while top > 0:
         top -= 1
         node, side = stack[top, 0], stack[top, 1]
-        rows = rows_at[depth_of[node], side]
-        if links[node, YES] < 0 or not tree.gains[node] > threshold:
-            masks_of(rows, target.state_sets, masks)
+        here = rows_at[depth_of[node], side]
+        if links[node, YES] < 0 or not gains[node] > threshold:
+            masks_of(here, state_sets, masks)
             for t in range(counts.shape[1]):
-                counts[node, t] = weigh(masks[t], data.segments, data.powers)
+                counts[node, t] = weigh(masks[t], segments, powers)
             continue
         below = rows_at[depth_of[node] + 1]
-        split_rows(rows, data, links[node, SPLIT], links[node, MISSING_TO], below[0], below[1])
+        split_rows(here, data, links[node, SPLIT], links[node, MISSING_TO], below[0], below[1])
         stack[top, 0], stack[top, 1] = links[node, NO], 1
         stack[top + 1, 0], stack[top + 1, 1] = links[node, YES], 0
         top += 2
@@ -462,10 +463,10 @@ def walk(codes, tree, threshold, set_var, set_state, out):
     `codes` has one row per variable, so that neighbouring rows of the table are read together. A row
     without a value goes where the training rows without one went.
     """
-    nodes = tree.links
+    nodes, gains = tree.links, tree.gains
     for r in range(codes.shape[1]):
         node = 0
-        while nodes[node, YES] >= 0 and tree.gains[node] > threshold:
+        while nodes[node, YES] >= 0 and gains[node] > threshold:
             split = nodes[node, SPLIT]
             state = np.int64(codes[set_var[split], r])
             if state == set_state[split]:

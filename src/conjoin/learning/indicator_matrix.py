@@ -20,6 +20,13 @@ class Indicators(Protocol):
     def width(self) -> int:
         """The number of features."""
 
+    @property
+    def cells(self) -> int:
+        """The number of elements that products visit."""
+
+    def select(self, features: IntArray) -> Indicators:
+        """Return the matrix of some of the features."""
+
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features, for each row of weights."""
 
@@ -43,6 +50,15 @@ class Dense:
     def width(self) -> int:
         """The number of features."""
         return self.x.shape[1]
+
+    @property
+    def cells(self) -> int:
+        """The number of elements."""
+        return self.x.size
+
+    def select(self, features: IntArray) -> Dense:
+        """Return the matrix of some of the features."""
+        return Dense(np.take(self.x, features, axis=1))
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""
@@ -80,6 +96,17 @@ class Sparse:
     def width(self) -> int:
         """The number of features."""
         return len(self.first) - 1
+
+    @property
+    def cells(self) -> int:
+        """The number of ones."""
+        return len(self.row)
+
+    def select(self, features: IntArray) -> Sparse:
+        """Return the matrix of some of the features."""
+        parts = [self.row[self.first[j] : self.first[j + 1]] for j in features]
+        first = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return Sparse(self.rows, first, np.concatenate([self.row[:0], *parts]))
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""

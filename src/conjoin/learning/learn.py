@@ -13,15 +13,18 @@ from conjoin.data.discretization import discretize_by
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
+from conjoin.data.holdout import sample_rows
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import (
+    CHOICE_ROWS,
     KAPPAS,
     LAMBDAS,
     MIDDLE,
     REQUIRED,
+    WEIGHT_ROWS,
     WIDE,
     Options,
     check_setting,
@@ -50,6 +53,7 @@ def learn(
     required: Mapping[str, Iterable[str]] | None = None,
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
+    exhaustive: bool = False,
     discretize: Any = None,
     checkpoint: str | PathLike[str] | Checkpoint | None = None,
 ) -> DependencyNetwork:
@@ -104,6 +108,12 @@ def learn(
         Selects the rows that are held out, or the folds.
     n_jobs : int, optional
         The number of parallel jobs, as in joblib; -1 is all cores. The result does not depend on it.
+    exhaustive : bool
+        By default, hybrids of large tables are learned in time linear in their size. Kappa and the
+        penalty are chosen on at most 20,000 rows, and scored on as many others; weights are learned
+        from at most 150,000 distinct rows. If there are many columns and rows, each regression
+        considers the columns that tell most about its target, and those that its tree tests; about
+        100 targets choose the penalty. With True, all rows and columns are always considered.
     discretize : str, mapping or Discretizer, optional
         How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", or {column: one
         of these, or a list of cut points}, where the key None stands for all other numeric columns.
@@ -151,6 +161,7 @@ def learn(
     kept = Checkpoint(checkpoint) if isinstance(checkpoint, str | PathLike) else checkpoint
     if kept is not None:
         settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
+        settings.append(exhaustive)
         kept.open(fingerprint(table, valid, cpd, settings, rules))
     learner = _Learner(table, valid, leaves, rules, TaskRunner(n_jobs, kept))
     if not isinstance(cpd, str):
@@ -158,7 +169,13 @@ def learn(
     elif cpd == "boosted":
         dn = learner.boosted(split_rows(table, valid, holdout, folds, rng))
     else:
-        dn = learner.path(cpd, split_rows(table, valid, holdout, folds, rng), kappa, penalty)
+        rows, held = table, valid
+        if cpd in ("hybrid", "mixed") and not exhaustive:
+            learner.rng = rng
+            rows = sample_rows(table, CHOICE_ROWS * (1 if valid is not None or folds else 2), rng)
+            holdout = max(holdout, 1 - CHOICE_ROWS / len(rows))
+            held = None if valid is None else sample_rows(valid, CHOICE_ROWS, rng)
+        dn = learner.path(cpd, split_rows(rows, held, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
     return dn
@@ -192,6 +209,7 @@ class _Learner:
         self.most_states = WIDE
         self.last: Path | None = None
         self.trees: Any = None
+        self.rng: np.random.Generator | None = None  # draws samples of rows, if that is allowed
 
     def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
         return DependencyNetwork(self.table.domain, cpds, {"learned": record})
@@ -237,15 +255,15 @@ class _Learner:
             value = self._leaves_and_kappa(splits, kappa, record)
         if cpd != "tree":
             self.kappa = value if cpd == "hybrid" else None
-            self.trees = self.last if self.valid is not None else None  # on the same rows
+            self.trees = self.last if len(splits) == 1 else None  # on the same rows
             self.last = None
             build = self._logistic
             value = choose(
                 build, splits, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
             )
         path = self.last
-        if path is None or self.valid is None:  # nothing was chosen, or not on all rows
-            self.last = None
+        if path is None or splits[0][0] is not self.table:  # nothing was chosen, or not on all rows
+            self.last = self.trees = None
             path = build(self.table, None, self.runner.labelled("all rows"))
             path.advance(value)
         return self._network(path.cpds(value), record)
@@ -285,7 +303,10 @@ class _Learner:
         if self.kappa is not None and trees is None:
             trees = TreePath(table, None, self.options, self.rules, runner)
             trees.advance(self.kappa)
+        if self.rng and len(trees.data.members) > WEIGHT_ROWS:  # counts distinct rows
+            table = sample_rows(table, WEIGHT_ROWS, self.rng)
+        kappa, exhaustive = self.kappa or 1.0, self.rng is None
         self.last = LogisticPath(
-            table, valid, self.rules, runner, trees, self.kappa or 1.0, self.most_states
+            table, valid, self.rules, runner, trees, kappa, self.most_states, exhaustive
         )
         return self.last

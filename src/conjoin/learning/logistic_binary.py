@@ -42,6 +42,8 @@ class Batch:
         The targets' positions.
     factor : array of float, shape (features, variables)
         The fraction of the penalty on each feature for each target; negative if it must not be used.
+    features : array of int
+        The features that the targets of this batch consider: the design's, when it is solved.
     paths : list of PathFeatures, optional
         The path features of each target.
     valid : Design, optional
@@ -51,6 +53,7 @@ class Batch:
     design: Design
     targets: list[int]
     factor: FloatArray
+    features: IntArray
     paths: list[PathFeatures] | None = None
     valid: Design | None = None
     column_target: IntArray = field(init=False)
@@ -59,12 +62,12 @@ class Batch:
     def __post_init__(self) -> None:
         self.column_target = np.array(self.targets, np.int64)
         self.column_state = np.minimum(1, self.design.cards[self.targets] - 1)
-        self.factor = np.ascontiguousarray(self.factor[:, self.targets].T)
+        self.factor = np.ascontiguousarray(self.factor[self.features][:, self.targets].T)
         self.own_sizes = np.zeros(len(self.targets), np.int64)
         if self.paths is not None:
             self.own_sizes = np.array([len(path.parent) for path in self.paths], np.int64)
         self.own_first = np.cumsum([0, *self.own_sizes], dtype=np.int64)
-        self.weights: FloatArray | None = None
+        self.weights: Weights | None = None
         self.reached: Solution | None = None  # where to continue
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,13 +78,11 @@ class Batch:
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
         """Continue along the path, from the largest penalty to the smallest."""
         y, m = self._labels(self.design)
-        if self.weights is None:
-            self._start(y, m)
-        assert self.weights is not None
+        weights = self._start(y, m) if self.weights is None else self.weights
         result = []
         for penalty in sorted(penalties, reverse=True):
             self._descend(penalty, self._place(self.design, self.leaf, y, m), tolerance)
-            reached = self.weights.copy(), self.bias.copy(), self.own.copy()
+            reached = weights.ordinary.copy(), weights.bias.copy(), weights.own.copy()
             result.append(Solution(penalty, tolerance, *reached, self._score()))
         return result
 
@@ -89,12 +90,12 @@ class Batch:
         """Continue from a solution that was found before, here or in another process or run."""
         self.reached = solution
         if self.weights is not None:
-            self._go_back()
+            self._go_back(self.weights)
 
-    def _go_back(self) -> None:
+    def _go_back(self, weights: Weights) -> None:
         if self.reached is not None:
-            self.weights, self.bias = self.reached.weights.copy(), self.reached.bias.copy()
-            self.own = self.reached.own.copy()
+            weights.ordinary[:], weights.bias[:] = self.reached.weights, self.reached.bias
+            weights.own[:] = self.reached.own
             self.reached = None
 
     def _labels(self, design: Design) -> tuple[Float32Array, Float32Array]:
@@ -105,17 +106,19 @@ class Batch:
         m = design.weights[None, :]
         return y, np.ascontiguousarray(m if known.all() else m * known)
 
-    def _start(self, y: Float32Array, m: Float32Array) -> None:
-        """Start with no weights, and the biases that give the marginals."""
+    def _start(self, y: Float32Array, m: Float32Array) -> Weights:
+        """Start with no weights, and the biases that give the marginals; return the weights."""
+        from conjoin.kernels.logistic import Weights
+
         self._prepare_own()
-        self.weights = np.zeros((len(self.column_target), self.design.x.width))
-        self.own = np.zeros(int(self.own_first[-1]))
         total = np.broadcast_to(m.sum(axis=1, dtype=np.float64), len(y))
         yes = (y * m).sum(axis=1, dtype=np.float64)
         # The best bias of a constant target is infinite: half a row of the other state keeps it finite.
         self.movable = (yes > 0) & (yes < total)
-        self.bias = np.log(np.clip(yes, 0.5, None) / np.clip(total - yes, 0.5, None))
-        self._go_back()
+        bias = np.log(np.clip(yes, 0.5, None) / np.clip(total - yes, 0.5, None))
+        self.weights = Weights(np.zeros(self.factor.shape), bias, np.zeros(self.own_first[-1]))
+        self._go_back(self.weights)
+        return self.weights
 
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
@@ -168,13 +171,6 @@ class Batch:
             spread_to_leaves(columns, weights.own, leaf, self.parent, self.own_first, z)
         return z
 
-    def _weights(self) -> Weights:
-        """Return the weights reached so far, as kernels take and change them."""
-        from conjoin.kernels.logistic import Weights
-
-        assert self.weights is not None
-        return Weights(self.weights, self.bias, self.own)
-
     def _nodes(self) -> PathNodes:
         """Return the path features, as kernels take them."""
         from conjoin.kernels.logistic import PathNodes
@@ -187,22 +183,24 @@ class Batch:
         """Return the logits of rows under the weights reached so far, and the derivatives there."""
         from conjoin.kernels.logistic import Point, derive
 
+        assert self.weights is not None
         every = np.arange(len(self.column_target))
-        z = self._product(design, every, self._weights(), leaf)
+        z = self._product(design, every, self.weights, leaf)
         at = Point(z, y, m, np.empty_like(z), np.empty_like(z), *np.zeros((3, len(z))))
         derive(at)
         np.maximum(at.h_bias, 1e-12, out=at.h_bias)
         return at
 
-    def _move(self, at: Point, penalty: float, columns: IntArray, step: Weights) -> None:
+    def _move(
+        self, at: Point, penalty: float, columns: IntArray, step: Weights, objective: FloatArray
+    ) -> None:
         """Take a step, halved for each column until its objective falls."""
         from conjoin.kernels.logistic import move
 
         change = self._product(self.design, columns, step, self.leaf)
-        objective = self._objective(at, penalty, columns)
         move(
-            penalty, columns, self.factor, change, at, self._weights(), step, self.own_first, objective
-        )  # fmt: skip
+            penalty, columns, self.factor, change, at, self.weights, step, self.own_first, objective
+        )
         np.maximum(at.h_bias, 1e-12, out=at.h_bias)
 
     def _objective(self, at: Point, penalty: float, columns: IntArray) -> FloatArray:
@@ -210,14 +208,14 @@ class Batch:
         from conjoin.kernels.logistic import penalised
 
         norm = np.zeros(len(columns))
-        penalised(columns, self._weights(), self.factor, self.own_first, norm)
+        penalised(columns, self.weights, self.factor, self.own_first, norm)
         return at.loss[columns] + penalty * norm
 
     def _slopes(self, values: Float32Array, columns: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the products of rows of values with the features, ordinary ones and own."""
         from conjoin.kernels.logistic import add_by_leaf
 
-        own = np.zeros_like(self.own)
+        own = np.zeros(self.own_first[-1])
         if self.paths is not None:
             add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
         return self.design.x.slopes(values, columns), own
@@ -237,7 +235,7 @@ class Batch:
 
         shared, _, _ = self.design.correlations
         nodes = self._nodes()
-        spread = Spread(*np.zeros((2, *self.factor.shape)), *np.zeros((2, len(self.own))))
+        spread = Spread(*np.zeros((2, *self.factor.shape)), *np.zeros((2, self.own_first[-1])))
         gain = np.where(self.movable, np.inf, 0.0)
         for iteration in range(MAX_STEPS):
             stop_point()
@@ -248,28 +246,28 @@ class Batch:
             if iteration % 3 == 0:
                 self._set_spread(at, columns, spread)
             decrease, bias_step = np.empty((2, len(columns)))
-            step = Weights(np.empty_like(gradient), bias_step, np.zeros_like(self.own))
+            step = Weights(np.empty_like(gradient), bias_step, np.zeros_like(own_gradient))
             steps(
-                penalty, columns, self.factor, gradient, own_gradient, at, spread, self._weights(),
+                penalty, columns, self.factor, gradient, own_gradient, at, spread, self.weights,
                 shared, nodes, step, decrease,
             )  # fmt: skip
             objective = self._objective(at, penalty, columns)
             gain[columns] = decrease / np.maximum(objective, 1e-12)
             moving = gain[columns] > tolerance
             late = moving & (iteration >= PATIENCE)
-            late &= np.diff(self.own_first)[columns] <= MAX_OWN_ALONE
+            late &= self.own_sizes[columns] <= MAX_OWN_ALONE
             for c in columns[late].tolist():
                 self._go_alone(c, penalty, at, tolerance, spread)
             gain[columns[late]] = 0
             moving &= ~late
             if not moving.all():
-                columns = columns[moving]
+                columns, objective = columns[moving], objective[moving]
                 step = Weights(step.ordinary[moving], step.bias[moving], step.own)
             if len(columns):
-                self._move(at, penalty, columns, step)
-                fell = objective[moving] - self._objective(at, penalty, columns)
+                self._move(at, penalty, columns, step, objective)
+                fell = objective - self._objective(at, penalty, columns)
                 # Where no step helps, the numbers' own precision is reached.
-                gain[columns[fell < 0.1 * tolerance * objective[moving]]] = 0
+                gain[columns[fell < 0.1 * tolerance * objective]] = 0
 
     def _go_alone(
         self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
@@ -292,7 +290,7 @@ class Batch:
             g_bias, h_bias = at.g_bias[column], at.h_bias[column]
             gradient = np.concatenate([slopes[0], own_slopes[slot]]) - mean * g_bias
             cost = penalty * np.concatenate([factor, np.ones(slot.stop - slot.start)])
-            now = np.concatenate([self.weights[column], self.own[slot]])
+            now = np.concatenate([self.weights.ordinary[column], self.weights.own[slot]])
             active = np.flatnonzero((scale > 0) & ((now != 0) | (np.abs(gradient) > cost)))
             if iteration % 2 == 0 or not np.isin(active, had).all():
                 rho, had = self._own_correlations(at.bend[column], active, path), active
@@ -307,17 +305,17 @@ class Batch:
                 float(h_bias),
             )
             decrease = coordinate_descent(model, 100, 1e-4, delta)
-            objective = self._objective(at, penalty, one)[0]
-            if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective:
+            objective = self._objective(at, penalty, one)
+            if decrease + 0.5 * g_bias**2 / h_bias <= tolerance * objective[0]:
                 break
             full = np.zeros(len(now))
             full[active] = delta
             bias_step = np.array([-g_bias / h_bias - mean[active] @ delta])
             ordinary = np.ascontiguousarray(full[None, : len(factor)])
-            step = Weights(ordinary, bias_step, np.zeros_like(self.own))
+            step = Weights(ordinary, bias_step, np.zeros_like(own_slopes))
             step.own[slot] = full[len(factor) :]
             before = at.loss[column]
-            self._move(at, penalty, one, step)
+            self._move(at, penalty, one, step, objective)
             if at.loss[column] == before:
                 break  # no shorter step helps: the numbers' own precision is reached
 

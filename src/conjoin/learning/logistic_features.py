@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,10 @@ from conjoin.learning.indicator_matrix import Indicators, indicators
 
 BATCH_CELLS = 1 << 24
 """The maximum number of cells, rows times columns, in a batch."""
+MAX_BATCH = 64
+"""The maximum number of targets in a batch."""
+SCREENED_BATCH = 16
+"""The number of targets in a batch if each considers columns of its own."""
 MIN_BATCHES = 4
 """The minimum number of batches, so that several cores have work even if all targets fit into one."""
 ONE_BATCH_PRODUCTS = 1 << 21
@@ -66,6 +70,19 @@ class Design:
         x = indicators(columns, len(codes))
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
+
+    def select(self, features: IntArray) -> Design:
+        """Return the same rows with some of the features."""
+        if len(features) == self.x.width:
+            return self
+        result = replace(
+            self, x=self.x.select(features), var=self.var[features], state=self.state[features]
+        )
+        if "correlations" in self.__dict__:
+            rho, mean, deviation = self.correlations
+            some = rho[np.ix_(features, features)], mean[features], deviation[features]
+            result.__dict__["correlations"] = some
+        return result
 
     @cached_property
     def ids(self) -> Int32Array:
@@ -140,9 +157,9 @@ def joint_counts(
     return cross, alone
 
 
-def batches(design: Design, targets: Sequence[int]) -> list[list[int]]:
+def batches(design: Design, targets: Sequence[int], most: int = MAX_BATCH) -> list[list[int]]:
     """Split the targets into batches of bounded size, the same ones for any number of jobs."""
     small = len(targets) * design.x.width * len(design.codes) < ONE_BATCH_PRODUCTS
     share = len(targets) if small else -(-len(targets) // MIN_BATCHES)
-    room = max(4, min(64, share, BATCH_CELLS // max(1, len(design.codes))))
+    room = max(4, min(most, share, BATCH_CELLS // max(1, len(design.codes))))
     return [list(targets[low : low + room]) for low in range(0, len(targets), room)]

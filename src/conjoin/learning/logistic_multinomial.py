@@ -54,6 +54,7 @@ class Multinomial:
         self.design, self.valid, self.path = design, valid, path
         self.targets, self.states = [target], int(design.cards[target])
         own = 0 if path is None else len(path.parent)
+        self.features = np.arange(design.x.width)
         self.factor = np.concatenate([factor[:, target], np.ones(own)])
         self.column_target = np.full(self.states, target)
         self.column_state = np.arange(self.states)

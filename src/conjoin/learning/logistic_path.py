@@ -8,16 +8,35 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packed_table import pack_table
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.logistic_binary import Batch
-from conjoin.learning.logistic_features import Design, PathFeatures, batches
+from conjoin.learning.logistic_features import (
+    MAX_BATCH,
+    SCREENED_BATCH,
+    Design,
+    PathFeatures,
+    batches,
+)
 from conjoin.learning.logistic_multinomial import Multinomial
-from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution, Solver
-from conjoin.learning.options import REQUIRED, WIDE
+from conjoin.learning.logistic_solver import (
+    LARGE_TOLERANCE,
+    REQUIRED_SHARE,
+    ROUGH,
+    TOLERANCE,
+    Solution,
+    Solver,
+)
+from conjoin.learning.options import CHOICE_ROWS, REQUIRED, WIDE
+from conjoin.learning.screening import (
+    columns_to_keep,
+    mutual_information,
+    screened_columns,
+    strongest_tree,
+)
 from conjoin.learning.tree_path import TreePath, gain_needed
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
@@ -47,6 +66,9 @@ class LogisticPath:
         The kappa of those trees.
     most_states : int
         The maximum number of states of a target; others keep their trees.
+    exhaustive : bool
+        Solve with full precision, and consider all columns. Otherwise large tables are solved with
+        less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
     """
 
     def __init__(
@@ -58,6 +80,7 @@ class LogisticPath:
         trees: TreePath | None = None,
         kappa: float = 1.0,
         most_states: int = WIDE,
+        exhaustive: bool = True,
     ) -> None:
         self.runner = runner or TaskRunner()
         cards = table.domain.cards
@@ -85,17 +108,48 @@ class LogisticPath:
             held = self.design.codes[:0] if self.valid is None else self.valid.codes
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches: list[Solver] = []
-        left = np.setdiff1d(np.arange(len(cards)), self.by_tree).tolist()
-        for targets in batches(self.design, [t for t in left if cards[t] <= 2]):
+        left, most = np.setdiff1d(np.arange(len(cards)), self.by_tree), MAX_BATCH
+        count = len(cards) if exhaustive else columns_to_keep(self.design)
+        screen = count < len(cards)
+        large = screen or (len(table) > CHOICE_ROWS and not exhaustive)
+        self.tolerance = LARGE_TOLERANCE if large else TOLERANCE
+        if screen:
+            order, considered = self._screen(rules, count)
+            factor[~considered[self.design.var]] = -1.0
+            left, most = order[np.isin(order, left)], SCREENED_BATCH
+        features = np.arange(self.design.x.width)
+        for targets in batches(self.design, [t for t in left.tolist() if cards[t] <= 2], most):
             paths = None
             if trees is not None:
                 paths = [self._paths_of(trees, t, tables) for t in targets]
-            self.batches.append(Batch(self.design, targets, factor, paths, self.valid))
-        for t in left:
+            if screen:
+                features = np.flatnonzero((factor[:, targets] >= 0).any(axis=1))
+            batch = Batch(self.design, targets, factor, features, paths, self.valid)
+            self.batches.append(batch)
+        for t in left.tolist():
             if cards[t] > 2:
                 path = None if trees is None else self._paths_of(trees, t, tables)
                 self.batches.append(Multinomial(self.design, t, factor, path, self.valid))
         self.solutions: dict[float, list[Solution]] = {}
+        self.choosing = 0  # the number of batches that choose the penalty alone, if any do
+        apart = sum(len(batch.targets) for batch in self.batches) // PROBE_TARGETS
+        if screen and valid is not None and apart > 1:
+            chosen = self.batches[::apart]
+            self.choosing = len(chosen)
+            self.batches = chosen + [b for i, b in enumerate(self.batches) if i % apart]
+
+    def _screen(self, rules: npt.NDArray[np.int8], count: int) -> tuple[IntArray, BoolArray]:
+        """Return the targets, similar ones together, and the variables that each of them considers."""
+        information = mutual_information(self.design)
+        order, parent = strongest_tree(information)
+        considered = screened_columns(information, rules, parent, count)
+        if self.trees is not None:
+            threshold = gain_needed(self.kappa)
+            for t, tree in enumerate(self.trees.trees):
+                nodes, _ = tree.visible(threshold)
+                inner = nodes[(tree.yes[nodes] >= 0) & (tree.gains[nodes] > threshold)]
+                considered[self.trees.data.set_var[tree.split[inner]], t] = True
+        return order, considered
 
     def _paths_of(self, trees: TreePath, target: int, tables: Sequence[Codes]) -> PathFeatures:
         """Return the path features of a target, on the training and the validation rows."""
@@ -116,9 +170,13 @@ class LogisticPath:
 
         Returns the summed log-likelihood of the validation rows by target; or None, if the first
         targets together score lower than with an earlier penalty, and the others were not solved.
+        In a wide table that counts as large, some targets choose for all: others have the score 0.
         """
+        if self.choosing:
+            found = self._solve([penalty], ROUGH, slice(0, self.choosing))
+            return self._keep([penalty], found)[0]
         probe = self._probe() if self.solutions else 0
-        tolerance = TOLERANCE if self.valid is None else ROUGH
+        tolerance = self.tolerance if self.valid is None else ROUGH
         found = self._solve([penalty], tolerance, slice(0, probe))
         if probe:
             new = _score([solutions[0] for solutions in found])
@@ -137,7 +195,7 @@ class LogisticPath:
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
         """Solve for several penalties, in descending order; return the scores of each."""
-        return self._keep(penalties, self._solve(penalties, TOLERANCE, slice(None)))
+        return self._keep(penalties, self._solve(penalties, self.tolerance, slice(None)))
 
     def _solve(
         self, penalties: Sequence[float], tolerance: float, which: slice
@@ -153,23 +211,25 @@ class LogisticPath:
         return found
 
     def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
-        """Keep the solutions of all batches; return the scores by target for each penalty."""
+        """Keep the solutions of the first batches; return the scores by target for each penalty."""
         scores = []
         for i, penalty in enumerate(sorted(penalties, reverse=True)):
             self.solutions[penalty] = [solutions[i] for solutions in found]
             by_target = self.tree_scores.copy()
-            for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
+            for batch, solution in zip(self.batches, self.solutions[penalty], strict=False):
                 by_target[batch.targets] = solution.score
             scores.append(by_target)
         return scores
 
     def finish(self, penalty: float) -> None:
-        """Solve to full precision for a penalty that the path has advanced to."""
-        if all(solution.tolerance <= TOLERANCE for solution in self.solutions[penalty]):
+        """Solve all targets to full precision for a penalty that the path has advanced to."""
+        found = self.solutions[penalty]
+        precise = all(solution.tolerance <= self.tolerance for solution in found)
+        if precise and len(found) == len(self.batches):
             return
-        for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
+        for batch, solution in zip(self.batches, found, strict=False):
             batch.go_back(solution)
-        self._keep([penalty], self._solve([penalty], TOLERANCE, slice(None)))
+        self._keep([penalty], self._solve([penalty], self.tolerance, slice(None)))
 
     def cpds(self, penalty: float) -> list[CPD]:
         """Return the CPDs of a penalty that the path has advanced to."""
@@ -182,6 +242,7 @@ class LogisticPath:
                 zip(batch.column_target.tolist(), batch.column_state.tolist(), strict=True)
             ):
                 used = np.flatnonzero(solution.weights[c])
+                terms = batch.features[used]
                 own = solution.own[batch.own_first[c] : batch.own_first[c + 1]]
                 own_used = np.flatnonzero(own)
                 size = 1 + len(used) + len(own_used)
@@ -191,8 +252,8 @@ class LogisticPath:
                 entries.append(
                     (
                         mine[1 : 1 + len(used)],
-                        self.design.var[used],
-                        self.design.state[used],
+                        self.design.var[terms],
+                        self.design.state[terms],
                         none[: len(used)],
                     )
                 )
@@ -251,5 +312,8 @@ def _solve(
     design: Design, valid: Design | None, batch: Solver, penalties: list[float], tolerance: float
 ) -> list[Solution]:
     """Solve one batch."""
+    batch.design = design.select(batch.features)
+    batch.valid = None if valid is None else valid.select(batch.features)
+    found = batch.solve(penalties, tolerance)
     batch.design, batch.valid = design, valid
-    return batch.solve(penalties, tolerance)
+    return found

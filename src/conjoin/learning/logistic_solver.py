@@ -11,6 +11,8 @@ from conjoin.learning.logistic_features import Design
 
 TOLERANCE = 1e-7
 """A target has converged when a step would gain less than this fraction of its objective."""
+LARGE_TOLERANCE = 1e-4
+"""The same for large tables, where more steps hardly change a score."""
 ROUGH = 1e-4
 """The same while penalties are only compared by their scores."""
 MAX_STEPS = 100
@@ -45,6 +47,8 @@ class Solver(Protocol):
         The targets' positions.
     column_target, column_state : array of int
         The target and the state of each column.
+    features : array of int
+        The features among those of all rows that the columns of weights belong to.
     own_first : array of int
         Where the path features of each column begin.
     """
@@ -54,6 +58,7 @@ class Solver(Protocol):
     targets: list[int]
     column_target: IntArray
     column_state: IntArray
+    features: IntArray
     own_first: IntArray
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:

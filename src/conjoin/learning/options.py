@@ -19,6 +19,13 @@ LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1
 MIDDLE = 50.0
 """The penalty to try first; larger ones are tried only if smaller ones score lower."""
 
+CHOICE_ROWS = 20_000
+"""The maximum number of rows of a large table on which kappa and the penalty are chosen."""
+SCREENED_COLUMNS = 100
+"""The number of columns up to which every regression considers all of them, however many rows."""
+WEIGHT_ROWS = 150_000
+"""The maximum number of distinct rows of a large table from which weights are learned."""
+
 WIDE = 32
 """The maximum number of states of a variable in a hybrid. One with more keeps its tree, as a column per
 state is expensive, and is not used as a feature."""

@@ -61,11 +61,11 @@ class NestedTree:
         used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
         return {**self.__dict__, **used}
 
-    def _table(self, size: int | None = None) -> Any:
-        """Return the nodes as kernels take them, all that there is room for or some."""
+    def _table(self) -> Any:
+        """Return all nodes that there is room for, as kernels take them."""
         from conjoin.kernels.trees import NodeTable
 
-        return NodeTable(self.nodes[:size], self.gains[:size], self.counts[:size])
+        return NodeTable(self.nodes, self.gains, self.counts)
 
     # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
 
@@ -140,9 +140,8 @@ class NestedTree:
         from conjoin.kernels.trees import count_leaves
 
         counts = np.zeros((self.size, self.states))
-        everyone = np.ones(len(data.cards), np.int8)
-        target = index.target(data, self.target, everyone)
-        count_leaves(float(threshold), index.rows(data), target, self._table(self.size), counts)
+        rows, state_sets = data.rows_of(self.target), index.state_sets(data, self.target)
+        count_leaves(float(threshold), index.rows(data), rows, state_sets, self._table(), counts)
         counts[:, 0] -= counts[:, 1:].sum(axis=1)
         return float((counts * self.log_probabilities(pseudo)).sum())
 
@@ -243,8 +242,11 @@ class SetIndex:
         """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
         from conjoin.kernels.trees import Target
 
-        state_sets = data.sets[self.of[position, 1 : data.cards[position]]]
-        return Target(position, data.rows_of(position), state_sets, allowed)
+        return Target(position, data.rows_of(position), self.state_sets(data, position), allowed)
+
+    def state_sets(self, data: PackedTable, position: int) -> npt.NDArray[np.uint64]:
+        """Return the rows of each of a variable's states but the first."""
+        return data.sets[self.of[position, 1 : data.cards[position]]]
 
     def logs(self, states: int) -> FloatArray:
         """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""

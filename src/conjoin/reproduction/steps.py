@@ -136,7 +136,8 @@ class Experiment:
 
     def _learn(self, cpd: str) -> Result:
         started = time.perf_counter()
-        dn = learn(self.files.train, cpd, valid=self.files.valid, n_jobs=self.n_jobs)
+        valid, n_jobs = self.files.valid, self.n_jobs
+        dn = learn(self.files.train, cpd, valid=valid, n_jobs=n_jobs, exhaustive=True)
         seconds = time.perf_counter() - started
         self._keep(f"{cpd}.dn", dn)
         learned = dn.provenance["learned"]

@@ -1,0 +1,102 @@
+"""The columns that each regression considers in a wide table: those that tell most about its target."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.learning.logistic_features import Design
+from conjoin.learning.options import FORBIDDEN, REQUIRED, SCREENED_COLUMNS
+
+KEPT_COLUMNS = 32
+"""The minimum number of columns with the most mutual information that a regression considers."""
+PRODUCTS = 400_000_000
+"""The number of ones in the matrix of indicators times columns up to which it considers more."""
+ROWS_AT_A_TIME = 256
+"""The number of indicators whose information is computed together."""
+
+
+def columns_to_keep(design: Design) -> int:
+    """Return how many columns each regression considers: all of them unless the table is large."""
+    n = len(design.cards)
+    if n <= SCREENED_COLUMNS:
+        return n
+    return min(n, max(KEPT_COLUMNS, PRODUCTS // max(1, design.x.cells)))
+
+
+def mutual_information(design: Design) -> FloatArray:
+    """Return how much two variables tell about each other, in nats, variables by variables.
+
+    This is the largest mutual information of any of their indicators: with two states each it is that
+    of the variables, otherwise less. A missing value counts as the absence of all states. A variable
+    tells nothing about itself, nor if it has no indicators.
+    """
+    rho, mean, deviation = design.correlations
+    used, first = np.unique(design.var, return_index=True)
+    rows = np.empty((len(mean), len(used)))
+    for low in range(0, len(mean), ROWS_AT_A_TIME):
+        part = slice(low, low + ROWS_AT_A_TIME)
+        both = rho[part] * np.outer(deviation[part], deviation) + np.outer(mean[part], mean)
+        found = _information(both, mean[part, None], mean)
+        rows[part] = np.maximum.reduceat(found, first, axis=1)
+    result = np.zeros((len(design.cards), len(design.cards)))
+    result[np.ix_(used, used)] = np.maximum.reduceat(rows, first, axis=0)
+    np.fill_diagonal(result, 0.0)
+    return result
+
+
+def _information(both: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the mutual information of events, from the probabilities of both, and of each."""
+    total = np.zeros_like(both)
+    for cell, expected in (
+        (both, a * b),
+        (a - both, a * (1 - b)),
+        (b - both, (1 - a) * b),
+        (1 - a - b + both, (1 - a) * (1 - b)),
+    ):
+        some = (cell > 1e-12) & (expected > 0)
+        total += np.where(
+            some, cell * np.log(np.where(some, cell / np.where(some, expected, 1), 1)), 0
+        )
+    return np.maximum(total, 0.0)
+
+
+def strongest_tree(information: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the variables of the maximum spanning tree, neighbours close together, and their parents.
+
+    Examples
+    --------
+    >>> order, parent = strongest_tree(np.array([[0, 1, 5.0], [1, 0, 2], [5, 2, 0]]))
+    >>> order.tolist(), parent.tolist()
+    ([0, 2, 1], [0, 2, 0])
+    """
+    n = len(information)
+    order, parent = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    left = np.ones(n, bool)
+    left[0] = False
+    best = np.where(left, information[0], -np.inf)
+    for i in range(1, n):
+        order[i] = new = int(np.argmax(best))
+        left[new], best[new] = False, -np.inf
+        closer = left & (information[new] > best)
+        parent[closer] = new
+        best[closer] = information[new, closer]
+    return order, parent
+
+
+def screened_columns(
+    information: FloatArray, rules: npt.NDArray[np.int8], parent: IntArray, count: int
+) -> BoolArray:
+    """Return, variables by targets, which variables the regression of each target considers.
+
+    They are a number of those with the most information among the allowed ones, the neighbours in the
+    maximum spanning tree, and the required ones.
+    """
+    n = len(information)
+    allowed = np.where(rules == FORBIDDEN, -1.0, information)
+    kept = rules == REQUIRED
+    most = np.argpartition(-allowed, count - 1, axis=0)[:count]
+    kept[most, np.arange(n)] = True
+    kept[parent, np.arange(n)] = kept[np.arange(n), parent] = True
+    return kept & (rules != FORBIDDEN)
