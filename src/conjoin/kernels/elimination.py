@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner, popcount
+from conjoin.kernels.kernel import compiled, inner, popcount
+from conjoin.kernels.layouts import Float1, Int1, Word2
 
 
 @compiled
-def link(indptr, var, place, adjacency):
+def link(indptr: Int1, var: Int1, place: Int1, adjacency: Word2) -> None:
     """Join the variables of each scope. `place` renumbers variables, -1 for those left out."""
     members = np.empty(len(var) + 1, np.int64)
     for f in range(len(indptr) - 1):
@@ -41,7 +44,7 @@ def _neighbours(row, out):
 
 
 @compiled
-def least_width(adjacency, log_size):
+def least_width(adjacency: Word2, log_size: Float1) -> Any:
     """Return a lower bound of log2 of the largest table that any order needs.
 
     Take away the variable whose table with its neighbours is smallest, again and again: the largest
@@ -80,7 +83,9 @@ def _fill(adjacency, v, around, count):
 
 
 @compiled
-def eliminate(adjacency, log_size, by_weight, seed, limit, order):
+def eliminate(
+    adjacency: Word2, log_size: Float1, by_weight: bool, seed: np.uint64, limit: float, order: Int1
+) -> Any:
     """Find an elimination order greedily; leave in `adjacency` each variable's separator.
 
     The next variable is the one that links the fewest pairs of neighbours that were not, or with
@@ -164,7 +169,17 @@ def eliminate(adjacency, log_size, by_weight, seed, limit, order):
 
 
 @compiled
-def cliques(adjacency, order, size, clique_of, first, var, residual, parent, clique_size):
+def cliques(
+    adjacency: Word2,
+    order: Int1,
+    size: Int1,
+    clique_of: Int1,
+    first: Int1,
+    var: Int1,
+    residual: Int1,
+    parent: Int1,
+    clique_size: Int1,
+) -> Any:
     """Gather the tables of an order into the cliques of a junction tree.
 
     A variable whose table is its child's separator joins the child's clique. The variables of a

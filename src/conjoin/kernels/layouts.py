@@ -9,10 +9,38 @@ This module imports no compiler, so that models can build the tuples without one
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from conjoin.kernels.signatures import READ_ONLY, layout
+
+Int1 = Annotated[npt.NDArray[np.int64], 1]
+Int2 = Annotated[npt.NDArray[np.int64], 2]
+Short1 = Annotated[npt.NDArray[np.int32], 1]
+Short2 = Annotated[npt.NDArray[np.int32], 2]
+Half1 = Annotated[npt.NDArray[np.uint16], 1]
+Half2 = Annotated[npt.NDArray[np.uint16], 2]
+Half3 = Annotated[npt.NDArray[np.uint16], 3]
+SignedByte1 = Annotated[npt.NDArray[np.int8], 1]
+Byte1 = Annotated[npt.NDArray[np.uint8], 1]
+Byte2 = Annotated[npt.NDArray[np.uint8], 2]
+Word1 = Annotated[npt.NDArray[np.uint64], 1]
+Word2 = Annotated[npt.NDArray[np.uint64], 2]
+Bool1 = Annotated[npt.NDArray[np.bool_], 1]
+Bool2 = Annotated[npt.NDArray[np.bool_], 2]
+Float1 = Annotated[npt.NDArray[np.float64], 1]
+Float2 = Annotated[npt.NDArray[np.float64], 2]
+Float3 = Annotated[npt.NDArray[np.float64], 3]
+Single1 = Annotated[npt.NDArray[np.float32], 1]
+Single2 = Annotated[npt.NDArray[np.float32], 2]
+ReadInt1 = Annotated[Int1, READ_ONLY]
+ReadShort1 = Annotated[Short1, READ_ONLY]
+ReadWord2 = Annotated[Word2, READ_ONLY]
+ReadFloat1 = Annotated[Float1, READ_ONLY]
+Codes2 = Annotated[npt.NDArray[Any], 2, np.uint8, np.uint16, READ_ONLY]
+"""State numbers of a table, in the smallest type that holds them."""
 
 
 def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDArray[Any]:
@@ -42,6 +70,7 @@ def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDA
     return np.require(given, dtype, ["C", "A", "W"])
 
 
+@layout
 class FeatureArrays(NamedTuple):
     """Weighted conjunctions of tests, indexed by feature and by test.
 
@@ -84,18 +113,18 @@ class FeatureArrays(NamedTuple):
         The entries, sorted by test.
     """
 
-    cards: npt.NDArray[np.int64]
-    state_first: npt.NDArray[np.int64]
-    test_first: npt.NDArray[np.int64]
-    test_var: npt.NDArray[np.int64]
-    test_mask: npt.NDArray[np.uint64]
-    member_first: npt.NDArray[np.int64]
-    member: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    test: npt.NDArray[np.int64]
-    entry_feature: npt.NDArray[np.int64]
-    off: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
-    own: npt.NDArray[np.int64]
-    column_first: npt.NDArray[np.int64]
-    column_entry: npt.NDArray[np.int64]
+    cards: Int1
+    state_first: Int1
+    test_first: Int1
+    test_var: Int1
+    test_mask: Word2
+    member_first: Int1
+    member: Int1
+    first: Int1
+    test: Int1
+    entry_feature: Int1
+    off: Float1
+    weight: Float1
+    own: Int1
+    column_first: Int1
+    column_entry: Int1

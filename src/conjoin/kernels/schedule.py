@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from conjoin.kernels.jit import compiled
+from conjoin.kernels.kernel import compiled
+from conjoin.kernels.layouts import Bool1, Int1
 
 
 @compiled
 def schedule(
-    indptr, var, arg, n_tables, used, place, clique_of, first, clique_var, parent, size, elim
-):
+    indptr: Int1,
+    var: Int1,
+    arg: Int1,
+    n_tables: int,
+    used: Bool1,
+    place: Int1,
+    clique_of: Int1,
+    first: Int1,
+    clique_var: Int1,
+    parent: Int1,
+    size: Int1,
+    elim: Int1,
+) -> Any:
     """Say which operands each clique adds, and through which strides.
 
     Parameters

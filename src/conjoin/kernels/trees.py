@@ -9,10 +9,25 @@ from intersecting its rows with every set; one child of a split is counted, the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.jit import compiled, copy_into, inner
+from conjoin.kernels.kernel import compiled, copy_into, inner
+from conjoin.kernels.layouts import (
+    Bool1,
+    Byte2,
+    Codes2,
+    Float1,
+    Float2,
+    Int1,
+    Int2,
+    Short2,
+    SignedByte1,
+    Word1,
+    Word2,
+)
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
@@ -141,28 +156,28 @@ def split_rows(rows, sets, known, split, var, missing_to, yes, no):
 
 @compiled
 def grow(
-    threshold,
-    min_leaf,
-    pseudo,
-    logs,
-    target,
-    root_rows,
-    target_sets,
-    sets,
-    known,
-    members,
-    set_var,
-    candidate,
-    known_of,
-    allowed,
-    segments,
-    powers,
-    nodes,
-    gains,
-    counts,
-    n_nodes,
-    max_depth,
-):
+    threshold: float,
+    min_leaf: float,
+    pseudo: float,
+    logs: Float2,
+    target: int,
+    root_rows: Word1,
+    target_sets: Word2,
+    sets: Word2,
+    known: Word2,
+    members: Byte2,
+    set_var: Int1,
+    candidate: Bool1,
+    known_of: Int2,
+    allowed: SignedByte1,
+    segments: Int1,
+    powers: Float1,
+    nodes: Short2,
+    gains: Float1,
+    counts: Float2,
+    n_nodes: int,
+    max_depth: int,
+) -> Any:
     """Split every leaf whose best gain exceeds the threshold; return the number of nodes.
 
     Stops early when the node table is full; call it again with a larger one.
@@ -296,7 +311,7 @@ def grow(
 
 
 @compiled
-def masks_of(rows, target_sets, masks):
+def masks_of(rows: Word1, target_sets: Word2, masks: Word2) -> None:
     """Set the first mask to the rows, and each other one to those where the target has a state."""
     copy_into(masks[0], rows)
     for t in range(target_sets.shape[0]):
@@ -306,8 +321,18 @@ def masks_of(rows, target_sets, masks):
 
 @compiled
 def count_leaves(
-    threshold, root_rows, target_sets, sets, known, set_var, segments, powers, nodes, gains, counts
-):
+    threshold: float,
+    root_rows: Word1,
+    target_sets: Word2,
+    sets: Word2,
+    known: Word2,
+    set_var: Int1,
+    segments: Int1,
+    powers: Float1,
+    nodes: Short2,
+    gains: Float1,
+    counts: Float2,
+) -> None:
     """Weigh the rows that end in each leaf of the tree of a threshold, in all and by state.
 
     `counts` gets a row for each node, like the node table's; those of inner nodes stay as they are.
@@ -343,7 +368,7 @@ def count_leaves(
 
 
 @compiled
-def visible_nodes(nodes, gains, threshold, order, number):
+def visible_nodes(nodes: Short2, gains: Float1, threshold: float, order: Int1, number: Int1) -> Any:
     """List the nodes of the tree of a threshold, level by level; return how many there are.
 
     `number` gets the place of each node in that list.
@@ -363,7 +388,15 @@ def visible_nodes(nodes, gains, threshold, order, number):
 
 
 @compiled
-def walk(codes, nodes, gains, threshold, split_var, split_state, out):
+def walk(
+    codes: Codes2,
+    nodes: Short2,
+    gains: Float1,
+    threshold: float,
+    split_var: Int1,
+    split_state: Int1,
+    out: Int1,
+) -> None:
     """Find the leaf that each row reaches in the tree that stops at a threshold.
 
     `codes` has one row a variable, so that neighbouring rows of the table are read together. A row
