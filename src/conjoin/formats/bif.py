@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -26,6 +27,7 @@ COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 BLOCK = re.compile(r"\s*(\w+)\b([^{}]*)\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
 HEAD = re.compile(r"\s*\(\s*([^\s{}()\[\];,|]+)\s*(?:[|,]([^()]*))?\)\s*")
 TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s*")
+LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
 LABEL = re.compile(r'[^\s{}()\[\];,|"]+')
 BLOCKS = ("network", "variable", "probability")
 SUM_TOLERANCE = 1e-2
@@ -33,17 +35,26 @@ MAX_TOTAL = 1 << 26
 """Maximum number of entries of all tables of a file together."""
 
 
+class _Block(NamedTuple):
+    """The parts of a block, and where they start in the text."""
+
+    keyword: str
+    head: str
+    body: str
+    head_at: int
+    body_at: int
+
+
 @dataclass
 class _Table:
-    """A probability block: its place in the text, its variables, and where its numbers start."""
+    """A probability block: its place in the text, and its variables."""
 
     at: int
     body: str
     target: Variable
     parents: list[Variable]
-    first_row: int = 0
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """The number of joint states of the parents."""
         count = 1
@@ -91,15 +102,21 @@ class _Reader:
             self.fail(f"{wanted} is expected, not {self.shown(word)}", at)
         return self.strings.get(word, word)
 
-    def blocks(self) -> Iterator[tuple[str, str, str, int, int]]:
-        """Yield the keyword, head and body of each block, and where head and body start."""
+    def labels(self, words: str, wanted: str, at: int) -> list[str]:
+        """Return names or states that are separated by commas."""
+        if self.strings or not LIST.fullmatch(words):
+            return [self.label(word, wanted, at) for word in words.split(",")]
+        return [word.strip() for word in words.split(",")]
+
+    def blocks(self) -> Iterator[_Block]:
+        """Yield the blocks of the file."""
         text, at = self.text, 0
         end = len(text.rstrip())
         while at < end:
             match = BLOCK.match(text, at)
             if match is None or match[1] not in BLOCKS:
                 self._fail_between_blocks(at)
-            yield match[1], match[2], match[3], match.start(2), match.start(3)
+            yield _Block(match[1], match[2], match[3], match.start(2), match.start(3))
             at = match.end()
 
     def _fail_between_blocks(self, at: int) -> NoReturn:
@@ -124,8 +141,9 @@ class _Reader:
         if rest.strip():
             self.fail("';' is expected before '}'", at + len(rest))
 
-    def variable(self, head: str, body: str, head_at: int, body_at: int) -> Variable:
+    def variable(self, block: _Block) -> Variable:
         """Read a variable block."""
+        _, head, body, head_at, body_at = block
         name = self.label(head, "a variable's name", head_at)
         states: list[str] | None = None
         for statement, at in self.statements(body, body_at):
@@ -136,7 +154,7 @@ class _Reader:
                 self.fail("'type discrete [ number ] { states }' is expected", at)
             if match[1] != "discrete":
                 self.fail("only 'type discrete' is supported", at)
-            states = [self.label(word, "a state", at) for word in match[3].split(",")]
+            states = self.labels(match[3], "a state", at)
             if match[2] != str(len(states)):
                 self.fail(f"{name!r} declares {match[2][:20]} states and lists {len(states)}", at)
         if states is None:
@@ -148,21 +166,52 @@ class _Reader:
         self.codes[name] = {state: code for code, state in enumerate(states)}
         return variable
 
-    def table(self, domain: Domain, head: str, body: str, head_at: int, body_at: int) -> _Table:
+    def table(self, domain: Domain, block: _Block) -> _Table:
         """Read the head of a probability block."""
+        _, head, body, head_at, body_at = block
         match = HEAD.fullmatch(head)
         if match is None:
             self.fail("'( variable )' or '( variable | parents )' is expected", head_at)
         names = [self.label(match[1], "a variable", head_at)]
         if match[2] is not None:
-            names += [self.label(word, "a parent", head_at) for word in match[2].split(",")]
+            names += self.labels(match[2], "a parent", head_at)
         try:
             target, *parents = [domain[name] for name in names]
         except ConjoinError as error:
             self.fail(str(error), head_at)
         return _Table(body_at, body, target, parents)
 
-    def rows(self, table: _Table) -> list[list[float]]:
+    def numbers(self, table: _Table) -> list[float]:
+        """Read the numbers of a table, row by row."""
+        found = self._usual_numbers(table)
+        return found if found is not None else [*chain.from_iterable(self._rows(table))]
+
+    def _usual_numbers(self, table: _Table) -> list[float] | None:
+        """Read a table in its usual form, one plain row for each joint state of the parents.
+
+        Returns None for any other form, right or wrong, which `_rows` reads more slowly.
+        """
+        statements = table.body.split(";")
+        if not table.parents or len(statements) != table.n_rows + 1 or statements.pop().strip():
+            return None
+        joint_states = product(*[parent.states for parent in table.parents])
+        place = {"(" + ", ".join(states): row for row, states in enumerate(joint_states)}
+        rows = [""] * table.n_rows
+        for statement in statements:
+            states, _, numbers = statement.partition(")")
+            row = place.pop(states.strip(), None)
+            if row is None:
+                return None
+            rows[row] = numbers
+        commas = len(table.target) - 1
+        if any(row.count(",") != commas for row in rows):
+            return None
+        try:
+            return [*map(float, ",".join(rows).split(","))]
+        except ValueError:
+            return None
+
+    def _rows(self, table: _Table) -> list[list[float]]:
         """Read the rows of a table, one distribution per joint state of the parents."""
         card, n_rows = len(table.target), table.n_rows
         rows: list[list[float] | None] = [None] * n_rows
@@ -238,61 +287,66 @@ class _Reader:
 
     def logarithms(self, tables: list[_Table]) -> list[np.ndarray]:
         """Read the numbers of all tables; return the logarithms of their normalized rows."""
-        rows: list[list[float]] = []
-        entries = 0
-        for table in tables:
-            entries += table.n_rows * len(table.target)
-            if len(table.parents) >= MAX_AXES or entries > MAX_TOTAL:
+        values: list[float] = []
+        shapes = [(t.n_rows, len(t.target)) for t in tables]
+        for table, (n_rows, card) in zip(tables, shapes, strict=True):
+            if len(table.parents) >= MAX_AXES or len(values) + n_rows * card > MAX_TOTAL:
                 name = table.target.name
                 self.fail(f"the table of {name!r} has too many parents or entries", table.at)
-            table.first_row = len(rows)
-            rows += self.rows(table)
-        if not rows:
-            return []
-        lengths = np.array([len(row) for row in rows])
-        ends = np.cumsum(lengths)
-        values = np.fromiter(chain.from_iterable(rows), np.float64, int(ends[-1]))
-        sums = np.add.reduceat(values, ends - lengths)
-        wrong = np.flatnonzero(~(np.abs(sums - 1) <= SUM_TOLERANCE))
-        if len(wrong):
-            row = int(wrong[0])
-            table = next(t for t in reversed(tables) if t.first_row <= row)
-            where = self._where(table, row - table.first_row)
-            self.fail(
-                f"the probabilities of {table.target.name!r}{' for ' if where else ''}{where} sum to "
-                f"{sums[row]:.6g}, not to 1",
-                table.at,
-            )
+            values += self.numbers(table)
+        flat = np.array(values)
+        lengths = np.repeat([card for _, card in shapes], [n_rows for n_rows, _ in shapes])
+        starts = np.cumsum(lengths) - lengths
+        sums = np.add.reduceat(flat, starts)
+        if not (flat.min() >= 0 and np.abs(sums - 1).max() <= SUM_TOLERANCE):
+            self._fail_at_numbers(tables)
         with np.errstate(divide="ignore"):
-            logs = np.log(values / np.repeat(sums, lengths))
-        starts = (ends - lengths).tolist()
-        parts = [logs[starts[t.first_row] :][: t.n_rows * len(t.target)] for t in tables]
-        shapes = [[*map(len, t.parents), len(t.target)] for t in tables]
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+            logs = np.log(flat / np.repeat(sums, lengths))
+        ends = np.cumsum([n_rows * card for n_rows, card in shapes])
+        parts = np.split(logs, ends[:-1])
+        return [
+            part.reshape([*map(len, table.parents), len(table.target)])
+            for part, table in zip(parts, tables, strict=True)
+        ]
+
+    def _fail_at_numbers(self, tables: list[_Table]) -> NoReturn:
+        """Raise an error for the first row that is not a distribution."""
+        for table in tables:
+            for place, row in enumerate(self._rows(table)):
+                if not abs(sum(row) - 1) <= SUM_TOLERANCE:
+                    where = self._where(table, place)
+                    self.fail(
+                        f"the probabilities of {table.target.name!r}{' for ' if where else ''}{where} "
+                        f"sum to {sum(row):.6g}, not to 1",
+                        table.at,
+                    )
+        raise AssertionError("all rows are distributions")
 
 
 def read_bif(path: Path) -> BayesianNetwork:
     """Read a .bif file."""
     reader = _Reader(read_text(path), path)
     variables: list[Variable] = []
-    heads: list[tuple[str, str, int, int]] = []
-    for keyword, *block in reader.blocks():
-        if keyword == "variable":
-            variables.append(reader.variable(*block))
-        elif keyword == "probability":
-            heads.append(tuple(block))
+    probabilities: list[_Block] = []
+    for block in reader.blocks():
+        if block.keyword == "variable":
+            variables.append(reader.variable(block))
+        elif block.keyword == "probability":
+            probabilities.append(block)
     try:
         domain = Domain(variables)
         tables: dict[str, _Table] = {}
-        for head in heads:
-            table = reader.table(domain, *head)
+        for block in probabilities:
+            table = reader.table(domain, block)
             if table.target.name in tables:
                 reader.fail(f"{table.target.name!r} already has a probability block", table.at)
             tables[table.target.name] = table
         absent = [v.name for v in domain if v.name not in tables]
         if absent:
             raise FormatError(f"there is no probability block for {absent[0]!r}", str(path))
-        cpds = []
+        cpds: list[TableCPD] = []
+        if not tables:
+            return BayesianNetwork(domain, cpds, {"read_from": path.name})
         for table, logs in zip(tables.values(), reader.logarithms([*tables.values()]), strict=True):
             parents = [domain.index(p.name) for p in table.parents]
             cpds.append(TableCPD(domain.cards, domain.index(table.target.name), parents, logs))
