@@ -75,7 +75,7 @@ def _dictionary(column: Any, name: str, text: bool) -> tuple[IntArray, list[Any]
         raise DataError(
             f"column {name!r} holds values of type {column.type}, which cannot be states"
         ) from None
-    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
+    codes = _codes(array.indices)
     labels = [v.strip() if text else plain(v) for v in array.dictionary.to_pylist()]
     unknown = np.array([is_missing(v) or (text and v in MISSING) for v in labels], bool)
     if unknown.any():
@@ -83,6 +83,22 @@ def _dictionary(column: Any, name: str, text: bool) -> tuple[IntArray, list[Any]
         codes = np.where(codes >= 0, (np.cumsum(~unknown) - 1)[codes], -1)
         labels = [label for label, u in zip(labels, unknown, strict=True) if not u]
     return _merge_labels(codes, labels)
+
+
+def _codes(indices: Any) -> IntArray:
+    """Return an Arrow array of integers, -1 where it is null.
+
+    The buffers are read directly, because pyarrow's own conversion imports pandas.
+    """
+    valid, data = indices.buffers()
+    rows = slice(indices.offset, indices.offset + len(indices))
+    if not len(indices) or data is None:
+        return np.full(len(indices), -1, np.int64)
+    codes = np.frombuffer(data, np.dtype(str(indices.type)))[rows].astype(np.int64)
+    if valid is not None:
+        bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
+        codes[bits == 0] = -1
+    return codes
 
 
 def _merge_labels(codes: IntArray, labels: list[Any]) -> tuple[IntArray, list[Any]]:
