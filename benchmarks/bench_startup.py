@@ -28,7 +28,7 @@ COMMANDS = [
     ("conjoin info", ["info", "small.mn"], 0.1),
     ("conjoin convert", ["convert", "small.dn", "-o", "converted.mn"], 0.15),
     ("conjoin score", ["score", "small.mn", "small.csv"], 0.3),
-    ("conjoin query", ["query", "small.mn", "-e", "v0=1"], 0.25),
+    ("conjoin query", ["query", "small.mn", "--given", "v0=1"], 0.25),
     ("conjoin learn", ["learn", "small.csv", "-o", "learned.dn"], 0.8),
 ]
 

@@ -22,7 +22,13 @@ def add_parser(commands: Any) -> None:
         description="Tell what is in a model or table file: its kind, its variables, its features by "
         "length, the sizes of its Markov blankets.",
     )
-    parser.add_argument("file", metavar="FILE", help="a model or a table")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a model or a table")
+    parser.add_argument(
+        "--build",
+        action="store_true",
+        help="describe the installed package instead: whether its kernels were compiled when it was "
+        "built or are compiled on first use, and why",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
     parser.add_argument(
         "--inconsistency",
@@ -34,12 +40,17 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    if options.build:
+        describe_build(options.json)
+        return
     from conjoin.conversion.inconsistencies import inconsistency
     from conjoin.errors import ModelError
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending
     from conjoin.models.dependency import DependencyNetwork
 
+    if options.file is None:
+        raise ModelError("FILE is missing: name a model or a table, or ask for --build")
     path = Path(options.file)
     if ending(path) in TABLE_ENDINGS:
         if options.inconsistency:
@@ -61,6 +72,19 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join(_lines(report)))
         if options.inconsistency:
             print("\n".join(f"  {line}" for line in str(found).split("\n")))
+
+
+def describe_build(as_json: bool) -> None:
+    """Print which machine code is in use, and why."""
+    from conjoin import __version__
+    from conjoin.kernels.build_info import describe
+
+    report = {"conjoin": __version__, **describe()}
+    if as_json:
+        print(json.dumps(report))
+        return
+    for key, value in report.items():
+        print(f"{key.replace('_', ' '):<12}{value}")
 
 
 def _variables(domain: Any) -> dict[str, Any]:

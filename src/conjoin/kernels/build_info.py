@@ -121,4 +121,25 @@ def mode() -> Mode:
     lacking = sorted(set(record.features) - set(cpu_features()))
     if lacking:
         return Mode(False, f"this processor lacks {', '.join(lacking)} of the build's", record)
-    return Mode(True, "compiled when the package was built", record)
+    return Mode(True, "sources, Python and processor are those of the build", record)
+
+
+def describe() -> dict[str, str]:
+    """Describe which machine code is in use, for people and programs."""
+    now = mode()
+    report = {
+        "kernels": "compiled when the package was built"
+        if now.compiled
+        else "compiled on first use",
+        "reason": now.reason,
+    }
+    record = now.record
+    if record is not None and not record.failure:
+        report |= {
+            "built_for": f"{record.cpu}, {record.python}",
+            "built_with": f"numba {record.numba}",
+            "sources": "as built"
+            if record.sources == sources_hash()
+            else "changed since the build",
+        }
+    return report
