@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import warnings
@@ -34,6 +35,7 @@ CPU_VARIABLE = "CONJOIN_BUILD_CPU"
 MODULES = 4
 """The number of extension modules, which are compiled in parallel; each carries 0.6 MB of runtime."""
 COMMAND = "conjoin.kernels.ahead_of_time"
+ERROR_LINE = re.compile(r"[\w.]+(Error|Exception)\b")
 FEATURES = {
     "generic": [],
     "x86-64-v2": ["SSE42", "POPCNT"],
@@ -131,7 +133,7 @@ def build(folder: Path, cpu: str) -> BuildRecord:
     for name, process in running.items():
         output = process.communicate()[0]
         if process.returncode:
-            failure = failure or _last_line(output)
+            failure = failure or _failure_in(output)
             _say(f"{name} failed:\n{output}")
             continue
         exported = json.loads(output.strip().rpartition("\n")[2])
@@ -152,9 +154,13 @@ def write_record(folder: Path, record: BuildRecord) -> None:
     (folder / RECORD).write_text(text, encoding="utf-8")
 
 
-def _last_line(output: str) -> str:
+def _failure_in(output: str) -> str:
+    """Return the reason for a failure in the output of a compilation."""
+    if "without the compiler" in output:
+        return "there is no C compiler that works"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "the compiler stopped without a message"
+    errors = [line for line in lines if ERROR_LINE.match(line)]
+    return (errors or lines or ["the compiler stopped without a message"])[-1][:300]
 
 
 def _say(message: str) -> None:
