@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,13 @@ PACKAGE = "conjoin/kernels"
 class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Adds the extension modules to a wheel."""
 
+    _folder: Path | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and tell hatchling which files to include."""
         if self.target_name != "wheel" or version == "editable":
             return
-        folder = Path(self.directory) / "kernels"
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="conjoin-build-"))
         record = self._compile(folder)
         if record["failure"] and os.environ.get("CONJOIN_BUILD_REQUIRED"):
             raise RuntimeError(f"the kernels could not be compiled: {record['failure']}")
@@ -40,6 +41,11 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["infer_tag"] = True
         for path in folder.iterdir():
             build_data["force_include"][str(path)] = f"{PACKAGE}/{path.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Remove what was compiled; the wheel has it."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _compile(self, folder: Path) -> dict[str, Any]:
         """Compile into a folder; return the record of the build, which is there, too."""
