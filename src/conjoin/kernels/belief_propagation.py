@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.elimination_layouts import Terms
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool1, Float1, Int1
+from conjoin.kernels.signatures import layout
 
 THRESHOLD = 0.3
 """Each round updates the terms whose residual is at least this fraction of the largest."""
@@ -23,6 +26,7 @@ TINY = 1e-300
 """Sums that rounding made smaller than this are replaced by it."""
 
 
+@layout
 class Beliefs(NamedTuple):
     """The state of belief propagation.
 
@@ -44,13 +48,13 @@ class Beliefs(NamedTuple):
         The log-normaliser of each term with its incoming messages.
     """
 
-    cards: np.ndarray
-    first: np.ndarray
-    slot: np.ndarray
-    messages: np.ndarray
-    sums: np.ndarray
-    zeros: np.ndarray
-    norms: np.ndarray
+    cards: Int1
+    first: Int1
+    slot: Int1
+    messages: Float1
+    sums: Float1
+    zeros: Int1
+    norms: Float1
 
 
 class Work(NamedTuple):
@@ -387,7 +391,15 @@ def _largest(values):
 
 
 @compiled
-def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
+def propagate(
+    terms: Terms,
+    soft: Bool1,
+    maximise: bool,
+    damping: float,
+    max_updates: int,
+    tolerance: float,
+    beliefs: Beliefs,
+) -> tuple[int, float]:
     """Update the messages of terms, those with the largest residuals first.
 
     The residual of a term is how far the beliefs of its variables have moved since it was last updated.
@@ -448,7 +460,7 @@ def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
 
 
 @compiled
-def bethe(terms, beliefs):
+def bethe(terms: Terms, beliefs: Beliefs) -> float:
     """Return the Bethe estimate of log Z at a fixed point."""
     result = 0.0
     widest = np.int64(_largest(beliefs.cards))

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, RowFeatures, SamplingSettings
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool2, Float2, Half2, Half3, Word1
 from conjoin.kernels.random_numbers import STEP, uniform
 from conjoin.kernels.row_elimination import component, reduce_row, room_for_rows, root_of
 
@@ -239,7 +240,16 @@ def _run_chain(mode, members, chosen, features, room, chain, counter, settings, 
 
 
 @compiled
-def sample_rows(mode, rows, counters, features, left, settings, marginals, filled):
+def sample_rows(
+    mode: int,
+    rows: Half2,
+    counters: Word1,
+    features: RowFeatures,
+    left: Bool2,
+    settings: SamplingSettings,
+    marginals: Float2,
+    filled: Half3,
+) -> None:
     """Sample the components of rows that `answer_rows` found too large.
 
     Parameters

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from functools import cached_property, wraps
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Scalar:
     dtype: np.dtype[Any]
     accepted: tuple[type, ...]
 
+    choice: ClassVar[tuple[()]] = ()
+
     def __str__(self) -> str:
         return f"a number of type {self.dtype}"
 
@@ -56,6 +58,11 @@ class Array:
     dtypes: tuple[np.dtype[Any], ...]
     ndim: int
     read_only: bool
+
+    @property
+    def choice(self) -> tuple[np.dtype[Any], ...]:
+        """The element types, if there are several."""
+        return self.dtypes if len(self.dtypes) > 1 else ()
 
     @property
     def flags(self) -> int:
@@ -82,6 +89,17 @@ class Layout:
     """A named tuple that checked its fields when it was built."""
 
     kind: Any
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The types of the fields."""
+        return Signature(self.kind)
+
+    @property
+    def choice(self) -> tuple[np.dtype[Any], ...]:
+        """The element types of a field that may have several."""
+        variants = self.signature.variants
+        return tuple(variants) if len(variants) > 1 else ()
 
     def __str__(self) -> str:
         return f"a {self.kind.__name__}"
@@ -143,20 +161,22 @@ class Signature:
     def variants(self) -> list[Any]:
         """The element types for which there is machine code; [None] if there is no choice.
 
-        Arrays that may have one of several types must all have the same one in a call.
+        Arrays that may have one of several types must all have the same one in a call. A layout with
+        such an array must be the only parameter with a choice.
         """
-        choices = {
-            p.dtypes for p in self.parameters.values() if isinstance(p, Array) and len(p.dtypes) > 1
-        }
-        if len(choices) > 1:
+        choices = [p.choice for p in self.parameters.values() if len(p.choice) > 1]
+        layouts = any(isinstance(p, Layout) and p.choice for p in self.parameters.values())
+        if len(set(choices)) > 1 or (layouts and len(choices) > 1):
             raise TypeError(f"{self.name} has parameters with different choices of types")
-        return list(choices.pop()) if choices else [None]
+        return list(choices[0]) if choices else [None]
 
     @cached_property
-    def _chooser(self) -> int:
-        """The position of the parameter that chooses the variant, or -1."""
-        several = [isinstance(p, Array) and len(p.dtypes) > 1 for p in self.parameters.values()]
-        return several.index(True) if True in several else -1
+    def _chooser(self) -> tuple[int, int]:
+        """The position of the parameter that chooses the variant and, in a layout, of its field, or -1."""
+        for position, p in enumerate(self.parameters.values()):
+            if len(p.choice) > 1:
+                return position, p.signature._chooser[0] if isinstance(p, Layout) else -1
+        return -1, -1
 
     @cached_property
     def _plans(self) -> list[list[tuple[frozenset[type], Any, int, int]]]:
@@ -184,9 +204,12 @@ class Signature:
             With the names of the kernel and of the parameter.
         """
         number = 0
-        chooser = self._chooser
-        if chooser >= 0 and chooser < len(arguments):
-            number = self._variant_of(arguments[chooser])
+        chooser, field = self._chooser
+        if 0 <= chooser < len(arguments):
+            chosen = arguments[chooser]
+            if field >= 0 and isinstance(chosen, tuple):
+                chosen = chosen[field]
+            number = self._variant_of(chosen)
         plan = self._plans[number]
         if len(arguments) == len(plan):
             for value, (classes, dtype, ndim, flags) in zip(arguments, plan, strict=True):
@@ -240,6 +263,7 @@ def layout(kind: type[T]) -> type[T]:
     signature = Signature(kind)
     build: Any = kind.__new__
 
+    @wraps(build)  # numba reads the signature
     def checked(cls: Any, *values: Any, **named: Any) -> Any:
         fields = build(cls, *values, **named)
         signature.check(fields)
@@ -262,7 +286,7 @@ def numba_types(signature: Signature, variant: Any) -> tuple[Any, ...]:
         if isinstance(p, Array):
             dtype = p.dtypes[0] if len(p.dtypes) == 1 else variant
             return types.Array(from_dtype(dtype), p.ndim, "C")
-        fields = Signature(p.kind).parameters.values()
-        return types.NamedTuple([numba_type(field) for field in fields], p.kind)
+        fields = [numba_type(field) for field in p.signature.parameters.values()]
+        return types.BaseTuple.from_types(fields, p.kind)
 
     return tuple(numba_type(p) for p in signature.parameters.values())
