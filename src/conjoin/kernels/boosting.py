@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.kernels.kernel import compiled, inner
-from conjoin.kernels.layouts import Bool1, Byte2, Float1, Float2, Int1, Int2
+from conjoin.kernels.layouts import Bool1, Codes2, Float1, Float2, Int1, Int2
 from conjoin.kernels.signatures import layout
 
 
@@ -26,7 +26,7 @@ class IndexedRows(NamedTuple):
         The variable and the state of each set.
     """
 
-    codes: Byte2
+    codes: Codes2
     set_of: Int2
     set_var: Int1
     set_state: Int1

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from conjoin.kernels.layouts import Float1, Int1
 from conjoin.kernels.signatures import layout
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @layout
@@ -152,14 +146,14 @@ class Workspace(NamedTuple):
         Maxima, sums and exponentials of a part of a table.
     """
 
-    offset: Ints
-    table: Floats
-    message: Floats
-    base: Ints
-    weight: Floats
-    counter: Ints
-    partial: Floats
-    chunk: Floats
+    offset: Int1
+    table: Float1
+    message: Float1
+    base: Int1
+    weight: Float1
+    counter: Int1
+    partial: Float1
+    chunk: Float1
 
 
 SUM, MARGINALS, MAXIMUM = 0, 1, 2

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
 from conjoin.kernels.kernel import compiled, inner, inner_fused, inner_sums
@@ -22,10 +21,6 @@ STEP_SWEEPS = 20
 """The maximum number of sweeps of coordinate descent per step."""
 STEP_TOLERANCE = 1e-3
 """A step is done when a sweep changes less than this part of what the first one did."""
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @layout

@@ -10,7 +10,7 @@ import numpy as np
 
 from conjoin.kernels.gibbs_chain import holds
 from conjoin.kernels.kernel import add_lanes, compiled
-from conjoin.kernels.layouts import Codes2, Float2, Int1, KnownTests, Word2
+from conjoin.kernels.layouts import Float2, Half2, Int1, KnownTests, Word2
 
 ROWS = 128
 """Number of rows of evidence per block."""
@@ -21,7 +21,7 @@ ALL = ~NONE
 
 
 @compiled
-def live_features(codes: Codes2, known: KnownTests, bits: Word2, live: Word2) -> None:
+def live_features(codes: Half2, known: KnownTests, bits: Word2, live: Word2) -> None:
     """Set in which rows all known tests of each plain feature hold, as bits.
 
     Parameters

@@ -172,7 +172,7 @@ class Signature:
 
     @cached_property
     def _chooser(self) -> tuple[int, int]:
-        """The position of the parameter that chooses the variant and, in a layout, of its field, or -1."""
+        """The position of the parameter that chooses the variant, and of its field in a layout, or -1."""
         for position, p in enumerate(self.parameters.values()):
             if len(p.choice) > 1:
                 return position, p.signature._chooser[0] if isinstance(p, Layout) else -1
