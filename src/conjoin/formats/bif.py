@@ -193,8 +193,13 @@ class _Reader:
         Returns None for any other form, right or wrong, which `_rows` reads more slowly.
         """
         statements = table.body.split(";")
-        if not table.parents or len(statements) != table.n_rows + 1 or statements.pop().strip():
+        if len(statements) != table.n_rows + 1 or statements.pop().strip():
             return None
+        if not table.parents:
+            keyword, _, numbers = statements[0].lstrip().partition(" ")
+            if keyword != "table" or numbers.count(",") != len(table.target) - 1:
+                return None
+            return _floats(numbers)
         joint_states = product(*[parent.states for parent in table.parents])
         place = {"(" + ", ".join(states): row for row, states in enumerate(joint_states)}
         rows = [""] * table.n_rows
@@ -207,10 +212,7 @@ class _Reader:
         commas = len(table.target) - 1
         if any(row.count(",") != commas for row in rows):
             return None
-        try:
-            return [*map(float, ",".join(rows).split(","))]
-        except ValueError:
-            return None
+        return _floats(",".join(rows))
 
     def _rows(self, table: _Table) -> list[list[float]]:
         """Read the rows of a table, one distribution per joint state of the parents."""
@@ -303,12 +305,12 @@ class _Reader:
             self._fail_at_numbers(tables)
         with np.errstate(divide="ignore"):
             logs = np.log(flat / np.repeat(sums, lengths))
-        ends = np.cumsum([n_rows * card for n_rows, card in shapes])
-        parts = np.split(logs, ends[:-1])
-        return [
-            part.reshape([*map(len, table.parents), len(table.target)])
-            for part, table in zip(parts, tables, strict=True)
-        ]
+        parts, start = [], 0
+        for table, (n_rows, card) in zip(tables, shapes, strict=True):
+            part = logs[start : start + n_rows * card]
+            parts.append(part.reshape([*map(len, table.parents), card]))
+            start += n_rows * card
+        return parts
 
     def _fail_at_numbers(self, tables: list[_Table]) -> NoReturn:
         """Raise an error for the first row that is not a distribution."""
@@ -322,6 +324,14 @@ class _Reader:
                         table.at,
                     )
         raise AssertionError("all rows are distributions")
+
+
+def _floats(words: str) -> list[float] | None:
+    """Read numbers that are separated by commas; return None if one of them is not a number."""
+    try:
+        return [*map(float, words.split(","))]
+    except ValueError:
+        return None
 
 
 def read_bif(path: Path) -> BayesianNetwork:
