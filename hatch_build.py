@@ -53,7 +53,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         command = [sys.executable, "-m", "conjoin.kernels.ahead_of_time", str(folder)]
         failure = "CONJOIN_BUILD_PURE is set" if os.environ.get("CONJOIN_BUILD_PURE") else ""
         if not failure:
-            path = os.pathsep.join([str(source), *filter(None, sys.path)])
+            path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
             done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
             if done.returncode:
                 failure = f"the compiler stopped with exit status {done.returncode}"

@@ -43,7 +43,6 @@ def run(options: argparse.Namespace) -> None:
     if options.build:
         describe_build(options.json)
         return
-    from conjoin.conversion.inconsistency import inconsistency
     from conjoin.errors import ModelError
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending
@@ -65,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
                 raise ModelError(
                     f"--inconsistency goes with a dependency network, not a {model.kind}"
                 )
+            from conjoin.conversion.inconsistency import inconsistency
+
             found = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(found)
     if options.json:

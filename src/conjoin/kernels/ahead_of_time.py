@@ -117,7 +117,7 @@ def build(folder: Path, cpu: str) -> BuildRecord:
     sizes = {name: (sources / f"{name}.py").stat().st_size for name in files}
     groups = groups_of_files(sizes, MODULES)
     _say(f"compiling {sum(files.values())} kernels for {cpu} in {len(groups)} modules")
-    environment = {**os.environ, SWITCH: "numba", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, SWITCH: "numba"}
     if cpu not in ("host", ""):
         # Functions that kernels call are compiled apart, and for this machine unless told otherwise.
         environment |= {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
