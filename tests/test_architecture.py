@@ -157,3 +157,21 @@ def test_functions_not_callable_from_python_are_called_by_kernels_only():
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 module = modules.get(node.value.id)
                 assert (f"conjoin.kernels.{module}", node.attr) not in hidden, (path, node.attr)
+
+
+def test_each_command_has_the_help_of_its_module():
+    from conjoin.cli.main import COMMANDS
+
+    for name, summary in COMMANDS.items():
+        module = importlib.import_module(f"conjoin.cli.{name}")
+        first = module.__doc__.partition("\n")[0]
+        assert summary == first[0].lower() + first[1:].rstrip(".")
+
+
+def test_a_command_imports_only_its_own_module():
+    code = (
+        "import sys; from conjoin.cli.main import build_parser; build_parser(['info', 'x.mn']); "
+        "print(*(m for m in sys.modules if m.startswith('conjoin.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {f"conjoin.cli.{m}" for m in ("main", "info", "arguments")}

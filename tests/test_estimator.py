@@ -473,6 +473,43 @@ print(JointModel(cpd="tree").get_params()["cpd"])
     assert done.stdout.strip() == "tree", done.stderr
 
 
+def test_scikit_learn_is_imported_only_when_needed():
+    code = """
+import sys
+import numpy as np
+from conjoin import JointModel
+X = np.array([[0.0, 1.0], [1.0, 0.0]] * 30)
+model = JointModel("tree", refine=False)
+model.fit(X).transform(X)
+try:
+    JointModel().predict(X)
+except ValueError as error:
+    assert isinstance(error, AttributeError)
+assert "sklearn" not in sys.modules and "pandas" not in sys.modules
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+assert clone(model).get_params() == model.get_params()
+try:
+    clone(model).predict(X)
+except NotFittedError:
+    pass
+pipe = make_pipeline(clone(model)).fit(X)
+assert pipe.transform(X).tolist() == X.tolist()
+frame = clone(model).set_output(transform="pandas").fit(X).transform(X)
+assert frame.columns.tolist() == ["x0", "x1"] and (frame.to_numpy() == X).all()
+search = GridSearchCV(model, {"kappa": [0.1, 0.5]}, scoring=lambda m, X, y=None: 0.0, cv=2).fit(X)
+assert search.best_params_ == {"kappa": 0.1}
+nested = JointModel(DecisionTreeClassifier()).set_params(cpd__max_depth=3, refine=False)
+assert nested.cpd.max_depth == 3 and nested.get_params()["cpd__max_depth"] == 3
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "done", done.stderr
+
+
 def test_equal_rows_are_answered_once(monkeypatch):
     from conjoin.kernels import row_elimination as kernels
 

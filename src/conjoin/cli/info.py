@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a model or a table")
+    add("file", metavar="FILE", nargs="?", help="a model or a table")
+    add(
+        "--build",
+        action="store_true",
+        help="describe the installed package instead: whether its kernels were compiled when it was "
+        "built or are compiled on first use, and why",
+    )
     add(
         "--inconsistency",
         action="store_true",
@@ -34,12 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.conversion.inconsistency import inconsistency
+    if options.build:
+        describe_build(options.json)
+        return
     from conjoin.errors import ModelError
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending
     from conjoin.models.dependency import DependencyNetwork
 
+    if options.file is None:
+        raise ModelError("FILE is missing: name a model or a table, or ask for --build")
     path = Path(options.file)
     found = None
     if ending(path) in TABLE_ENDINGS:
@@ -52,6 +62,8 @@ def run(options: argparse.Namespace) -> None:
         if options.inconsistency:
             if not isinstance(model, DependencyNetwork):
                 raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
+            from conjoin.conversion.inconsistency import inconsistency
+
             found = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(found)
     if options.json:
@@ -60,6 +72,19 @@ def run(options: argparse.Namespace) -> None:
     print("\n".join(_lines(report)))
     if found is not None:
         print("\n".join(f"  {line}" for line in str(found).split("\n")))
+
+
+def describe_build(as_json: bool) -> None:
+    """Print which machine code is in use, and why."""
+    from conjoin import __version__
+    from conjoin.kernels.build_info import describe
+
+    report = {"conjoin": __version__, **describe()}
+    if as_json:
+        shared.print_json(report)
+        return
+    for key, value in report.items():
+        print(f"{key.replace('_', ' '):<12}{value}")
 
 
 def _variables(domain: Domain) -> dict[str, Any]:

@@ -6,25 +6,35 @@ Nothing heavy is imported here; commands import what they need when they run.
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from importlib import import_module
 
 from conjoin import __version__
-from conjoin.cli.arguments import check_shared
 from conjoin.errors import ConjoinError
 
-COMMANDS = (
-    "demo", "learn", "convert", "query", "predict", "impute", "sample", "score", "weights", "info",
-    "report", "reproduce",
-)  # fmt: skip
+COMMANDS = {
+    "demo": "learn handwritten digits, draw new ones, complete halves",
+    "learn": "learn a model from a table",
+    "convert": "turn a dependency network into a Markov network",
+    "query": "ask a model for probabilities",
+    "predict": "predict a column of a table from the others",
+    "impute": "fill in the missing values of a table",
+    "sample": "draw rows from a model",
+    "score": "score a model on a table",
+    "weights": "learn or tune the weights of a network by pseudo-likelihood or likelihood",
+    "info": "describe a model or a table file",
+    "report": "write a page about a model",
+    "reproduce": "run the evaluation of the paper",
+}
+"""Each command, a module of this package, and its help: the first line of the module's docstring."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser for all commands."""
+def build_parser(chosen: Container[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser; only the modules of the chosen commands are imported."""
     parser = argparse.ArgumentParser(
         prog="conjoin",
         description="Learn one joint distribution over all columns of a table, or turn conditional "
@@ -33,26 +43,26 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:  # a command is a module; its docstring is the help
-        module = importlib.import_module(f"conjoin.cli.{name}")
-        summary, _, description = (module.__doc__ or "").partition("\n\n")
-        command = commands.add_parser(
-            name,
-            help=summary[0].lower() + summary[1:].rstrip("."),
-            description=" ".join(description.split()),
-        )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in chosen:
+            module = import_module(f"conjoin.cli.{name}")
+            command.description = " ".join((module.__doc__ or "").partition("\n\n")[2].split())
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit status."""
-    options = build_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = build_parser(words).parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
     try:
+        from conjoin.cli.arguments import check_shared
+
         check_shared(options)
         options.run(options)
         if sys.stdout is not None:  # None if it was closed

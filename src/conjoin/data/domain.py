@@ -98,7 +98,7 @@ class Variable:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
-        self.name = name
+        self.name, self.hidden = name, bool(hidden)
         if not isinstance(states, Iterable):
             raise DataError(f"variable {name!r} needs a list of states, not {states!r}")
         self.states: tuple[Any, ...] = tuple(plain(s) for s in states)
@@ -106,7 +106,13 @@ class Variable:
             raise DataError(
                 f"variable {name!r} has {len(self.states)} states; 1 to {MAX_LABELS} are allowed"
             )
-        self._index: dict[Hashable, int] = {}
+        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
+        if set(map(type, self.states)) == {str}:  # the usual case, in short
+            keys = [(str, state) for state in self.states]
+            self._index: dict[Hashable, int] = dict(zip(keys, range(len(keys)), strict=True))
+            if len(self._index) == len(keys):
+                return
+        self._index = {}
         for code, state in enumerate(self.states):
             if is_missing(state):
                 raise DataError(
@@ -127,8 +133,6 @@ class Variable:
                 f"variable {name!r} has the states {first!r} and {second!r}, which are equal; merge "
                 "them, or write them as text"
             )
-        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
-        self.hidden = bool(hidden)
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conjoin.data.arrays import IntArray
 from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.domain import Domain, plain
 from conjoin.data.table import Table, code_dtype
@@ -132,7 +133,7 @@ def _arrow_column(name: str, column: Any, text: bool) -> Column:
         raise DataError(
             f"column {name!r} holds values of type {column.type}, which cannot be states"
         ) from None
-    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1), np.int64)
+    codes = _codes(array.indices)
     # Several entries of the dictionary may be one label, or mean a missing value.
     values = array.dictionary.to_pylist()
     if text:
@@ -151,3 +152,19 @@ def widened(part: Table, domain: Domain) -> Table:
     at = [domain.index(name) for name in part.domain.names]
     codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
     return Table.adopt(domain, codes)
+
+
+def _codes(indices: Any) -> IntArray:
+    """Return an Arrow array of integers, -1 where it is null.
+
+    The buffers are read directly, because pyarrow's own conversion imports pandas.
+    """
+    valid, data = indices.buffers()
+    rows = slice(indices.offset, indices.offset + len(indices))
+    if not len(indices) or data is None:
+        return np.full(len(indices), -1, np.int64)
+    codes = np.frombuffer(data, np.dtype(str(indices.type)))[rows].astype(np.int64)
+    if valid is not None:
+        bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
+        codes[bits == 0] = -1
+    return codes

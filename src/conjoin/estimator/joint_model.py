@@ -11,19 +11,14 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import ConvergenceWarning, ModelError
-from conjoin.estimator.base import (
-    BaseEstimator,
-    NotFittedError,
-    OneToOneFeatureMixin,
-    TransformerMixin,
-)
+from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.results import Assignment, Marginals
 
 
-class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class JointModel(Estimator):
     """A joint distribution of all columns of a table.
 
     Parameters
@@ -149,7 +144,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def _fitted(self) -> Encoding:
         if not hasattr(self, "model_"):
-            raise NotFittedError(
+            raise not_fitted(
                 f"this {type(self).__name__} instance is not fitted yet; call 'fit' first"
             )
         return self.encoding_
@@ -282,7 +277,7 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Fill in missing values with the most probable ones (see `impute`)."""
-        return self.impute(X)
+        return self.in_chosen_container(X, self.impute(X))
 
     def marginals(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Marginals:
         """Return the distribution of each column given the values of some (see `conjoin.marginals`)."""
@@ -352,9 +347,9 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         rows = None if X is None else encoding.table(X)
         write_report(self.model_, path, valid=rows, conditionals=self.network_)
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self) -> str:
         if not hasattr(self, "model_"):
-            return str(super().__repr__(**options))
+            return super().__repr__()
         names = self.domain_.names
         shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         learned = self.network_.provenance["learned"]["cpd"]
@@ -378,13 +373,6 @@ class JointModel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
 
 
 def _array(states: list[Any]) -> Any:

@@ -1,224 +1,364 @@
-"""Reading the Bayesian Interchange Format (.bif)."""
+"""Reading the Bayesian Interchange Format (.bif).
+
+A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
+one regular expression and divided at its semicolons; the numbers of all tables are then normalized
+together. Positions in the text are kept, and turned into line numbers only for an error message.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.storage import errors_naming, line_of_token, read_text
+from conjoin.formats.storage import errors_naming, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES
 from conjoin.models.table_cpd import TableCPD
 
-COMMENT = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
-"""Comments, and strings, which may contain the marks of comments."""
-TOKEN = r'"[^"\n]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+'
+COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+BLOCK = re.compile(r"\s*(\w+)\b([^{}]*)\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
+HEAD = re.compile(r"\s*\(\s*([^\s{}()\[\];,|]+)\s*(?:[|,]([^()]*))?\)\s*")
+TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s*")
+LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
+LABEL = re.compile(r'[^\s{}()\[\];,|"]+')
+BLOCKS = ("network", "variable", "probability")
 SUM_TOLERANCE = 1e-2
 MAX_TOTAL = 1 << 26
 """Maximum number of entries of all tables of a file together."""
 
 
-class _Parser:
-    def __init__(self, text: str, path: str) -> None:
-        # Comments become spaces, so that lines keep their numbers.
-        self.text = COMMENT.sub(
-            lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text
-        )
-        self.path, self.at, self.entries = path, 0, 0
-        self.words: list[str] = re.findall(TOKEN, self.text)
+class _Block(NamedTuple):
+    """The parts of a block, and where they start in the text."""
 
-    def error(self, message: str) -> FormatError:
-        line = line_of_token(self.text, max(0, self.at - 1), TOKEN)
-        return FormatError(message, self.path, line)
+    keyword: str
+    head: str
+    body: str
+    head_at: int
+    body_at: int
 
-    def peek(self) -> str:
-        return self.words[self.at] if self.at < len(self.words) else ""
 
-    def take(self, wanted: str | None = None) -> str:
-        if self.at >= len(self.words):
-            raise self.error(f"the file ends where {wanted or 'more'} is expected")
-        self.at += 1
-        word = self.words[self.at - 1]
-        if wanted is not None and len(wanted) == 1 and word != wanted:
-            raise self.error(f"expected {wanted!r}, not {word[:40]!r}")
+@dataclass
+class _Table:
+    """A probability block: its place in the text, and its variables."""
+
+    at: int
+    body: str
+    target: Variable
+    parents: list[Variable]
+
+    @cached_property
+    def n_rows(self) -> int:
+        """The number of joint states of the parents."""
+        count = 1
+        for parent in self.parents:
+            count *= len(parent)
+        return count
+
+
+class _Reader:
+    """The text of a file, without comments, and the strings that were in it."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.path = path
+        self.strings: dict[str, str] = {}
+        if '"' in text or "/" in text:
+            text = COMMENT_OR_STRING.sub(self._replaced, text)
+        self.text = text
+        self.codes: dict[str, dict[str, int]] = {}
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        """Replace a comment by its line breaks, and a string by a word without special characters."""
+        found = match[0]
+        if found[0] != '"':
+            return " " + "\n" * found.count("\n")
+        label = found[1:-1]
+        if LABEL.fullmatch(label):
+            return label
+        word = f"\0{len(self.strings)}\0"
+        self.strings[word] = label
         return word
 
-    def label(self, wanted: str) -> str:
-        word = self.take(wanted)
-        if word[0] == '"':
-            return word[1:-1]
-        if word in "{}()[];,|":
-            raise self.error(f"expected {wanted}, not {word!r}")
-        return word
+    def fail(self, message: str, at: int) -> NoReturn:
+        """Raise an error that names the line of a position."""
+        line = self.text.count("\n", 0, at) + 1
+        raise FormatError(message, str(self.path), line) from None
 
-    def listed(self, close: str, wanted: str) -> list[str]:
-        items = [self.label(wanted)]
-        while self.peek() == ",":
-            self.take(",")
-            items.append(self.label(wanted))
-        self.take(close)
-        return items
+    def shown(self, word: str) -> str:
+        """Return a piece of the file for a message."""
+        return repr(self.strings.get(word, word)[:40])
 
-    def number(self) -> float:
-        word = self.label("a probability")
+    def label(self, word: str, wanted: str, at: int) -> str:
+        """Return a name or a state."""
+        word = word.strip()
+        if not LABEL.fullmatch(word):
+            self.fail(f"{wanted} is expected, not {self.shown(word)}", at)
+        return self.strings.get(word, word)
+
+    def labels(self, words: str, wanted: str, at: int) -> list[str]:
+        """Return names or states that are separated by commas."""
+        if self.strings or not LIST.fullmatch(words):
+            return [self.label(word, wanted, at) for word in words.split(",")]
+        return [word.strip() for word in words.split(",")]
+
+    def blocks(self) -> Iterator[_Block]:
+        """Yield the blocks of the file."""
+        text, at = self.text, 0
+        end = len(text.rstrip())
+        while at < end:
+            match = BLOCK.match(text, at)
+            if match is None or match[1] not in BLOCKS:
+                self._fail_between_blocks(at)
+            yield _Block(match[1], match[2], match[3], match.start(2), match.start(3))
+            at = match.end()
+
+    def _fail_between_blocks(self, at: int) -> NoReturn:
+        at += len(self.text[at:]) - len(self.text[at:].lstrip())
+        word = (LABEL.match(self.text, at) or self.text[at])[0]
+        if word not in BLOCKS:
+            names = "'network', 'variable' or 'probability'"
+            self.fail(f"{names} is expected, not {self.shown(word)}", at)
+        opening = re.compile(r"[{}]").search(self.text, at)
+        if opening is None:
+            self.fail("the file ends where '{' is expected", len(self.text.rstrip()))
+        if opening[0] == "}":
+            self.fail("'{' is expected, not '}'", opening.start())
+        self.fail("the file ends where '}' is expected", len(self.text.rstrip()))
+
+    def statements(self, body: str, at: int) -> Iterator[tuple[str, int]]:
+        """Yield the statements of a block, which end with semicolons, and where they start."""
+        *parts, rest = body.split(";")
+        for part in parts:
+            yield part, at + len(part) - len(part.lstrip())
+            at += len(part) + 1
+        if rest.strip():
+            self.fail("';' is expected before '}'", at + len(rest))
+
+    def variable(self, block: _Block) -> Variable:
+        """Read a variable block."""
+        _, head, body, head_at, body_at = block
+        name = self.label(head, "a variable's name", head_at)
+        states: list[str] | None = None
+        for statement, at in self.statements(body, body_at):
+            if not statement.lstrip().startswith("type"):
+                continue  # a property
+            match = TYPE.fullmatch(statement)
+            if match is None:
+                self.fail("'type discrete [ number ] { states }' is expected", at)
+            if match[1] != "discrete":
+                self.fail("only 'type discrete' is supported", at)
+            states = self.labels(match[3], "a state", at)
+            if match[2] != str(len(states)):
+                self.fail(f"{name!r} declares {match[2][:20]} states and lists {len(states)}", at)
+        if states is None:
+            self.fail(f"variable {name!r} has no type", body_at)
         try:
-            value = float(word)
-        except ValueError:
-            value = -1.0
-        if not 0 <= value <= 1 + SUM_TOLERANCE:
-            raise self.error(f"expected a probability, not {word[:40]!r}")
-        return value
+            variable = Variable(name, states)
+        except ConjoinError as error:
+            self.fail(str(error), body_at)
+        self.codes[name] = {state: code for code, state in enumerate(states)}
+        return variable
 
-    def numbers(self) -> list[float]:
-        values = [self.number()]
-        while self.peek() != ";":
-            if self.peek() == ",":
-                self.take(",")
-            values.append(self.number())
-        self.take(";")
+    def table(self, domain: Domain, block: _Block) -> _Table:
+        """Read the head of a probability block."""
+        _, head, body, head_at, body_at = block
+        match = HEAD.fullmatch(head)
+        if match is None:
+            self.fail("'( variable )' or '( variable | parents )' is expected", head_at)
+        names = [self.label(match[1], "a variable", head_at)]
+        if match[2] is not None:
+            names += self.labels(match[2], "a parent", head_at)
+        try:
+            target, *parents = [domain[name] for name in names]
+        except ConjoinError as error:
+            self.fail(str(error), head_at)
+        return _Table(body_at, body, target, parents)
+
+    def numbers(self, table: _Table) -> list[float]:
+        """Read the numbers of a table, row by row."""
+        found = self._usual_numbers(table)
+        return found if found is not None else [*chain.from_iterable(self._rows(table))]
+
+    def _usual_numbers(self, table: _Table) -> list[float] | None:
+        """Read a table in its usual form, one plain row for each joint state of the parents.
+
+        Returns None for any other form, right or wrong, which `_rows` reads more slowly.
+        """
+        statements = table.body.split(";")
+        if len(statements) != table.n_rows + 1 or statements.pop().strip():
+            return None
+        if not table.parents:
+            keyword, _, numbers = statements[0].lstrip().partition(" ")
+            if keyword != "table" or numbers.count(",") != len(table.target) - 1:
+                return None
+            return _floats(numbers)
+        joint_states = product(*[parent.states for parent in table.parents])
+        place = {"(" + ", ".join(states): row for row, states in enumerate(joint_states)}
+        rows = [""] * table.n_rows
+        for statement in statements:
+            states, _, numbers = statement.partition(")")
+            row = place.pop(states.strip(), None)
+            if row is None:
+                return None
+            rows[row] = numbers
+        commas = len(table.target) - 1
+        if any(row.count(",") != commas for row in rows):
+            return None
+        return _floats(",".join(rows))
+
+    def _rows(self, table: _Table) -> list[list[float]]:
+        """Read the rows of a table, one distribution per joint state of the parents."""
+        card, n_rows = len(table.target), table.n_rows
+        rows: list[list[float] | None] = [None] * n_rows
+        default: list[float] | None = None
+        for statement, at in self.statements(table.body, table.at):
+            words = statement.lstrip()
+            if words.startswith("("):
+                states, _, numbers = words[1:].partition(")")
+                place = self._place(table, states, at)
+                if rows[place] is not None:
+                    shown = ", ".join(s.strip() for s in states.split(","))
+                    self.fail(f"the row ({shown}) of {table.target.name!r} is given twice", at)
+                rows[place] = self._numbers(numbers, card, at)
+            elif words.startswith("table"):
+                values = self._numbers(words[5:], card * n_rows, at)
+                # The target's states vary slowest in this form.
+                rows = [values[r::n_rows] for r in range(n_rows)]
+            elif words.startswith("default"):
+                default = self._numbers(words[7:], card, at)
+        filled: list[list[float]] = []
+        for place, row in enumerate(rows):
+            row = row or default
+            if row is None:
+                where = self._where(table, place) or "it"
+                self.fail(f"the table of {table.target.name!r} has no row for {where}", table.at)
+            filled.append(row)
+        return filled
+
+    def _place(self, table: _Table, states: str, at: int) -> int:
+        """Return the number of the row for some states of the parents."""
+        words = states.split(",")
+        if len(words) != len(table.parents):
+            self.fail(f"{len(table.parents)} states are expected, not {len(words)}", at)
+        place = 0
+        for parent, word in zip(table.parents, words, strict=True):
+            word = word.strip()
+            code = self.codes[parent.name].get(self.strings.get(word, word))
+            if code is None:
+                try:
+                    code = parent.index(self.label(word, "a parent's state", at))
+                except FormatError:
+                    raise
+                except ConjoinError as error:
+                    self.fail(str(error), at)
+            place = place * len(parent) + code
+        return place
+
+    def _numbers(self, text: str, count: int, at: int) -> list[float]:
+        """Read probabilities, separated by commas or blanks."""
+        try:
+            values = [float(word) for word in text.split(",")]
+        except ValueError:
+            values = []
+            for word in text.replace(",", " ").split() or [""]:
+                try:
+                    values.append(float(word))
+                except ValueError:
+                    self.fail(f"a probability is expected, not {self.shown(word)}", at)
+        if len(values) != count:
+            self.fail(f"{count} probabilities are expected, not {len(values)}", at)
+        if not (min(values) >= 0 and max(values) <= 1 + SUM_TOLERANCE):
+            wrong = next(v for v in values if not 0 <= v <= 1 + SUM_TOLERANCE)
+            self.fail(f"a probability is expected, not '{wrong:g}'", at)
         return values
 
-    def skip_to_semicolon(self) -> None:
-        while (word := self.take()) != ";":
-            if word in "{}":
-                raise self.error(f"expected ';' before {word!r}")
+    def _where(self, table: _Table, place: int) -> str:
+        """Describe the states of the parents in a row."""
+        words = []
+        for parent in reversed(table.parents):
+            place, code = divmod(place, len(parent))
+            words.append(f"{parent.name}={parent.states[code]}")
+        return ", ".join(reversed(words))
+
+    def logarithms(self, tables: list[_Table]) -> list[np.ndarray]:
+        """Read the numbers of all tables; return the logarithms of their normalized rows."""
+        values: list[float] = []
+        shapes = [(t.n_rows, len(t.target)) for t in tables]
+        for table, (n_rows, card) in zip(tables, shapes, strict=True):
+            if len(table.parents) >= MAX_AXES or len(values) + n_rows * card > MAX_TOTAL:
+                name = table.target.name
+                self.fail(f"the table of {name!r} has too many parents or entries", table.at)
+            values += self.numbers(table)
+        flat = np.array(values)
+        lengths = np.repeat([card for _, card in shapes], [n_rows for n_rows, _ in shapes])
+        starts = np.cumsum(lengths) - lengths
+        sums = np.add.reduceat(flat, starts)
+        if not (flat.min() >= 0 and np.abs(sums - 1).max() <= SUM_TOLERANCE):
+            self._fail_at_numbers(tables)
+        with np.errstate(divide="ignore"):
+            logs = np.log(flat / np.repeat(sums, lengths))
+        parts, start = [], 0
+        for table, (n_rows, card) in zip(tables, shapes, strict=True):
+            part = logs[start : start + n_rows * card]
+            parts.append(part.reshape([*map(len, table.parents), card]))
+            start += n_rows * card
+        return parts
+
+    def _fail_at_numbers(self, tables: list[_Table]) -> NoReturn:
+        """Raise an error for the first row that is not a distribution."""
+        for table in tables:
+            for place, row in enumerate(self._rows(table)):
+                if not abs(sum(row) - 1) <= SUM_TOLERANCE:
+                    where = self._where(table, place)
+                    self.fail(
+                        f"the probabilities of {table.target.name!r}{' for ' if where else ''}{where} "
+                        f"sum to {sum(row):.6g}, not to 1",
+                        table.at,
+                    )
+        raise AssertionError("all rows are distributions")
+
+
+def _floats(words: str) -> list[float] | None:
+    """Read numbers that are separated by commas; return None if one of them is not a number."""
+    try:
+        return [*map(float, words.split(","))]
+    except ValueError:
+        return None
 
 
 def read_bif(path: Path) -> BayesianNetwork:
     """Read a .bif file."""
-    parser = _Parser(read_text(path), str(path))
+    reader = _Reader(read_text(path), path)
     variables: list[Variable] = []
-    tables: list[tuple[int, str, list[str]]] = []
-    while parser.peek():
-        word = parser.take()
-        if word == "network":
-            while parser.peek() not in ("{", ""):
-                parser.take()
-            parser.take("{")
-            while parser.peek() != "}":
-                parser.skip_to_semicolon()
-            parser.take("}")
-        elif word == "variable":
-            variables.append(_variable(parser))
-        elif word == "probability":
-            parser.take("(")
-            name = parser.label("a variable")
-            parents: list[str] = []
-            if parser.peek() in ("|", ","):
-                parser.take()
-                parents = parser.listed(")", "a parent")
-            else:
-                parser.take(")")
-            parser.take("{")
-            tables.append((parser.at, name, parents))
-            while parser.peek() != "}":
-                parser.skip_to_semicolon()
-            parser.take("}")
-        else:
-            raise parser.error(
-                f"expected 'network', 'variable' or 'probability', not {word[:40]!r}"
-            )
+    probabilities: list[_Block] = []
+    for block in reader.blocks():
+        if block.keyword == "variable":
+            variables.append(reader.variable(block))
+        elif block.keyword == "probability":
+            probabilities.append(block)
     with errors_naming(path):
         domain = Domain(variables)
-    cpds: dict[str, TableCPD] = {}
-    for start, name, parents in tables:
-        parser.at = start
-        try:
-            if name in cpds:
-                raise parser.error(f"{name!r} already has a probability block")
-            cpds[name] = _table(parser, domain, name, parents)
-        except FormatError:
-            raise
-        except ConjoinError as error:
-            raise parser.error(str(error)) from None
-    absent = [v.name for v in domain if v.name not in cpds]
-    if absent:
-        raise FormatError(f"there is no probability block for {absent[0]!r}", str(path))
-    with errors_naming(path):
-        return BayesianNetwork(domain, cpds.values(), {"read_from": path.name})
-
-
-def _variable(parser: _Parser) -> Variable:
-    name = parser.label("a variable's name")
-    parser.take("{")
-    states: list[str] | None = None
-    while parser.peek() != "}":
-        if parser.peek() != "type":
-            parser.skip_to_semicolon()  # a property
-            continue
-        parser.take()
-        if parser.take() != "discrete":
-            raise parser.error("only 'type discrete' is supported")
-        parser.take("[")
-        count = parser.label("a number of states")
-        parser.take("]")
-        parser.take("{")
-        states = parser.listed("}", "a state")
-        parser.take(";")
-        if count != str(len(states)):
-            raise parser.error(f"{name!r} declares {count[:20]} states but lists {len(states)}")
-    parser.take("}")
-    if states is None:
-        raise parser.error(f"variable {name!r} has no type")
-    try:
-        return Variable(name, states)
-    except ConjoinError as error:
-        raise parser.error(str(error)) from None
-
-
-def _table(parser: _Parser, domain: Domain, name: str, parents: list[str]) -> TableCPD:
-    target = domain[name]
-    owners = [domain[p] for p in parents]
-    shape = [len(p) for p in owners] + [len(target)]
-    parser.entries += min(MAX_TOTAL + 1, int(np.prod(shape, dtype=object)))
-    if len(shape) > MAX_AXES or parser.entries > MAX_TOTAL:
-        raise parser.error(f"the table of {name!r} has too many parents or entries")
-    table = np.full(shape, np.nan)
-    default: Any = None
-    while parser.peek() != "}":
-        word = parser.take()
-        if word == "table":
-            values = parser.numbers()
-            if len(values) != table.size:
-                raise parser.error(f"expected {table.size} probabilities, not {len(values)}")
-            # The format runs over the target first, then over the parents' states.
-            table = np.moveaxis(np.array(values).reshape([shape[-1], *shape[:-1]]), 0, -1)
-        elif word == "default":
-            default = _row(parser, len(target))
-        elif word == "(":
-            states = parser.listed(")", "a parent's state")
-            if len(states) != len(owners):
-                raise parser.error(f"expected {len(owners)} states, not {len(states)}")
-            index = tuple(p.index(s) for p, s in zip(owners, states, strict=True))
-            if not np.isnan(table[index]).any():
-                raise parser.error(f"the row ({', '.join(states)}) of {name!r} is given twice")
-            table[index] = _row(parser, len(target))
-        else:
-            parser.at -= 1
-            parser.skip_to_semicolon()  # a property
-    if default is not None:
-        table[np.isnan(table).all(axis=-1)] = default
-    for index in map(tuple, np.argwhere(~(np.abs(table.sum(axis=-1) - 1) <= SUM_TOLERANCE))):
-        row = table[index]
-        where = ", ".join(f"{p.name}={p.states[s]}" for p, s in zip(owners, index, strict=True))
-        if np.isnan(row).any():
-            raise parser.error(f"the table of {name!r} has no row for {where or 'it'}")
-        raise parser.error(
-            f"the probabilities of {name!r}{' for ' if where else ''}{where} sum to "
-            f"{row.sum():.6g}, not to 1"
-        )
-    with np.errstate(divide="ignore"):
-        logs = np.log(table / table.sum(axis=-1, keepdims=True))
-    return TableCPD(domain.cards, domain.index(name), [domain.index(p) for p in parents], logs)
-
-
-def _row(parser: _Parser, length: int) -> list[float]:
-    values = parser.numbers()
-    if len(values) != length:
-        raise parser.error(f"expected {length} probabilities, not {len(values)}")
-    return values
+        tables: dict[str, _Table] = {}
+        for block in probabilities:
+            table = reader.table(domain, block)
+            if table.target.name in tables:
+                reader.fail(f"{table.target.name!r} already has a probability block", table.at)
+            tables[table.target.name] = table
+        absent = [v.name for v in domain if v.name not in tables]
+        if absent:
+            raise FormatError(f"there is no probability block for {absent[0]!r}", str(path))
+        cpds: list[TableCPD] = []
+        if not tables:
+            return BayesianNetwork(domain, cpds, {"read_from": path.name})
+        for table, logs in zip(tables.values(), reader.logarithms([*tables.values()]), strict=True):
+            parents = [domain.index(p.name) for p in table.parents]
+            cpds.append(TableCPD(domain.cards, domain.index(table.target.name), parents, logs))
+        return BayesianNetwork(domain, cpds, {"read_from": path.name})

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,8 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     try:
         with path.open("rb") as file:
             # Reading up to a limit allocates that much: only for devices, pipes and huge files.
-            small = path.is_file() and path.stat().st_size <= limit
+            status = os.fstat(file.fileno())
+            small = stat.S_ISREG(status.st_mode) and status.st_size <= limit
             data = file.read() if small else file.read(limit + 1)
         if path.name.endswith(".gz"):
             data = _decompress(data, limit, path)

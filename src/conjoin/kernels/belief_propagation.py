@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.elimination_layouts import Terms
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool1, Float1, Int1
+from conjoin.kernels.signatures import layout
 
 THRESHOLD = 0.3
 """Each round updates the terms whose residual is at least this fraction of the largest."""
@@ -23,18 +26,19 @@ TINY = 1e-300
 """Sums that rounding made smaller than this are replaced by it."""
 
 
+@layout
 class Beliefs(NamedTuple):
     """The state of belief propagation."""
 
-    cards: np.ndarray  # int64: the number of states of each variable
-    first: np.ndarray  # int64: where the states of each variable start in `sums` and `zeros`
-    term_first: np.ndarray  # int64: where the terms of each variable start in `term`
-    term: np.ndarray  # int64: the terms of all variables
-    slot: np.ndarray  # int64: where the message of each entry starts in `messages`
-    messages: np.ndarray  # the messages of all entries
-    sums: np.ndarray  # for each variable and state, the sum of its finite messages
-    zeros: np.ndarray  # int64: for each variable and state, the number of messages that are -inf
-    norms: np.ndarray  # the log-normaliser of each term with its incoming messages
+    cards: Int1  # the number of states of each variable
+    first: Int1  # where the states of each variable start in `sums` and `zeros`
+    term_first: Int1  # where the terms of each variable start in `term`
+    term: Int1  # the terms of all variables
+    slot: Int1  # where the message of each entry starts in `messages`
+    messages: Float1  # the messages of all entries
+    sums: Float1  # for each variable and state, the sum of its finite messages
+    zeros: Int1  # for each variable and state, the number of messages that are -inf
+    norms: Float1  # the log-normaliser of each term with its incoming messages
 
 
 class Work(NamedTuple):
@@ -340,7 +344,15 @@ def _largest(values):
 
 
 @compiled
-def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
+def propagate(
+    terms: Terms,
+    soft: Bool1,
+    maximise: bool,
+    damping: float,
+    max_updates: int,
+    tolerance: float,
+    beliefs: Beliefs,
+) -> tuple[int, float]:
     """Update the messages of terms, those with the largest residuals first.
 
     The residual of a term is how far the beliefs of its variables have moved since it was last updated.
@@ -379,7 +391,7 @@ def propagate(terms, soft, maximise, damping, max_updates, tolerance, beliefs):
 
 
 @compiled
-def bethe(terms, beliefs):
+def bethe(terms: Terms, beliefs: Beliefs) -> float:
     """Return the Bethe estimate of log Z at a fixed point."""
     result = 0.0
     widest = np.int64(_largest(beliefs.cards))

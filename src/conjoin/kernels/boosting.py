@@ -7,9 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool1, Codes2, Float1, Float2, Int1, Int2
+from conjoin.kernels.signatures import layout
 
 
+@layout
 class IndexedRows(NamedTuple):
     """Rows of codes, and the sets "variable = state" that trees may split on.
 
@@ -23,35 +26,38 @@ class IndexedRows(NamedTuple):
         The variable and the state of each set.
     """
 
-    codes: npt.NDArray[np.unsignedinteger]
-    set_of: npt.NDArray[np.int64]
-    set_var: npt.NDArray[np.int64]
-    set_state: npt.NDArray[np.int64]
+    codes: Codes2
+    set_of: Int2
+    set_var: Int1
+    set_state: Int1
 
 
+@layout
 class Derivatives(NamedTuple):
     """The derivatives of the loss by each row's scores, (rows, scores), and the weight of each row."""
 
-    gradient: npt.NDArray[np.float64]
-    curvature: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
+    gradient: Float2
+    curvature: Float2
+    weight: Float1
 
 
+@layout
 class SplitRules(NamedTuple):
     """Which variables may be split on, the minimum weight of a leaf, and a term added to curvatures."""
 
-    allowed: npt.NDArray[np.bool_]
+    allowed: Bool1
     min_leaf: float
     ridge: float
 
 
+@layout
 class SmallTree(NamedTuple):
     """The set (-1 in a leaf), the children and the values of each node; node 0 is the root."""
 
-    split: npt.NDArray[np.int64]
-    yes: npt.NDArray[np.int64]
-    no: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
+    split: Int1
+    yes: Int1
+    no: Int1
+    value: Float2
 
 
 class Leaves(NamedTuple):
@@ -201,7 +207,15 @@ def split_leaf(node, size, rows, data, slopes, tree, leaves):
 
 
 @compiled
-def grow_small(rows, data, slopes, rules, max_leaves, tree, leaf):
+def grow_small(
+    rows: Int1,
+    data: IndexedRows,
+    slopes: Derivatives,
+    rules: SplitRules,
+    max_leaves: int,
+    tree: SmallTree,
+    leaf: Int1,
+) -> int:
     """Grow a tree of a few leaves; return its number of nodes.
 
     `rows` are the rows to use, which are put into another order; `leaf` gets the node that each ends
@@ -239,7 +253,7 @@ def grow_small(rows, data, slopes, rules, max_leaves, tree, leaf):
 
 
 @compiled
-def walk_small(data, tree, leaf):
+def walk_small(data: IndexedRows, tree: SmallTree, leaf: Int1) -> None:
     """Find the node that each row ends in."""
     for r in range(data.codes.shape[0]):
         node = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import exp64
-from conjoin.kernels.jit import inner
+from conjoin.kernels.kernel import inner
 
 CHUNK = 512
 """Number of cells that are exponentiated together, so that they stay in the cache."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.functions import LOWEST_64, exp64, log1p64
-from conjoin.kernels.jit import add_lanes, compiled, inner, inner_fused
-from conjoin.kernels.layouts import WORDS
+from conjoin.kernels.kernel import add_lanes, compiled, inner, inner_fused
+from conjoin.kernels.layouts import WORDS, Codes2, FeatureArrays, Float1, Float2, Int1, Word2
 
 
 @compiled
-def truth_bits(codes, features, bits):
+def truth_bits(codes: Codes2, features: FeatureArrays, bits: Word2) -> None:
     """Pack the truth of each test on each row into bits, tests by words of 64 rows.
 
     A test on a missing value does not hold.
@@ -48,7 +48,7 @@ def count_failing(bits, tests, one, two):
 
 
 @compiled
-def add_conjunctions(bits, features, chosen, gains):
+def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
     """Add the weights of the chosen features to the gains of their tests.
 
     The chosen features have no off values. A feature with an owner counts for the owner's test alone.
@@ -101,7 +101,7 @@ def room_for_products(truth, features, chosen):
 
 
 @compiled
-def add_products(truth, features, chosen, gains):
+def add_products(truth: Float2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
     """Do as `add_conjunctions` does for features with off values or with tests that hold in part.
 
     `truth` is the probability that each test holds on each row.
@@ -120,7 +120,9 @@ def add_products(truth, features, chosen, gains):
 
 
 @compiled
-def add_product_slopes(truth, features, chosen, errors, slopes):
+def add_product_slopes(
+    truth: Float2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
+) -> None:
     """Add to `slopes` the derivatives by the weights of features that `add_products` sums.
 
     `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_products`.
@@ -190,7 +192,7 @@ def score_table(features, rows):
 
 
 @compiled
-def conditionals(columns, features, gains, out):
+def conditionals(columns: Codes2, features: FeatureArrays, gains: Float2, out: Float2) -> None:
     """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing.
 
     `columns` are the codes, variables by rows.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner, popcount
+from conjoin.kernels.kernel import compiled, inner, popcount
+from conjoin.kernels.layouts import Byte1, Byte2, Float1, Float2, Int1, Word2
 
 
 @compiled
-def count_bits(sets, masks, segments, powers, out):
+def count_bits(sets: Word2, masks: Word2, segments: Int1, powers: Float1, out: Float2) -> None:
     """Weigh the rows that each set shares with each mask."""
     for i in range(sets.shape[0]):
         for t in range(masks.shape[0]):
@@ -24,7 +25,9 @@ def count_bits(sets, masks, segments, powers, out):
 
 
 @compiled
-def count_rows(masks, members, segments, powers, sums, out):
+def count_rows(
+    masks: Word2, members: Byte2, segments: Int1, powers: Float1, sums: Byte1, out: Float2
+) -> None:
     """Do the same by adding up the rows one by one, as bytes: cheaper if they are few.
 
     The first mask holds all rows; the others, which do not overlap, those of the target's states but

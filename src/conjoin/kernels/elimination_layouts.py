@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from conjoin.kernels.layouts import Float1, Int1
+from conjoin.kernels.signatures import layout
 
 
+@layout
 class Terms(NamedTuple):
     """The terms whose sum is the log-potential of a network: tables first, then features.
 
@@ -37,15 +37,16 @@ class Terms(NamedTuple):
         feature is its weight times the numbers of its tests.
     """
 
-    first: Ints
-    var: Ints
-    arg: Ints
-    bases: Ints
-    values: Floats
-    weights: Floats
-    numbers: Floats
+    first: Int1
+    var: Int1
+    arg: Int1
+    bases: Int1
+    values: Float1
+    weights: Float1
+    numbers: Float1
 
 
+@layout
 class JunctionTree(NamedTuple):
     """The cliques of an elimination order, children before their parents.
 
@@ -76,18 +77,19 @@ class JunctionTree(NamedTuple):
         The number of states of each variable.
     """
 
-    first: Ints
-    var: Ints
-    sizes: Ints
-    residual: Ints
-    cells: Ints
-    table_first: Ints
-    message_first: Ints
-    parent: Ints
-    clique_of: Ints
-    size: Ints
+    first: Int1
+    var: Int1
+    sizes: Int1
+    residual: Int1
+    cells: Int1
+    table_first: Int1
+    message_first: Int1
+    parent: Int1
+    clique_of: Int1
+    size: Int1
 
 
+@layout
 class Program(NamedTuple):
     """The terms and messages that each clique adds up, and how they are read.
 
@@ -112,15 +114,15 @@ class Program(NamedTuple):
         The terms without free variables.
     """
 
-    first: Ints
-    operand: Ints
-    level: Ints
-    arg_first: Ints
-    args: Ints
-    given_first: Ints
-    given_slot: Ints
-    given_arg: Ints
-    loose: Ints
+    first: Int1
+    operand: Int1
+    level: Int1
+    arg_first: Int1
+    args: Int1
+    given_first: Int1
+    given_slot: Int1
+    given_arg: Int1
+    loose: Int1
 
 
 class Workspace(NamedTuple):
@@ -146,14 +148,14 @@ class Workspace(NamedTuple):
         Maxima, sums and exponentials of a part of a table.
     """
 
-    offset: Ints
-    table: Floats
-    message: Floats
-    base: Ints
-    weight: Floats
-    counter: Ints
-    partial: Floats
-    chunk: Floats
+    offset: Int1
+    table: Float1
+    message: Float1
+    base: Int1
+    weight: Float1
+    counter: Int1
+    partial: Float1
+    chunk: Float1
 
 
 SUM, MARGINALS, MAXIMUM = 0, 1, 2
@@ -166,6 +168,7 @@ MISSING = np.uint16(np.iinfo(np.uint16).max)
 """The code of a missing value in the rows that kernels answer."""
 
 
+@layout
 class RowFeatures(NamedTuple):
     """Features sorted by their literals, to be reduced by the known values of one row after another.
 
@@ -193,12 +196,12 @@ class RowFeatures(NamedTuple):
         One number per literal and state: 1 where the test holds, otherwise its off value.
     """
 
-    cards: Ints
-    state_first: Ints
-    first: Ints
-    literal: Ints
-    skip: Ints
-    weight: Floats
-    literal_var: Ints
-    literal_first: Ints
-    numbers: Floats
+    cards: Int1
+    state_first: Int1
+    first: Int1
+    literal: Int1
+    skip: Int1
+    weight: Float1
+    literal_var: Int1
+    literal_first: Int1
+    numbers: Float1

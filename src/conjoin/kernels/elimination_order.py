@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner, popcount
+from conjoin.kernels.kernel import compiled, inner, popcount
+from conjoin.kernels.layouts import Float1, Int1, Word2
 
 
 @compiled
-def link_scopes(first, var, place, adjacency):
+def link_scopes(first: Int1, var: Int1, place: Int1, adjacency: Word2) -> None:
     """Link the variables of each scope. `place` renumbers variables; negative ones are left out."""
     members = np.empty(len(var) + 1, np.int64)
     for f in range(len(first) - 1):
@@ -41,7 +42,7 @@ def members_of(bits, out):
 
 
 @compiled
-def lower_bound(adjacency, log_size):
+def lower_bound(adjacency: Word2, log_size: Float1) -> float:
     """Return a lower bound of log2 of the largest table that any order needs.
 
     The variable whose table with its neighbours is smallest is removed repeatedly: the largest of these
@@ -92,7 +93,9 @@ def _remove(adjacency, v, around, count):
 
 
 @compiled
-def greedy_order(adjacency, log_size, by_weight, seed, limit, order):
+def greedy_order(
+    adjacency: Word2, log_size: Float1, by_weight: bool, seed: np.uint64, limit: float, order: Int1
+) -> tuple[float, float, int]:
     """Find an elimination order greedily; leave in `adjacency` each variable's separator.
 
     The next variable is the one that links the fewest pairs of neighbours that are not linked yet or,

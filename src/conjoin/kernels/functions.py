@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import inner_fused, power_of_two
+from conjoin.kernels.kernel import inner_fused, power_of_two
 
 f32 = np.float32
 

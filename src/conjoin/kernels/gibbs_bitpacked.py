@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import (
+from conjoin.kernels.kernel import (
     add_lanes,
     add_row,
     compiled,
@@ -17,6 +17,17 @@ from conjoin.kernels.jit import (
     inner_fused,
     lanes_set,
     power_of_two,
+)
+from conjoin.kernels.layouts import (
+    Float1,
+    Float2,
+    Int1,
+    Int2,
+    Single2,
+    Single3,
+    SlotArrays,
+    Word1,
+    Word2,
 )
 from conjoin.kernels.random_numbers import STEP, scatter
 from conjoin.kernels.row_projection import ROWS
@@ -31,7 +42,15 @@ TINY = 1e-12
 
 
 @compiled
-def row_weights(units, weights, first, slot, coefficient, place, out):
+def row_weights(
+    units: Int1,
+    weights: Float2,
+    first: Int1,
+    slot: Int1,
+    coefficient: Float1,
+    place: Int1,
+    out: Float2,
+) -> None:
     """Add the weights of units to those of the slots that they contribute to.
 
     Parameters
@@ -66,7 +85,15 @@ def nonzero_lanes(row, start):
 
 
 @compiled
-def live_slots(slots, unit_words, place, weights, out, words, linked):
+def live_slots(
+    slots: SlotArrays,
+    unit_words: Word2,
+    place: Int1,
+    weights: Float2,
+    out: SlotArrays,
+    words: Word2,
+    linked: Word2,
+) -> None:
     """Keep the slots that are alive in some row, and their nodes.
 
     Parameters
@@ -267,7 +294,18 @@ def set_tests(v, ones, bits):
 
 
 @compiled
-def sweep_rows(order, pairs, slots, alive, rows, bias, burn_in, samples, counters, sums):
+def sweep_rows(
+    order: Int1,
+    pairs: Single2,
+    slots: SlotArrays,
+    alive: Word2,
+    rows: Single2,
+    bias: Single2,
+    burn_in: int,
+    samples: int,
+    counters: Word1,
+    sums: Single3,
+) -> None:
     """Run one chain per row; set the sums of p(x=0), p(x=1) by batch and variable.
 
     Parameters
@@ -341,7 +379,7 @@ def sweep_rows(order, pairs, slots, alive, rows, bias, burn_in, samples, counter
 
 
 @compiled
-def weighted_batches(batch, state, owner, scale, out):
+def weighted_batches(batch: Single3, state: Int2, owner: Int1, scale: Float2, out: Float2) -> None:
     """Add, for each batch and row of evidence, the scaled sums of the states that its rows have."""
     for b in range(batch.shape[0]):
         for r in range(len(owner)):

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import ChainArrays, FeatureArrays, Float1, Float2, Half2, Int1
 from conjoin.kernels.random_numbers import STEP, uniform
 
 REFRESH = 256
@@ -259,7 +260,18 @@ def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, sco
 
 
 @compiled
-def run_chain(order, plain, soft, chain, betas, thin, drawn, sums, squares, scores):
+def run_chain(
+    order: Int1,
+    plain: FeatureArrays,
+    soft: FeatureArrays,
+    chain: ChainArrays,
+    betas: Float1,
+    thin: int,
+    drawn: Half2,
+    sums: Float2,
+    squares: Float2,
+    scores: Float1,
+) -> int:
     """Continue a chain; everything that it needs to continue later is in the arrays of `chain`.
 
     Parameters

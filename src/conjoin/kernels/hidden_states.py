@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.clique_tables import exponentials
-from conjoin.kernels.jit import compiled, inner, inner_sums
+from conjoin.kernels.kernel import compiled, inner, inner_sums
+from conjoin.kernels.layouts import Float2, Half2, HiddenTables, Int1
 
 LANES = 8
 """Number of maxima that are kept side by side."""
@@ -84,7 +85,7 @@ def sum_without(v, tables, cell, joint, rest):
 
 
 @compiled
-def log_joints(codes, tables, joints):
+def log_joints(codes: Half2, tables: HiddenTables, joints: Float2) -> None:
     """Set the log-potential of each row with each hidden state, rows by hidden states."""
     cell = np.empty(len(tables.base), np.int64)
     for r in range(len(codes)):
@@ -95,7 +96,7 @@ def log_joints(codes, tables, joints):
 
 
 @compiled
-def log_changes(codes, tables, chosen, logs):
+def log_changes(codes: Half2, tables: HiddenTables, chosen: Int1, logs: Float2) -> None:
     """Set the log-potential of each row with each state of each chosen variable in place of its own.
 
     Hidden variables are summed out. `logs` has one column per state of all visible variables.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import SIDE_BY_SIDE, compiled, sum_rows
+from conjoin.kernels.kernel import SIDE_BY_SIDE, compiled, sum_rows
+from conjoin.kernels.layouts import Float2, Int1, Short1, Single1, Single2
 
 TRANSPOSED_ROWS = 64
 """The number of rows that are transposed at a time."""
 
 
 @compiled
-def sparse_logits(first, row, weights, out):
+def sparse_logits(first: Int1, row: Short1, weights: Float2, out: Single2) -> None:
     """Add each weight to the rows that have its feature."""
     for c in range(len(weights)):
         line = out[c]
@@ -23,7 +24,7 @@ def sparse_logits(first, row, weights, out):
 
 
 @compiled
-def sparse_slopes(first, row, values, columns, out):
+def sparse_slopes(first: Int1, row: Short1, values: Single2, columns: Int1, out: Float2) -> None:
     """Sum rows of values over the rows that have each feature, several side by side."""
     n = values.shape[1]
     block = np.zeros(n * SIDE_BY_SIDE, np.float32)
@@ -42,7 +43,7 @@ def sparse_slopes(first, row, values, columns, out):
 
 
 @compiled
-def sparse_by_leaf(first, row, leaf, weights, out):
+def sparse_by_leaf(first: Int1, row: Short1, leaf: Short1, weights: Single1, out: Float2) -> None:
     """Add the weights of the rows that end in each leaf and have each feature, features by leaves."""
     for j in range(len(first) - 1):
         line = out[j]
@@ -52,7 +53,7 @@ def sparse_by_leaf(first, row, leaf, weights, out):
 
 
 @compiled
-def sparse_second(first, row, features, weights, out):
+def sparse_second(first: Int1, row: Short1, features: Int1, weights: Single1, out: Float2) -> None:
     """Add the weights of the rows that have both of two of some features."""
     starts = np.zeros(len(weights) + 1, np.int64)
     for j in features:
@@ -78,7 +79,7 @@ def sparse_second(first, row, features, weights, out):
 
 
 @compiled
-def dense_by_leaf(leaf, weights, x, out):
+def dense_by_leaf(leaf: Int1, weights: Single1, x: Single2, out: Float2) -> None:
     """Do the same as `sparse_by_leaf` with a dense matrix, leaves by features."""
     for r in range(len(leaf)):
         weight = np.float64(weights[r])

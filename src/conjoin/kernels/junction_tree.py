@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.elimination_layouts import JunctionTree, Program
+from conjoin.kernels.elimination_layouts import JunctionTree, Program, Terms
 from conjoin.kernels.elimination_order import members_of
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool1, Int1, Word2
 
 
 @inner
@@ -63,7 +64,7 @@ def _listed(separators, order, place, clique_of, last_of, width):
 
 
 @compiled
-def junction_tree(separators, order, size):
+def junction_tree(separators: Word2, order: Int1, size: Int1) -> JunctionTree:
     """Gather the tables of an elimination order into the cliques of a junction tree.
 
     Parameters
@@ -222,7 +223,7 @@ def _grouped(home, count):
 
 
 @compiled
-def schedule(tree, terms, used, place):
+def schedule(tree: JunctionTree, terms: Terms, used: Bool1, place: Int1) -> Program:
     """Work out which terms and messages each clique adds, and how each is read.
 
     Parameters

@@ -9,10 +9,35 @@ This module imports no compiler, so that models can build the tuples without one
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from conjoin.kernels.signatures import READ_ONLY, layout
+
+Int1 = Annotated[npt.NDArray[np.int64], 1]
+Int2 = Annotated[npt.NDArray[np.int64], 2]
+Short1 = Annotated[npt.NDArray[np.int32], 1]
+Short2 = Annotated[npt.NDArray[np.int32], 2]
+Code1 = Annotated[npt.NDArray[np.uint32], 1]
+Half1 = Annotated[npt.NDArray[np.uint16], 1]
+Half2 = Annotated[npt.NDArray[np.uint16], 2]
+Half3 = Annotated[npt.NDArray[np.uint16], 3]
+SignedByte1 = Annotated[npt.NDArray[np.int8], 1]
+Byte1 = Annotated[npt.NDArray[np.uint8], 1]
+Byte2 = Annotated[npt.NDArray[np.uint8], 2]
+Word1 = Annotated[npt.NDArray[np.uint64], 1]
+Word2 = Annotated[npt.NDArray[np.uint64], 2]
+Bool1 = Annotated[npt.NDArray[np.bool_], 1]
+Bool2 = Annotated[npt.NDArray[np.bool_], 2]
+Float1 = Annotated[npt.NDArray[np.float64], 1]
+Float2 = Annotated[npt.NDArray[np.float64], 2]
+Single1 = Annotated[npt.NDArray[np.float32], 1]
+Single2 = Annotated[npt.NDArray[np.float32], 2]
+Single3 = Annotated[npt.NDArray[np.float32], 3]
+Codes2 = Annotated[npt.NDArray[Any], 2, np.uint8, np.uint16, np.uint32, READ_ONLY]
+"""State numbers of a table, in the smallest type that holds them."""
 
 WORDS = 8
 """Words of 64 rows that are scored together; a fixed number, so that loops over them unroll."""
@@ -48,6 +73,7 @@ def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDA
     return np.require(given, dtype, ["C", "A", "W"])
 
 
+@layout
 class FeatureArrays(NamedTuple):
     """Weighted conjunctions of tests, indexed by feature and by test.
 
@@ -90,23 +116,24 @@ class FeatureArrays(NamedTuple):
         The entries, sorted by test.
     """
 
-    cards: npt.NDArray[np.int64]
-    state_first: npt.NDArray[np.int64]
-    test_first: npt.NDArray[np.int64]
-    test_var: npt.NDArray[np.int64]
-    test_mask: npt.NDArray[np.uint64]
-    member_first: npt.NDArray[np.int64]
-    member: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    test: npt.NDArray[np.int64]
-    entry_feature: npt.NDArray[np.int64]
-    off: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
-    own: npt.NDArray[np.int64]
-    column_first: npt.NDArray[np.int64]
-    column_entry: npt.NDArray[np.int64]
+    cards: Int1
+    state_first: Int1
+    test_first: Int1
+    test_var: Int1
+    test_mask: Word2
+    member_first: Int1
+    member: Int1
+    first: Int1
+    test: Int1
+    entry_feature: Int1
+    off: Float1
+    weight: Float1
+    own: Int1
+    column_first: Int1
+    column_entry: Int1
 
 
+@layout
 class LiveRows(NamedTuple):
     """For each test of each conjunction, the rows on which all other tests of it hold.
 
@@ -127,13 +154,13 @@ class LiveRows(NamedTuple):
         Words of 64 rows by number, and the live rows of each as bits.
     """
 
-    test_first: npt.NDArray[np.int64]
-    feature: npt.NDArray[np.int64]
-    row_first: npt.NDArray[np.int64]
-    word_first: npt.NDArray[np.int64]
-    row: npt.NDArray[np.uint16]
-    word: npt.NDArray[np.uint16]
-    mask: npt.NDArray[np.uint64]
+    test_first: Int1
+    feature: Int1
+    row_first: Int1
+    word_first: Int1
+    row: Half1
+    word: Half1
+    mask: Word1
 
     @property
     def nbytes(self) -> int:
@@ -141,6 +168,7 @@ class LiveRows(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
+@layout
 class ChainArrays(NamedTuple):
     """The state of one Gibbs chain.
 
@@ -164,16 +192,17 @@ class ChainArrays(NamedTuple):
         The sum of all features.
     """
 
-    state: npt.NDArray[np.int64]
-    counter: npt.NDArray[np.uint64]
-    failing: npt.NDArray[np.int64]
-    failing_sum: npt.NDArray[np.int64]
-    field: npt.NDArray[np.float64]
-    stale: npt.NDArray[np.uint8]
-    p: npt.NDArray[np.float64]
-    log_potential: npt.NDArray[np.float64]
+    state: Int1
+    counter: Word1
+    failing: Int1
+    failing_sum: Int1
+    field: Float1
+    stale: Byte1
+    p: Float1
+    log_potential: Float1
 
 
+@layout
 class KnownTests(NamedTuple):
     """The tests of known variables in features that also test free variables.
 
@@ -199,16 +228,17 @@ class KnownTests(NamedTuple):
         The first feature of each unit.
     """
 
-    test_var: npt.NDArray[np.int64]
-    test_mask: npt.NDArray[np.uint64]
-    first: npt.NDArray[np.int64]
-    test: npt.NDArray[np.int64]
-    off: npt.NDArray[np.float64]
-    plain: npt.NDArray[np.bool_]
-    weight: npt.NDArray[np.float64]
-    unit_first: npt.NDArray[np.int64]
+    test_var: Int1
+    test_mask: Word2
+    first: Int1
+    test: Int1
+    off: Float1
+    plain: Bool1
+    weight: Float1
+    unit_first: Int1
 
 
+@layout
 class SlotArrays(NamedTuple):
     """Conjunctions in the log-odds of binary variables, for rows of evidence side by side.
 
@@ -236,15 +266,16 @@ class SlotArrays(NamedTuple):
         The shared weight.
     """
 
-    node_first: npt.NDArray[np.int64]
-    parent: npt.NDArray[np.uint32]
-    test: npt.NDArray[np.uint32]
-    part: npt.NDArray[np.int64]
-    node: npt.NDArray[np.uint32]
-    source: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.float32]
+    node_first: Int1
+    parent: Code1
+    test: Code1
+    part: Int2
+    node: Code1
+    source: Int1
+    weight: Single1
 
 
+@layout
 class HiddenTables(NamedTuple):
     """Tables of log-values over visible variables, with the hidden states side by side.
 
@@ -271,13 +302,13 @@ class HiddenTables(NamedTuple):
         Whether no log-value is -inf, so that tables can be subtracted from a sum.
     """
 
-    state_first: npt.NDArray[np.int64]
-    base: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    var: npt.NDArray[np.int64]
-    stride: npt.NDArray[np.int64]
-    own_first: npt.NDArray[np.int64]
-    own_table: npt.NDArray[np.int64]
-    own_stride: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
+    state_first: Int1
+    base: Int1
+    first: Int1
+    var: Int1
+    stride: Int1
+    own_first: Int1
+    own_table: Int1
+    own_stride: Int1
+    values: Float2
     finite: bool

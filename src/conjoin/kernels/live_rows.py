@@ -18,7 +18,7 @@ from conjoin.kernels.conditionals import (
     sign_of_test,
 )
 from conjoin.kernels.functions import LOWEST_64, exp64
-from conjoin.kernels.jit import (
+from conjoin.kernels.kernel import (
     add_lanes,
     compiled,
     inner,
@@ -27,7 +27,18 @@ from conjoin.kernels.jit import (
     popcount,
     sum_lanes,
 )
-from conjoin.kernels.layouts import WORDS
+from conjoin.kernels.layouts import (
+    WORDS,
+    Codes2,
+    FeatureArrays,
+    Float1,
+    Float2,
+    Half1,
+    Int1,
+    LiveRows,
+    Word1,
+    Word2,
+)
 
 MAX_LISTED = 12
 """The largest number of live rows of a word that are listed one by one."""
@@ -37,7 +48,17 @@ FACTORS_PER_LOGARITHM = 500
 
 
 @compiled
-def list_live(bits, features, chosen, first_word, next_row, next_word, row, word, mask):
+def list_live(
+    bits: Word2,
+    features: FeatureArrays,
+    chosen: Int1,
+    first_word: int,
+    next_row: Int1,
+    next_word: Int1,
+    row: Half1,
+    word: Half1,
+    mask: Word1,
+) -> None:
     """List the rows and the words of a block where each entry of the chosen features is live.
 
     `next_row` and `next_word` say, for each entry, where its next row and word go, and are moved on.
@@ -103,7 +124,7 @@ def sum_live(t, live, sign, line, out):
 
 
 @compiled
-def sum_all_live(live, line, out):
+def sum_all_live(live: LiveRows, line: Float1, out: Float1) -> None:
     """Add to each feature the numbers of the rows where it is live, for each of its tests."""
     for t in range(len(live.test_first) - 1):
         sum_live(t, live, 1.0, line, out)
@@ -190,7 +211,16 @@ def gather_scores(i, features, live, shared, lines, line, score):
 
 
 @compiled
-def score_rows(columns, row_weights, features, live, shared, lines, sums, slopes):
+def score_rows(
+    columns: Codes2,
+    row_weights: Float1,
+    features: FeatureArrays,
+    live: LiveRows,
+    shared: Float1,
+    lines: Float2,
+    sums: Float1,
+    slopes: Float1,
+) -> float:
     """Return the weighted sum of log P(x_i | the rest of the row) over known values x_i.
 
     The gains of test t are the weights of its live features, plus `lines[t]`, or plus `shared[t]` on

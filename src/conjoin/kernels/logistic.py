@@ -11,29 +11,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32
-from conjoin.kernels.jit import compiled, inlined, inner, inner_fused, inner_sums
+from conjoin.kernels.kernel import compiled, inlined, inner, inner_fused, inner_sums
+from conjoin.kernels.layouts import Bool1, Float1, Float2, Int1, Short2, Single1, Single2
+from conjoin.kernels.signatures import layout
 
 STEP_SWEEPS = 20
 """The maximum number of sweeps of coordinate descent per step."""
 STEP_TOLERANCE = 1e-3
 """A step is done when a sweep changes less than this part of what the first one did."""
 
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
-
+@layout
 class Weights(NamedTuple):
     """Weights, or changes of weights, of ordinary features, (columns, features), biases, and own ones."""
 
-    ordinary: FloatArray
-    bias: FloatArray
-    own: FloatArray
+    ordinary: Float2
+    bias: Float1
+    own: Float1
 
 
+@layout
 class Point(NamedTuple):
     """The logits of all columns, and the derivatives of their losses there.
 
@@ -49,25 +48,27 @@ class Point(NamedTuple):
         The loss, and its first and second derivative by the bias.
     """
 
-    z: Float32Array
-    y: Float32Array
-    m: Float32Array
-    residual: Float32Array
-    bend: Float32Array
-    loss: FloatArray
-    g_bias: FloatArray
-    h_bias: FloatArray
+    z: Single2
+    y: Single2
+    m: Single2
+    residual: Single2
+    bend: Single2
+    loss: Float1
+    g_bias: Float1
+    h_bias: Float1
 
 
+@layout
 class Spread(NamedTuple):
     """The means and deviations of the features, weighted by the second derivatives of the loss."""
 
-    mean: FloatArray
-    scale: FloatArray
-    own_mean: FloatArray
-    own_scale: FloatArray
+    mean: Float2
+    scale: Float2
+    own_mean: Float1
+    own_scale: Float1
 
 
+@layout
 class PathNodes(NamedTuple):
     """The own features of all columns: the nodes of their trees, one tree after another.
 
@@ -85,25 +86,27 @@ class PathNodes(NamedTuple):
         Where those of each column begin.
     """
 
-    first: IntArray
-    parent: IntArray
-    share: FloatArray
-    deviation: FloatArray
-    cross: Float32Array
-    cross_first: IntArray
+    first: Int1
+    parent: Int1
+    share: Float1
+    deviation: Float1
+    cross: Single1
+    cross_first: Int1
 
 
+@layout
 class QuadraticModel(NamedTuple):
     """g.d + h/2 (s d)' matrix (s d) + cost.|w + d|, a function of the changes d of some weights w."""
 
-    matrix: Float32Array
-    s: FloatArray
-    g: FloatArray
-    w: FloatArray
-    cost: FloatArray
+    matrix: Single2
+    s: Float1
+    g: Float1
+    w: Float1
+    cost: Float1
     h: float
 
 
+@layout
 class TreePart(NamedTuple):
     """The part of a quadratic model in the nodes of a tree.
 
@@ -111,15 +114,15 @@ class TreePart(NamedTuple):
     all other arrays have one element per node of the tree.
     """
 
-    active: IntArray
-    across: Float32Array
-    s: FloatArray
-    g: FloatArray
-    w: FloatArray
+    active: Int1
+    across: Single2
+    s: Float1
+    g: Float1
+    w: Float1
     penalty: float
-    parent: IntArray
-    share: FloatArray
-    deviation: FloatArray
+    parent: Int1
+    share: Float1
+    deviation: Float1
 
 
 @inner
@@ -172,8 +175,19 @@ def tree_of_column(c, penalty, own_gradient, active, own, n_shared, nodes, sprea
 
 @compiled
 def steps(
-    penalty, columns, factor, gradient, own_gradient, at, spread, weights, shared, nodes, step, decrease
-):  # fmt: skip
+    penalty: float,
+    columns: Int1,
+    factor: Float2,
+    gradient: Float2,
+    own_gradient: Float1,
+    at: Point,
+    spread: Spread,
+    weights: Weights,
+    shared: Single2,
+    nodes: PathNodes,
+    step: Weights,
+    decrease: Float1,
+) -> None:
     """Minimise, for each column, the quadratic model of its loss plus the penalty.
 
     The model's Hessian is h_bias[c] * s_j r_jk s_k with a correlation matrix r: `shared` among the
@@ -222,7 +236,16 @@ def steps(
 
 
 @compiled
-def deviations(columns, sums, own_sums, h_bias, factor, usable, own_first, spread):
+def deviations(
+    columns: Int1,
+    sums: Float2,
+    own_sums: Float1,
+    h_bias: Float1,
+    factor: Float2,
+    usable: Bool1,
+    own_first: Int1,
+    spread: Spread,
+) -> None:
     """Set the means and deviations of features from their sums; 0 for those that take no part."""
     own_mean, own_scale = spread.own_mean, spread.own_scale
     for place in range(len(columns)):
@@ -253,7 +276,9 @@ def best_change(weight, slope, bend, cost):
 
 
 @compiled
-def coordinate_descent(model, max_sweeps, tolerance, delta):
+def coordinate_descent(
+    model: QuadraticModel, max_sweeps: int, tolerance: float, delta: Float1
+) -> float:
     """Minimise a quadratic model by coordinate descent from no change; return the decrease."""
     nodes, none = np.empty(0, np.int64), np.empty(0)
     across = np.empty((0, len(delta)), np.float32)
@@ -288,7 +313,14 @@ def predicted_decrease(model, tree, delta, own_delta, v, own_v):
 
 
 @compiled
-def tree_descent(model, tree, max_sweeps, tolerance, delta, own_delta):
+def tree_descent(
+    model: QuadraticModel,
+    tree: TreePart,
+    max_sweeps: int,
+    tolerance: float,
+    delta: Float1,
+    own_delta: Float1,
+) -> float:
     """Minimise a quadratic model that also has the nodes of a tree; return the decrease.
 
     Two nodes occur together in the rows of the lower one if it is below the other, and never
@@ -397,7 +429,7 @@ def place_column(c, change, size, at, cell):
 
 
 @compiled
-def derive(at):
+def derive(at: Point) -> None:
     """Set the losses of all columns, and their derivatives."""
     cell = np.empty(at.z.shape[1], np.float32)
     for c in range(len(at.z)):
@@ -427,7 +459,17 @@ def add_multiple(size, change, values):
 
 
 @compiled
-def move(penalty, columns, factor, change, at, weights, step, own_first, objective):
+def move(
+    penalty: float,
+    columns: Int1,
+    factor: Float2,
+    change: Single2,
+    at: Point,
+    weights: Weights,
+    step: Weights,
+    own_first: Int1,
+    objective: Float1,
+) -> None:
     """Go along each column's step, halved until the objective falls, and take the derivatives there.
 
     `change` has the logits that the steps add.
@@ -452,7 +494,9 @@ def move(penalty, columns, factor, change, at, weights, step, own_first, objecti
 
 
 @compiled
-def penalised(columns, weights, factor, own_first, norm):
+def penalised(
+    columns: Int1, weights: Weights, factor: Float2, own_first: Int1, norm: Float1
+) -> None:
     """Set the sum of the absolute weights of each column, as far as they bear a penalty."""
     for i in range(len(columns)):
         c = columns[i]
@@ -468,7 +512,9 @@ def penalised(columns, weights, factor, own_first, norm):
 
 
 @compiled
-def add_by_leaf(columns, values, leaf, parent, first, out):
+def add_by_leaf(
+    columns: Int1, values: Single2, leaf: Short2, parent: Int1, first: Int1, out: Float1
+) -> None:
     """Add the values of each node's rows, column by column: those of its leaves, handed up.
 
     Row r of column c ends in node leaf[c, r]; the nodes of column c are first[c] to first[c + 1] of
@@ -485,7 +531,9 @@ def add_by_leaf(columns, values, leaf, parent, first, out):
 
 
 @compiled
-def spread_to_leaves(columns, node_values, leaf, parent, first, out):
+def spread_to_leaves(
+    columns: Int1, node_values: Float1, leaf: Short2, parent: Int1, first: Int1, out: Single2
+) -> None:
     """Add to each cell of row i of `out` the values of all nodes on the path to column i's leaf."""
     for i in range(len(columns)):
         c = columns[i]

@@ -27,23 +27,12 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from conjoin.kernels.build_info import sources_hash
+
 FOLDER_PREFIX = "conjoin-kernels-"
 KEPT_FOLDERS = 3
 """How many folders of machine code are kept, the newest ones; those of older sources are removed."""
 DIGEST_SIZE = 16
-
-
-@cache
-def sources_hash() -> str | None:
-    """Return a hash of the sources of all kernels; None if they are not files on disk."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    if not sources:
-        return None
-    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
-    for path in sources:
-        content = path.read_bytes()
-        digest.update(f"{path.name} {len(content)} ".encode() + content)
-    return digest.hexdigest()
 
 
 @cache

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.gibbs_chain import softmax
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import FeatureArrays, Float1, Int1
 
 
 @inner
@@ -44,7 +45,9 @@ def expected_logits(v, features, expected, logits):
 
 
 @compiled
-def mean_field(free, features, q, max_sweeps, tolerance):
+def mean_field(
+    free: Int1, features: FeatureArrays, q: Float1, max_sweeps: int, tolerance: float
+) -> tuple[int, float]:
     """Set each variable's distribution to exp(expected features), in turn, until they converge.
 
     Parameters
@@ -94,7 +97,7 @@ def mean_field(free, features, q, max_sweeps, tolerance):
 
 
 @compiled
-def expected_potential(features, q):
+def expected_potential(features: FeatureArrays, q: Float1) -> float:
     """Return the expected sum of all features under independent variables."""
     expected = np.empty(len(features.test))
     for t in range(len(features.test_var)):

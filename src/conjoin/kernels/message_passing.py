@@ -22,8 +22,17 @@ from conjoin.kernels.clique_tables import (
     sum_whole,
     total_of,
 )
-from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM, Workspace
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.elimination_layouts import (
+    MARGINALS,
+    MAXIMUM,
+    SUM,
+    JunctionTree,
+    Program,
+    Terms,
+    Workspace,
+)
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Float1, Float2, Int1, Int2
 
 
 @inner
@@ -262,7 +271,17 @@ def trace(tree, work, uniform, states):
 
 
 @compiled
-def answer(tree, program, terms, given, mode, marginal_first, log_z, marginals, states):
+def answer(
+    tree: JunctionTree,
+    program: Program,
+    terms: Terms,
+    given: Int2,
+    mode: int,
+    marginal_first: Int1,
+    log_z: Float1,
+    marginals: Float2,
+    states: Int2,
+) -> None:
     """Answer each row of evidence: log Z and, depending on the mode, marginals or the best states."""
     work = workspace_for(tree, terms, mode)
     none = np.empty((1, 0))
@@ -278,7 +297,9 @@ def answer(tree, program, terms, given, mode, marginal_first, log_z, marginals, 
 
 
 @compiled
-def draw(tree, program, terms, given, uniform, states):
+def draw(
+    tree: JunctionTree, program: Program, terms: Terms, given: Int1, uniform: Float2, states: Int2
+) -> float:
     """Draw rows given one row of evidence; return log Z."""
     work = workspace_for(tree, terms, MARGINALS)
     set_evidence(program, terms, given, work)
@@ -289,7 +310,16 @@ def draw(tree, program, terms, given, uniform, states):
 
 
 @compiled
-def expectations(tree, program, terms, given, marginal_first, marginals, shares, means):
+def expectations(
+    tree: JunctionTree,
+    program: Program,
+    terms: Terms,
+    given: Int1,
+    marginal_first: Int1,
+    marginals: Float1,
+    shares: Float1,
+    means: Float1,
+) -> float:
     """Return log Z given one row of evidence, and the expectation of each term.
 
     `shares` receives the probability of each cell of the tables that agrees with the evidence, and

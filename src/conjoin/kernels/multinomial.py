@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Bool1, Float1, Float2, Int1, Short1, Short2, Single2
 
 FLOOR = 0.05
 """The minimum probability of a row's own state in second derivatives."""
@@ -17,7 +18,9 @@ NEGLIGIBLE = 1e-4
 
 
 @compiled
-def list_features(rows, ids, usable, leaf, parent, first, feature):
+def list_features(
+    rows: Int1, ids: Short2, usable: Bool1, leaf: Int1, parent: Int1, first: Int1, feature: Short1
+) -> int:
     """List the features of some rows: indicators, then the nodes on the way up from a leaf of a tree.
 
     `ids` has the indicators of all rows, -1 where there is none; nodes are numbered after the
@@ -47,7 +50,7 @@ def list_features(rows, ids, usable, leaf, parent, first, feature):
 
 
 @compiled
-def add_logits(first, feature, weights, bias, z):
+def add_logits(first: Int1, feature: Short1, weights: Float2, bias: Float1, z: Float2) -> None:
     """Add to each row's logits the weights of its features, and the bias."""
     states = len(bias)
     for r in range(len(z)):
@@ -61,7 +64,7 @@ def add_logits(first, feature, weights, bias, z):
 
 
 @compiled
-def softmax(z, label, m, p):
+def softmax(z: Float2, label: Int1, m: Float1, p: Float2) -> float:
     """Set the probabilities that logits mean; return the loss."""
     states = z.shape[1]
     loss = 0.0
@@ -96,7 +99,7 @@ def temper(p, label, q):
 
 
 @compiled
-def derive(first, feature, p, label, m, both):
+def derive(first: Int1, feature: Short1, p: Float2, label: Int1, m: Float1, both: Float2) -> None:
     """Add the first derivatives of the loss by all weights, and beside them the second ones by each.
 
     The last feature is the bias, which all rows have.
@@ -120,7 +123,19 @@ def derive(first, feature, p, label, m, both):
 
 
 @compiled
-def spread(first, feature, place, p, label, m, every, least, start, own, all_states):
+def spread(
+    first: Int1,
+    feature: Short1,
+    place: Short2,
+    p: Float2,
+    label: Int1,
+    m: Float1,
+    every: int,
+    least: float,
+    start: int,
+    own: Single2,
+    all_states: Single2,
+) -> tuple[int, int]:
     """Write rows, from `start` on, whose products with each other are second derivatives of the loss.
 
     Those of a row's probabilities q are diag(q) - q q': the products of `own`, sqrt(q) at the places of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.jit import inner
+from conjoin.kernels.kernel import inner
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """The increment of a counter per draw."""

@@ -12,10 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from conjoin.kernels.clique_tables import add_feature, sum_whole
-from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, SUM, Terms
+from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, SUM, RowFeatures, Terms
 from conjoin.kernels.elimination_order import greedy_order, link_scopes
-from conjoin.kernels.jit import compiled, inner
 from conjoin.kernels.junction_tree import junction_tree, schedule
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import (
+    Bool1,
+    Bool2,
+    Float1,
+    Float2,
+    Half2,
+    Half3,
+    Word1,
+)
 from conjoin.kernels.message_passing import (
     backward,
     best_of,
@@ -459,7 +468,18 @@ def _count_wanted(wanted, members):
 
 
 @compiled
-def answer_rows(mode, rows, counters, wanted, features, limit, left, log_sum, marginals, filled):
+def answer_rows(
+    mode: int,
+    rows: Half2,
+    counters: Word1,
+    wanted: Bool1,
+    features: RowFeatures,
+    limit: int,
+    left: Bool2,
+    log_sum: Float1,
+    marginals: Float2,
+    filled: Half3,
+) -> None:
     """Answer for the free variables of rows, the ones whose code is not a state.
 
     Parameters

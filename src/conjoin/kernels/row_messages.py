@@ -16,9 +16,11 @@ from conjoin.kernels.elimination_layouts import (
     SUM,
     JunctionTree,
     Program,
+    Terms,
     Workspace,
 )
-from conjoin.kernels.jit import compiled, inner
+from conjoin.kernels.kernel import compiled, inner
+from conjoin.kernels.layouts import Float1, Float2, Half2, Half3, Int1, Word1
 from conjoin.kernels.message_passing import backward, forward, trace, workspace_for
 from conjoin.kernels.random_numbers import STEP, uniform
 
@@ -181,8 +183,18 @@ def _enough(work, tree, mode):
 
 @compiled
 def answer_rows_on_tree(
-    mode, rows, counters, free, marginal_first, tree, program, terms, log_sum, marginals, filled
-):
+    mode: int,
+    rows: Half2,
+    counters: Word1,
+    free: Int1,
+    marginal_first: Int1,
+    tree: JunctionTree,
+    program: Program,
+    terms: Terms,
+    log_sum: Float1,
+    marginals: Float2,
+    filled: Half3,
+) -> None:
     """Answer for the missing values of rows by messages over the tree of the whole network.
 
     Parameters

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.gibbs_chain import holds
-from conjoin.kernels.jit import add_lanes, compiled
+from conjoin.kernels.kernel import add_lanes, compiled
+from conjoin.kernels.layouts import Float2, Half2, Int1, KnownTests, Word2
 
 ROWS = 128
 """Number of rows of evidence per block."""
@@ -20,7 +21,7 @@ ALL = ~NONE
 
 
 @compiled
-def live_features(codes, known, bits, live):
+def live_features(codes: Half2, known: KnownTests, bits: Word2, live: Word2) -> None:
     """Set in which rows all known tests of each plain feature hold, as bits.
 
     Parameters
@@ -53,7 +54,7 @@ def live_features(codes, known, bits, live):
 
 
 @compiled
-def unit_weights(units, known, bits, live, out):
+def unit_weights(units: Int1, known: KnownTests, bits: Word2, live: Word2, out: Float2) -> None:
     """Set the weight of some units in each row: the sum of their features that are alive.
 
     Parameters

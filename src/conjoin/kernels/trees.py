@@ -15,12 +15,27 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.jit import compiled, copy_into, inlined, inner
+from conjoin.kernels.kernel import compiled, copy_into, inlined, inner
+from conjoin.kernels.layouts import (
+    Bool1,
+    Byte2,
+    Codes2,
+    Float1,
+    Float2,
+    Int1,
+    Int2,
+    Short2,
+    SignedByte1,
+    Word1,
+    Word2,
+)
+from conjoin.kernels.signatures import layout
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
 
 
+@layout
 class TrainingRows(NamedTuple):
     """The rows that trees are grown on, as bits (see `conjoin.data.packing.PackedTable`).
 
@@ -44,16 +59,17 @@ class TrainingRows(NamedTuple):
         The weight of a row in each segment.
     """
 
-    sets: npt.NDArray[np.uint64]
-    known: npt.NDArray[np.uint64]
-    members: npt.NDArray[np.uint8]
-    set_var: npt.NDArray[np.int64]
-    candidate: npt.NDArray[np.bool_]
-    known_of: npt.NDArray[np.int64]
-    segments: npt.NDArray[np.int64]
-    powers: npt.NDArray[np.float64]
+    sets: Word2
+    known: Word2
+    members: Byte2
+    set_var: Int1
+    candidate: Bool1
+    known_of: Int2
+    segments: Int1
+    powers: Float1
 
 
+@layout
 class Target(NamedTuple):
     """The variable that a tree predicts.
 
@@ -70,11 +86,12 @@ class Target(NamedTuple):
     """
 
     position: int
-    rows: npt.NDArray[np.uint64]
-    state_sets: npt.NDArray[np.uint64]
-    allowed: npt.NDArray[np.int8]
+    rows: Word1
+    state_sets: Word2
+    allowed: SignedByte1
 
 
+@layout
 class SplitScore(NamedTuple):
     """What decides between splits.
 
@@ -90,9 +107,10 @@ class SplitScore(NamedTuple):
 
     min_leaf: float
     pseudo: float
-    logs: npt.NDArray[np.float64]
+    logs: Float2
 
 
+@layout
 class NodeTable(NamedTuple):
     """The nodes of a tree, in the order in which they were made.
 
@@ -106,9 +124,9 @@ class NodeTable(NamedTuple):
         The weight of the node's rows: in all, then of each state but the first.
     """
 
-    links: npt.NDArray[np.int32]
-    gains: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.float64]
+    links: Short2
+    gains: Float1
+    counts: Float2
 
 
 class Workspace(NamedTuple):
@@ -349,7 +367,15 @@ def make_workspace(tree, data, max_depth):
 
 
 @compiled
-def grow(threshold, data, target, score, tree, size, max_depth):
+def grow(
+    threshold: float,
+    data: TrainingRows,
+    target: Target,
+    score: SplitScore,
+    tree: NodeTable,
+    size: int,
+    max_depth: int,
+) -> int:
     """Split every leaf whose best gain exceeds the threshold; return the number of nodes.
 
     `tree` has `size` nodes so far. Stops early when the node table is full; call it again with a
@@ -392,7 +418,7 @@ def grow(threshold, data, target, score, tree, size, max_depth):
 
 
 @compiled
-def masks_of(rows, state_sets, masks):
+def masks_of(rows: Word1, state_sets: Word2, masks: Word2) -> None:
     """Set the first mask to the rows, and each other one to those where the target has a state."""
     copy_into(masks[0], rows)
     for t in range(state_sets.shape[0]):
@@ -401,7 +427,14 @@ def masks_of(rows, state_sets, masks):
 
 
 @compiled
-def count_leaves(threshold, data, rows, state_sets, tree, counts):
+def count_leaves(
+    threshold: float,
+    data: TrainingRows,
+    rows: Word1,
+    state_sets: Word2,
+    tree: NodeTable,
+    counts: Float2,
+) -> None:
     """Weigh the rows that end in each leaf of the tree of a threshold, in all and by state.
 
     `rows` are those on which the target is known, `state_sets` those of its states but the first.
@@ -437,7 +470,7 @@ def count_leaves(threshold, data, rows, state_sets, tree, counts):
 
 
 @compiled
-def visible_nodes(tree, threshold, order, number):
+def visible_nodes(tree: NodeTable, threshold: float, order: Int1, number: Int1) -> int:
     """List the nodes of the tree of a threshold, level by level; return how many there are.
 
     `number` gets the place of each node in that list.
@@ -457,7 +490,9 @@ def visible_nodes(tree, threshold, order, number):
 
 
 @compiled
-def walk(codes, tree, threshold, set_var, set_state, out):
+def walk(
+    codes: Codes2, tree: NodeTable, threshold: float, set_var: Int1, set_state: Int1, out: Int1
+) -> None:
     """Find the leaf that each row reaches in the tree that stops at a threshold.
 
     `codes` has one row per variable, so that neighbouring rows of the table are read together. A row

@@ -59,7 +59,7 @@ def one_cpd_per_variable(domain: Domain, cpds: Iterable[CPD]) -> tuple[CPD, ...]
     if len(found) > len(domain):
         raise ModelError("there is a CPD for a variable that is not in the domain")
     for cpd in found:
-        if not np.array_equal(cpd.cards, domain.cards):
+        if cpd.cards is not domain.cards and not np.array_equal(cpd.cards, domain.cards):
             raise ModelError(f"the CPD of {domain.names[cpd.target]!r} belongs to another domain")
     return found
 

@@ -20,6 +20,7 @@ from conjoin.inference.exact import marginal_rows
 from conjoin.inference.projection import ROWS
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
+from conjoin.kernels.layouts import packed
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 from conjoin.progress import progress
@@ -324,6 +325,7 @@ def _score(block: _Block) -> _BlockScore:
 
         scale = np.where((p > 0) & ~exact, block.weights[:, None], 0.0) / np.where(p > 0, p, 1.0)
         pulls = np.zeros((len(found.batch), len(block.counters)))
+        state, scale = packed(state, np.int64, 2), packed(scale, np.float64, 2)
         weighted_batches(found.batch, state, evidence, scale, pulls)
         length = engine.settings.samples // len(found.batch)
         variance = float((pulls.var(axis=0, ddof=1) / len(found.batch)).sum()) / length**2
