@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Table
+from conjoin.learning.screening import strongest_tree
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
 PSEUDO_COUNT = 0.5
@@ -94,8 +94,6 @@ def mutual_information(table: Table) -> FloatArray:
 def dependence_tree(table: Table) -> tuple[IntArray, IntArray]:
     """Return the pairs of columns that the maximum-likelihood tree links.
 
-    Ties are broken by the order of the columns.
-
     Parameters
     ----------
     table : Table
@@ -106,16 +104,8 @@ def dependence_tree(table: Table) -> tuple[IntArray, IntArray]:
     left, right : arrays of int
         The columns of each pair, by position.
     """
-    from scipy import sparse
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    information = mutual_information(table)
-    # Zero would mean "no edge", and a tie would be broken by chance: all weights are negative ranks.
-    upper = np.triu_indices(len(information), 1)
-    rank: npt.NDArray[np.intp] = np.argsort(np.argsort(-information[upper], kind="stable"))
-    graph = sparse.coo_array((rank - float(len(rank)) - 1, upper), shape=information.shape).tocsr()
-    tree = minimum_spanning_tree(graph).tocoo()
-    return tree.row.astype(np.int64), tree.col.astype(np.int64)
+    order, parent = strongest_tree(mutual_information(table))
+    return parent[order[1:]], order[1:]
 
 
 def tree_network(table: Table) -> MarkovNetwork:
@@ -131,24 +121,17 @@ def tree_network(table: Table) -> MarkovNetwork:
     >>> abs(log_partition(network).value) < 1e-9
     True
     """
-    from scipy import sparse
-    from scipy.sparse.csgraph import breadth_first_order
-
     counts, first = pair_counts(table)
-    cards = table.domain.cards
-    left, right = dependence_tree(table)
-    size = len(cards)
-    graph = sparse.coo_array((np.ones(len(left)), (left, right)), shape=(size, size)).tocsr()
-    order, parent = breadth_first_order(graph, 0, directed=False)
+    order, parent = strongest_tree(mutual_information(table))
     marginals = table.marginals()
     factors = []
-    for column in order.tolist():
+    for number, column in enumerate(order.tolist()):
         above = int(parent[column])
         own = slice(first[column], first[column + 1])
-        if above < 0:
+        if number == 0:
             factors.append(TableFactor((column,), np.log(marginals[column])))
             continue
         joint = counts[first[above] : first[above + 1], own] + marginals[column]
         joint /= joint.sum(axis=1, keepdims=True)
         factors.append(TableFactor((above, column), np.log(joint)))
-    return MarkovNetwork(table.domain, factors=factors, provenance={"tree": len(left)})
+    return MarkovNetwork(table.domain, factors=factors, provenance={"tree": len(factors)})
