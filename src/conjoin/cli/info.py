@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", help="a model or a table")
-    add(
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument("file", metavar="FILE", nargs="?", help="a model or a table")
+    subject.add_argument(
         "--build",
         action="store_true",
         help="describe the installed package instead: whether its kernels were compiled when it was "
         "built or are compiled on first use, and why",
     )
-    add(
+    parser.add_argument(
         "--inconsistency",
         action="store_true",
         help="for a dependency network: also measure how far its conditionals disagree, and about what",
@@ -48,8 +48,6 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.storage import ending
     from conjoin.models.dependency import DependencyNetwork
 
-    if options.file is None:
-        raise ModelError("FILE is missing: name a model or a table, or ask for --build")
     path = Path(options.file)
     found = None
     if ending(path) in TABLE_ENDINGS:

@@ -100,7 +100,7 @@ class _Reader:
         """Return a name or a state."""
         word = word.strip()
         if not LABEL.fullmatch(word):
-            self.fail(f"{wanted} is expected, not {self.shown(word)}", at)
+            self.fail(f"expected {wanted}, not {self.shown(word)}", at)
         return self.strings.get(word, word)
 
     def labels(self, words: str, wanted: str, at: int) -> list[str]:
@@ -125,12 +125,12 @@ class _Reader:
         word = (LABEL.match(self.text, at) or self.text[at])[0]
         if word not in BLOCKS:
             names = "'network', 'variable' or 'probability'"
-            self.fail(f"{names} is expected, not {self.shown(word)}", at)
+            self.fail(f"expected {names}, not {self.shown(word)}", at)
         opening = re.compile(r"[{}]").search(self.text, at)
         if opening is None:
             self.fail("the file ends where '{' is expected", len(self.text.rstrip()))
         if opening[0] == "}":
-            self.fail("'{' is expected, not '}'", opening.start())
+            self.fail("expected '{', not '}'", opening.start())
         self.fail("the file ends where '}' is expected", len(self.text.rstrip()))
 
     def statements(self, body: str, at: int) -> Iterator[tuple[str, int]]:
@@ -140,7 +140,7 @@ class _Reader:
             yield part, at + len(part) - len(part.lstrip())
             at += len(part) + 1
         if rest.strip():
-            self.fail("';' is expected before '}'", at + len(rest))
+            self.fail("expected ';' before '}'", at + len(rest))
 
     def variable(self, block: _Block) -> Variable:
         """Read a variable block."""
@@ -152,12 +152,12 @@ class _Reader:
                 continue  # a property
             match = TYPE.fullmatch(statement)
             if match is None:
-                self.fail("'type discrete [ number ] { states }' is expected", at)
+                self.fail("expected 'type discrete [ number ] { states }'", at)
             if match[1] != "discrete":
                 self.fail("only 'type discrete' is supported", at)
             states = self.labels(match[3], "a state", at)
             if match[2] != str(len(states)):
-                self.fail(f"{name!r} declares {match[2][:20]} states and lists {len(states)}", at)
+                self.fail(f"{name!r} declares {match[2][:20]} states but lists {len(states)}", at)
         if states is None:
             self.fail(f"variable {name!r} has no type", body_at)
         try:
@@ -172,7 +172,7 @@ class _Reader:
         _, head, body, head_at, body_at = block
         match = HEAD.fullmatch(head)
         if match is None:
-            self.fail("'( variable )' or '( variable | parents )' is expected", head_at)
+            self.fail("expected '( variable )' or '( variable | parents )'", head_at)
         names = [self.label(match[1], "a variable", head_at)]
         if match[2] is not None:
             names += self.labels(match[2], "a parent", head_at)
@@ -247,7 +247,7 @@ class _Reader:
         """Return the number of the row for some states of the parents."""
         words = states.split(",")
         if len(words) != len(table.parents):
-            self.fail(f"{len(table.parents)} states are expected, not {len(words)}", at)
+            self.fail(f"expected {len(table.parents)} states, not {len(words)}", at)
         place = 0
         for parent, word in zip(table.parents, words, strict=True):
             word = word.strip()
@@ -272,12 +272,12 @@ class _Reader:
                 try:
                     values.append(float(word))
                 except ValueError:
-                    self.fail(f"a probability is expected, not {self.shown(word)}", at)
+                    self.fail(f"expected a probability, not {self.shown(word)}", at)
         if len(values) != count:
-            self.fail(f"{count} probabilities are expected, not {len(values)}", at)
+            self.fail(f"expected {count} probabilities, not {len(values)}", at)
         if not (min(values) >= 0 and max(values) <= 1 + SUM_TOLERANCE):
             wrong = next(v for v in values if not 0 <= v <= 1 + SUM_TOLERANCE)
-            self.fail(f"a probability is expected, not '{wrong:g}'", at)
+            self.fail(f"expected a probability, not '{wrong:g}'", at)
         return values
 
     def _where(self, table: _Table, place: int) -> str:
