@@ -479,8 +479,8 @@ def stacking_weights(
     Examples
     --------
     >>> better, worse = np.log([0.5, 0.5, 0.1]), np.log([0.1, 0.1, 0.6])
-    >>> stacking_weights([better, worse], np.ones(3)).round(2)
-    array([0.82, 0.18])
+    >>> stacking_weights([better, worse], np.ones(3)).round(3)  # 2 (.4) / (.1 + .4 q) = .5 / (.6 - .5 q)
+    array([0.717, 0.283])
     """
     scores = np.stack(log_densities, axis=1)
     density = np.exp(scores - scores.max(axis=1, keepdims=True))
