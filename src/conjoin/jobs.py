@@ -18,6 +18,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, nullcontext
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -143,7 +144,7 @@ def _through_ray_store(calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]
     """
     import ray
 
-    shared = _InRayStore(ray.put(calls[0][1]))
+    shared = _InRayStore(ray.put(_Writable(calls[0][1])))
     return [(number, shared, *rest) for number, _, *rest in calls]
 
 
@@ -155,9 +156,17 @@ class _InRayStore:
 
     def call(self, others: _Writable) -> Any:
         """Call the function with its shared arguments and the others."""
-        import ray
+        return _from_ray_store(self.reference).call(others)
 
-        return ray.get(self.reference).call(others)
+
+@lru_cache(maxsize=1)
+def _from_ray_store(reference: Any) -> _Shared:
+    """Return shared arguments; a worker unpacks them once for all its calls."""
+    import ray
+
+    found: _Writable = ray.get(reference)
+    shared: _Shared = found.value
+    return shared
 
 
 # ---- one job --------------------------------------------------------------------------------------
