@@ -285,6 +285,7 @@ class _Search:
         """Learn the weights, those of the tree's pairs included, by maximum likelihood."""
         pairs = _pair_features(self.model.domain, left, right)
         features = Features.concatenate([thinned.form.features, pairs]).merged()
+        features = _cells_instead(self.model.domain, features)
         network = MarkovNetwork(self.model.domain, features, provenance=thinned.provenance)
         return learn_weights(
             network, self.train, valid=self.held, objective="likelihood", start="model",
@@ -363,6 +364,25 @@ def _pair_features(domain: Domain, left: Any, right: Any) -> Features:
         for t in variables[b].states[1:]
     ]
     return Features.from_terms(domain, terms)
+
+
+def _cells_instead(domain: Domain, features: Features) -> Features:
+    """Return one feature per cell of the tables of exact inference, if there are more features.
+
+    They express the same networks. Long conjunctions over few columns can outnumber the joint states.
+    """
+    expectations = Expectations(features)
+    tables = expectations.tables.tables(features.weights)
+    if len(expectations.outside) or len(features) <= sum(table.table.size for table in tables):
+        return features
+    variables, terms = domain.variables, []
+    for table in tables:
+        for cell, weight in np.ndenumerate(table.table):
+            states = zip(table.variables, cell, strict=True)
+            terms.append(
+                (float(weight), {variables[v].name: variables[v].states[s] for v, s in states})
+            )
+    return Features.from_terms(domain, terms).merged()
 
 
 def _hidden_name(domain: Domain) -> str:
