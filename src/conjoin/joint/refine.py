@@ -52,6 +52,9 @@ MIN_ROWS = 50
 MIN_GAIN = 1e-3
 """A larger network must predict held-out rows better by this, in nats per row."""
 
+MIN_ERRORS = 2.0
+"""A larger network, or a hidden column, must be better by this number of standard errors."""
+
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
 
@@ -211,7 +214,7 @@ class _Candidate:
         count = weights.sum()
         mean = float(weights @ gain) / count
         error = float(np.sqrt(weights @ (gain - mean) ** 2)) / count
-        return mean > max(MIN_GAIN, 2 * error)
+        return mean > max(MIN_GAIN, MIN_ERRORS * error)
 
 
 class _Search:
@@ -263,8 +266,8 @@ class _Search:
             finish = partial(self._weights_of_all, base)
             found.append(_Candidate(name, self._log_density(base), finish))
             found += self._hidden(base, found[-1])
-        best = found[0]
-        for candidate in found[1:]:
+        best = max(found[:2], key=self._score)  # the tree, or the smallest thin network
+        for candidate in found[2:]:
             best = candidate if candidate.beats(best, self.held_weights) else best
         network = best.finish()
         record = {"chosen": best.name, "held_out": {c.name: self._score(c) for c in found}}
@@ -304,11 +307,13 @@ class _Search:
     def _hidden(self, base: MarkovNetwork, without: _Candidate) -> list[_Candidate]:
         """Try hidden columns with more and more states, then stack several fits of the best size."""
         effort = self.effort
-        if not effort.states or len(base.domain) < 3:
+        if not effort.states:
             return []
+        cells = Expectations(base.form.features).plan.cells
+        if np.prod(base.domain.cards, dtype=float) <= cells:
+            return []  # every joint state of the columns has a cell of its own
         rows = self._sampled(self.train)
-        cells = len(effort.settings) * Expectations(base.form.features).plan.cells
-        allowed = effort.hidden_cells // max(1, cells)
+        allowed = effort.hidden_cells // (len(effort.settings) * cells)
         best: tuple[float, HiddenFit, Any] | None = None
         for states in dict.fromkeys(min(states, allowed) for states in effort.states):
             if states < MIN_STATES:
