@@ -73,10 +73,13 @@ def mutual_information(table: Table) -> FloatArray:
            [0.69, 0.69, 0.  ],
            [0.  , 0.  , 0.69]])
     """
-    counts, first = pair_counts(table)
-    cards = table.domain.cards
+    return _information(table.domain.cards, *pair_counts(table))
+
+
+def _information(cards: IntArray, counts: FloatArray, first: IntArray) -> FloatArray:
+    """Return the mutual information of each two columns, given the counts of pairs of states."""
     column = np.repeat(np.arange(len(cards)), cards)
-    counts += PSEUDO_COUNT / np.outer(cards[column], cards[column])
+    counts = counts + PSEUDO_COUNT / np.outer(cards[column], cards[column])
     starts = first[:-1]
 
     def by_pair(values: FloatArray) -> FloatArray:
@@ -122,7 +125,7 @@ def tree_network(table: Table) -> MarkovNetwork:
     True
     """
     counts, first = pair_counts(table)
-    order, parent = strongest_tree(mutual_information(table))
+    order, parent = strongest_tree(_information(table.domain.cards, counts, first))
     marginals = table.marginals()
     factors = []
     for number, column in enumerate(order.tolist()):

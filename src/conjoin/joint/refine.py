@@ -27,7 +27,7 @@ from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.completion import completed
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
-from conjoin.joint.dependence_tree import dependence_tree, tree_network
+from conjoin.joint.dependence_tree import tree_network
 from conjoin.joint.hidden_column import (
     SETTINGS,
     HiddenFit,
@@ -252,7 +252,8 @@ class _Search:
         tree = tree_network(self.train)
         everything = self.train if self.everything is None else self.everything
         found = [_Candidate("tree", self._log_density(tree), lambda: tree_network(everything))]
-        left, right = dependence_tree(self.train)
+        edges = [f.variables for f in tree.factors if len(f.variables) == 2]
+        left, right = np.array(edges, np.int64).reshape(-1, 2).T
         cards = self.model.domain.cards
         needed = int((cards[left] * cards[right]).sum())
         sizes = self.effort.cells if max_cells is None else (max_cells,)
