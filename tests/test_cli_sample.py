@@ -51,7 +51,7 @@ def test_rows_agree_with_the_library(name, model, capsys):
 def test_the_summary(model, capsys):
     folder, _ = model
     arguments = ["sample", str(folder / "model.conjoin"), "-n", "4000", "-o", str(folder / "o.csv")]
-    arguments += ["--method", "gibbs", "--chains", "2", "--thin", "2"]
+    arguments += ["--method", "gibbs", "--chains", "2", "--sweeps-per-row", "2"]
     assert main([*arguments, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["rows"] == 4000 and report["method"] == "gibbs"
@@ -73,7 +73,7 @@ def test_the_summary(model, capsys):
         (["--random-state", "-1"], "--random-state"),
         (["--seed", "-1"], "--random-state"),
         (["--jobs", "0"], "--jobs"),
-        (["--method", "gibbs", "--thin", "0"], "thin"),
+        (["--method", "gibbs", "--sweeps-per-row", "0"], "sweeps_per_row"),
         (["-o", "x.txt"], "'.txt' is not the ending of a table file"),
         (["-o", "no/such/folder.csv"], "there is no folder"),
     ],

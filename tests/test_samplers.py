@@ -84,7 +84,13 @@ def by_gibbs(model, given, random_state, n_jobs):
 def by_drawing(method):
     def sampler(model, given, random_state, n_jobs):
         table = sample(
-            model, 8000, given, method=method, thin=5, random_state=random_state, n_jobs=n_jobs
+            model,
+            8000,
+            given,
+            method=method,
+            sweeps_per_row=5,
+            random_state=random_state,
+            n_jobs=n_jobs,
         )
         parts = table.codes.reshape(20, 400, -1)
         share = [

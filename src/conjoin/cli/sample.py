@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_number(
         parser, "--burn-in", "K", 100, "gibbs: sweeps of each chain before its first row"
     )
-    shared.add_number(parser, "--thin", "K", 1, "gibbs: sweeps from one row of a chain to the next")
+    shared.add_number(
+        parser, "--sweeps-per-row", "K", 1, "gibbs: sweeps from one row of a chain to the next"
+    )
     shared.add_number(parser, "--chains", "N", 4, "gibbs: number of chains")
     shared.add_random_state(parser, "drawing")
     shared.add_jobs(parser)
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     if r_hat is not None and r_hat > MAX_R_HAT:
         print(
             f"conjoin: the chains disagree (R-hat {r_hat:.2f}), so the frequencies of the states cannot "
-            "be trusted; use --method exact, or a larger --burn-in and --thin",
+            "be trusted; use --method exact, or a larger --burn-in and --sweeps-per-row",
             file=sys.stderr,
         )
     if options.json:
@@ -76,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
             "method": "exact" if exact else "gibbs",
             "chains": None if exact else options.chains,
             "burn_in": None if exact else options.burn_in,
-            "thin": None if exact else options.thin,
+            "sweeps_per_row": None if exact else options.sweeps_per_row,
             "r_hat": r_hat,
             "ess": ess,
             "seconds": seconds,
@@ -99,7 +101,7 @@ def draw(model: Network, given: dict[str, Any], options: argparse.Namespace) -> 
         given,
         method=method,
         burn_in=options.burn_in,
-        thin=options.thin,
+        sweeps_per_row=options.sweeps_per_row,
         chains=options.chains,
         random_state=options.random_state,
         n_jobs=options.jobs,

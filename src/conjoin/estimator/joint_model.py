@@ -219,7 +219,9 @@ class JointModel(Estimator):
         try:
             table = exact.sample(self.model_, n, known, random_state=seed)
         except TooLarge:
-            table = sample(self.model_, n, known, method="gibbs", thin=10, random_state=seed)
+            table = sample(
+                self.model_, n, known, method="gibbs", sweeps_per_row=10, random_state=seed
+            )
             r_hat, _ = table_diagnostics(table, 4)
             if r_hat is not None and r_hat > MAX_R_HAT:
                 warnings.warn(

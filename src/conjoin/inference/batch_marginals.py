@@ -275,8 +275,7 @@ class RowChains:
             owner = None if form.owner is None else form.owner[units[alive]]
             row_form = LogLinearForm(form.domain, features, owner)
             sampler = Sampler(row_form, {}, members[component.order])
-            chain = sampler.chain(np.random.SeedSequence(int(counters[r])))
-            chain.burn_in(burn_in)
+            chain = sampler.chain(np.random.SeedSequence(int(counters[r])), burn_in)
             sums[:, :, r] = chain.run(samples, batches=batches).sums[:, states]
         return np.zeros((len(states), ROWS)), sums, np.zeros((len(members), ROWS), bool)
 

@@ -60,8 +60,8 @@ class Trace:
     sweeps : int
         The number of sweeps until no variable changed, at an infinite inverse temperature; otherwise
         one more than there were sweeps.
-    drawn : array of codes, shape (sweeps // thin, variables)
-        The states after every `thin` sweeps, if they were asked for.
+    drawn : array of codes, shape (sweeps // sweeps_per_row, variables)
+        The states after every `sweeps_per_row` sweeps, if they were asked for.
     sums, squares : arrays of float, shape (batches, states)
         Sums of the conditional probabilities and of their squares.
     scores : array of float, shape (sweeps,)
@@ -122,9 +122,12 @@ class Sampler:
         sweep = np.arange(len(self.domain)) if order is None else order
         self.order = packed(sweep[~np.isin(sweep, list(given))], np.int64)
 
-    def chain(self, seed: np.random.SeedSequence) -> Chain:
-        """Start a chain in a random state that agrees with the evidence."""
-        return Chain(self, seed)
+    def chain(self, seed: np.random.SeedSequence, burn_in: int | None = None) -> Chain:
+        """Start a chain in a random state that agrees with the evidence; burn it in if asked to."""
+        chain = Chain(self, seed)
+        if burn_in is not None:
+            chain.burn_in(burn_in)
+        return chain
 
 
 class Chain:
@@ -181,7 +184,7 @@ class Chain:
         self,
         betas: int | FloatArray,
         *,
-        thin: int = 1,
+        sweeps_per_row: int = 1,
         draw: bool = False,
         batches: int = 0,
         score: bool = False,
@@ -193,7 +196,7 @@ class Chain:
         betas : int or array of float
             The inverse temperature of each sweep; an integer is a number of sweeps at 1. At
             infinity each variable takes its best state, and the chain stops when none changes.
-        thin : int
+        sweeps_per_row : int
             Number of sweeps between recorded states.
         draw : bool
             Whether to record states.
@@ -207,15 +210,19 @@ class Chain:
         sampler = self.sampler
         schedule = packed(np.ones(betas) if isinstance(betas, int) else betas, np.float64)
         cards, n_states = sampler.plain.cards, len(self.arrays.field)
-        drawn = np.zeros((len(schedule) // thin if draw else 0, len(cards)), np.uint16)
+        drawn = np.zeros((len(schedule) // sweeps_per_row if draw else 0, len(cards)), np.uint16)
         sums, squares = np.zeros((batches, n_states)), np.zeros((batches, n_states))
         scores = np.zeros(len(schedule) if score else 0)
         kernel: Any = run_chain
         sweeps = kernel(
-            sampler.order, sampler.plain, sampler.soft, self.arrays, schedule, thin, drawn, sums,
-            squares, scores,
+            sampler.order, sampler.plain, sampler.soft, self.arrays, schedule, sweeps_per_row, drawn,
+            sums, squares, scores,
         )  # fmt: skip
         return Trace(sweeps, drawn.astype(code_dtype(cards)), sums, squares, scores)
+
+    def draw(self, rows: int, sweeps_per_row: int = 1) -> Codes:
+        """Continue the chain; return its state after every `sweeps_per_row` sweeps."""
+        return self.run(rows * sweeps_per_row, sweeps_per_row=sweeps_per_row, draw=True).drawn
 
     def burn_in(self, n_sweeps: int) -> None:
         """Run without a record; end in a possible state, or raise an error if none was found."""

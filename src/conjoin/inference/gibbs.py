@@ -233,9 +233,7 @@ def chain_batches(
 def _chain_sums(
     sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, n_sweeps: int, batches: int
 ) -> tuple[FloatArray, FloatArray]:
-    chain = sampler.chain(seed)
-    chain.burn_in(burn_in)
-    trace = chain.run(n_sweeps, batches=batches)
+    trace = sampler.chain(seed, burn_in).run(n_sweeps, batches=batches)
     return trace.sums, trace.squares
 
 

@@ -25,15 +25,15 @@ class SamplingSettings(NamedTuple):
         Sweeps that do not count.
     sweeps : int
         Sweeps that marginals are averaged over.
-    thin : int
-        Sweeps from one draw to the next.
+    sweeps_per_row : int
+        Sweeps from one drawn row to the next.
     starts, annealing : int
         A mode is the best of this number of starts, each annealed for this number of sweeps.
     """
 
     burn_in: int = 50
     sweeps: int = 400
-    thin: int = 10
+    sweeps_per_row: int = 10
     starts: int = 5
     annealing: int = 10
 
@@ -71,9 +71,7 @@ class RowChains:
         self.seeds = np.random.SeedSequence(seed).spawn(settings.starts)
 
     def _started(self) -> Chain:
-        chain = self.sampler.chain(self.seeds[0])
-        chain.burn_in(self.settings.burn_in)
-        return chain
+        return self.sampler.chain(self.seeds[0], self.settings.burn_in)
 
     def marginals(self) -> FloatArray:
         """Return the probabilities of the states of all variables, side by side."""
@@ -81,8 +79,7 @@ class RowChains:
 
     def draws(self, count: int) -> Codes:
         """Return draws of the variables, draws by variables."""
-        thin = self.settings.thin
-        return self._started().run(count * thin, thin=thin, draw=True).drawn[:, self.asked]
+        return self._started().draw(count, self.settings.sweeps_per_row)[:, self.asked]
 
     def mode(self) -> IntArray:
         """Return the best state that annealing finds, from an inverse temperature of 1 to 5."""

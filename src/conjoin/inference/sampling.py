@@ -35,7 +35,7 @@ def sample(
     *,
     method: str = "auto",
     burn_in: int = 100,
-    thin: int = 1,
+    sweeps_per_row: int = 1,
     chains: int = 4,
     order: Sequence[str] | None = None,
     random_state: RandomState = 0,
@@ -59,7 +59,7 @@ def sample(
         sampling otherwise and for dependency networks (see `sampling_method`).
     burn_in : int
         Number of sweeps of each chain before its first row; for Gibbs sampling, like the next three.
-    thin : int
+    sweeps_per_row : int
         Number of sweeps between two rows of a chain.
     chains : int
         Number of independent chains; each draws a part of the rows.
@@ -85,8 +85,8 @@ def sample(
     """
     parts = list(
         samples(
-            model, n, given, method=method, burn_in=burn_in, thin=thin, chains=chains, order=order,
-            random_state=random_state, n_jobs=n_jobs,
+            model, n, given, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,
+            chains=chains, order=order, random_state=random_state, n_jobs=n_jobs,
         )
     )  # fmt: skip
     if len(parts) == 1:
@@ -122,7 +122,7 @@ def samples(
     *,
     method: str = "auto",
     burn_in: int = 100,
-    thin: int = 1,
+    sweeps_per_row: int = 1,
     chains: int = 4,
     order: Sequence[str] | None = None,
     random_state: RandomState = 0,
@@ -133,7 +133,7 @@ def samples(
 
     Parameters
     ----------
-    model, n, given, method, burn_in, thin, chains, order, random_state, n_jobs
+    model, n, given, method, burn_in, sweeps_per_row, chains, order, random_state, n_jobs
         As for `sample`. The rows are the same for any block size.
     block : int, optional
         Maximum number of rows per table; by default as many as make 16 million cells.
@@ -142,8 +142,10 @@ def samples(
     ------
     Table
     """
-    if n < 0 or burn_in < 0 or thin < 1 or chains < 1:
-        raise ModelError("n and burn_in must not be negative; thin and chains must be 1 or more")
+    if n < 0 or burn_in < 0 or sweeps_per_row < 1 or chains < 1:
+        raise ModelError(
+            "n and burn_in must not be negative; sweeps_per_row and chains must be 1 or more"
+        )
     if method not in METHODS:
         raise ModelError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
     if block is None:
@@ -159,7 +161,7 @@ def samples(
     sampler = Sampler(model.form, model.domain.encode_partial(given or {}), sweep)
     share, extra = divmod(n, chains)
     parts = [(s, share + (i < extra)) for i, s in enumerate(seed.spawn(chains))]
-    return _gibbs_stream(sampler, parts, burn_in, thin, n_jobs, block)
+    return _gibbs_stream(sampler, parts, burn_in, sweeps_per_row, n_jobs, block)
 
 
 def _exact_stream(
@@ -178,13 +180,13 @@ def _gibbs_stream(
     sampler: Sampler,
     parts: list[tuple[np.random.SeedSequence, int]],
     burn_in: int,
-    thin: int,
+    sweeps_per_row: int,
     n_jobs: int | None,
     block: int,
 ) -> Iterator[Table]:
     """Yield the rows of each chain (its seed and number of rows) after those of the one before."""
     if sum(rows for _, rows in parts) <= block:
-        tasks = [(sampler, seed, burn_in, rows, thin) for seed, rows in parts if rows]
+        tasks = [(sampler, seed, burn_in, rows, sweeps_per_row) for seed, rows in parts if rows]
         drawn = run(_chain_rows, tasks, n_jobs)
         if drawn:
             yield Table(sampler.domain, np.concatenate(drawn)).over(sampler.domain.observed)
@@ -195,18 +197,14 @@ def _gibbs_stream(
     chain: Chain | None = None
     for seed, at, rows in progress(steps, "drawing"):
         if chain is None or at == 0:
-            chain = sampler.chain(seed)
-            chain.burn_in(burn_in)
-        drawn_codes = chain.run(rows * thin, thin=thin, draw=True).drawn
-        yield Table(sampler.domain, drawn_codes).over(sampler.domain.observed)
+            chain = sampler.chain(seed, burn_in)
+        yield Table(sampler.domain, chain.draw(rows, sweeps_per_row)).over(sampler.domain.observed)
 
 
 def _chain_rows(
-    sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, rows: int, thin: int
+    sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, rows: int, sweeps_per_row: int
 ) -> Codes:
-    chain = sampler.chain(seed)
-    chain.burn_in(burn_in)
-    return chain.run(rows * thin, thin=thin, draw=True).drawn
+    return sampler.chain(seed, burn_in).draw(rows, sweeps_per_row)
 
 
 def table_diagnostics(table: Table, chains: int) -> tuple[float | None, float | None]:

@@ -187,7 +187,7 @@ def count_turns(turns, b, card, p, sums, squares, batch):
 
 
 @inner
-def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, scores):
+def run_sweeps(order, plain, soft, chain, betas, sweeps_per_row, drawn, sums, squares, scores):
     """Continue a chain (see `run_chain`)."""
     batches, n_sweeps = len(sums), len(betas)
     cards, first = plain.cards, plain.state_first
@@ -249,9 +249,9 @@ def run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, sco
                 count_turns(done - since[v], first[v], cards[v], p, sums, squares, batch)
                 since[v] = done
             batch += 1
-        if len(drawn) and done % thin == 0:
+        if len(drawn) and done % sweeps_per_row == 0:
             for v in range(len(cards)):
-                drawn[done // thin - 1, v] = state[v]
+                drawn[done // sweeps_per_row - 1, v] = state[v]
         if greedy and not changed:
             chain.counter[0] = count
             return done
@@ -266,7 +266,7 @@ def run_chain(
     soft: FeatureArrays,
     chain: ChainArrays,
     betas: Float1,
-    thin: int,
+    sweeps_per_row: int,
     drawn: Half2,
     sums: Float2,
     squares: Float2,
@@ -286,8 +286,8 @@ def run_chain(
         The inverse temperature of each sweep: variables are drawn from the conditional distribution to
         the power of beta. At infinity they take the best state, and the chain stops after a sweep
         without a change.
-    thin : int
-        Every `thin` sweeps the state is written into the next row of `drawn`, if that has rows.
+    sweeps_per_row : int
+        The state after this number of sweeps is written into the next row of `drawn`, if that has rows.
     sums, squares : float64, (batches, states)
         Sums of the conditional probabilities and of their squares, by batch; without rows if they are
         not needed.
@@ -300,4 +300,6 @@ def run_chain(
         The number of sweeps until nothing changed at an infinite beta; otherwise one more than the
         number of betas.
     """
-    return run_sweeps(order, plain, soft, chain, betas, thin, drawn, sums, squares, scores)
+    return run_sweeps(
+        order, plain, soft, chain, betas, sweeps_per_row, drawn, sums, squares, scores
+    )
