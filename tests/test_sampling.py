@@ -282,7 +282,7 @@ def test_wrong_arguments():
         with pytest.raises(ConjoinError, match=words):
             gibbs(mn, **bad)
     for bad, words in (
-        ({"thin": 0}, "thin"),
+        ({"sweeps_per_row": 0}, "sweeps_per_row"),
         ({"block": 0}, "block"),
         ({"method": "gibs"}, "Did you mean .gibbs."),
         ({"burn_in": -1}, "burn_in"),
