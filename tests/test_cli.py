@@ -299,3 +299,12 @@ def test_true_is_true_in_any_case():
     assert parse_given("a=true,b=true", domain) == {"a": True, "b": "TRUE"}
     with pytest.raises(DataError, match="no state 'yes'"):
         parse_given("a=yes", domain)
+
+
+def test_columns_without_values_are_left_out_with_a_warning(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text("a,none,b\n" + "1,,x\n2,?,y\n" * 30)
+    assert main(["learn", str(path), "--closed-form", "-o", str(tmp_path / "m.conjoin")]) == 0
+    said = capsys.readouterr().err
+    assert "conjoin: warning: 1 column has no values and will be left out: 'none'" in said
+    assert load(tmp_path / "m.conjoin").domain.names == ("a", "b")

@@ -37,7 +37,7 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
-from conjoin.errors import ConvergenceWarning, DataError
+from conjoin.errors import ConvergenceWarning, DataError, DataWarning
 from conjoin.estimator import predict as predict_module
 from conjoin.estimator.explain import explain
 from conjoin.inference import exact as exact_module
@@ -886,9 +886,37 @@ def test_numbers_are_found_by_their_value_in_evidence():
         (pd.DataFrame({"a": [1, 2]}).head(0), "no rows"),
         (pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}), r"column 'b' holds \[1\], a list"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
-        (pd.DataFrame({"a": [1, 2], "b": [None, None]}), "'b' has no values.*leave it out"),
     ],
 )
 def test_frames_without_anything_to_learn(frame, said):
     with pytest.raises(DataError, match=said):
         JointModel("tree").fit(frame)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "array"])
+def test_columns_without_values_stay_empty(kind):
+    frame = pd.DataFrame(
+        {"a": [1.0, 2.0, 2.0] * 30, "none": [np.nan] * 90, "b": [5.0, 7.0, 7.0] * 30}
+    )
+    as_given = {
+        "pandas": lambda t: t,
+        "polars": lambda t: pl.from_pandas(t, nan_to_null=True),
+        "arrow": lambda t: pa.Table.from_pandas(t, preserve_index=False),
+        "array": lambda t: t.to_numpy(),
+    }[kind]
+    with pytest.warns(DataWarning, match="1 column has no values and will be left out"):
+        model = JointModel("tree").fit(as_given(frame))
+    assert model.n_features_in_ == 3
+    holes = frame.copy()
+    holes.loc[0, "b"] = np.nan
+    filled, drawn = model.impute(as_given(holes)), model.sample(4)
+    for result, rows in ((filled, 90), (drawn, 4)):
+        assert type(result) is type(as_given(frame))
+        values = np.array(result, float) if kind == "array" else np.array(
+            [np.array(result[name].to_pylist() if kind == "arrow" else result[name].to_list(), float)
+             for name in frame.columns]).T  # fmt: skip
+        assert values.shape == (rows, 3)
+        assert np.isnan(values[:, 1]).all()
+        assert not np.isnan(values[:, [0, 2]]).any()
+    target = 2 if kind == "array" else "b"
+    assert model.predict(as_given(holes), target=target)[:2].tolist() == [5.0, 7.0]

@@ -526,7 +526,7 @@ def test_csv_with_a_domain(tmp_path):
         ("a,a\n1,2\n", 1, "two columns are called 'a'"),
         ("a,\n1,2\n", 1, "no name"),
         ("a,b\n1,2\n1\n", 3, "1 values, but the header has 2"),
-        ("a,b\n1,\n1,?\n", None, "column 'b' has no values"),
+        ("a,b\n,\n,?\n", None, "the table has no values"),
     ],
 )
 def test_csv_mistakes_are_placed(text, line, message, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from conjoin import Domain, Table, learn
 from conjoin.data import as_table
-from conjoin.errors import DataError
+from conjoin.errors import DataError, DataWarning
 
 COLUMNS = {
     "color": ["red", None, "blue", "red"],
@@ -59,8 +59,11 @@ def test_pandas_corners():
         as_table(unseen, DOMAIN)
     with pytest.raises(DataError, match="two columns are called 'a'"):
         as_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    with pytest.raises(DataError, match="'a' has no values"):
+    with pytest.raises(DataError, match="no values: all are missing"):
         as_table(pd.DataFrame({"a": [None, None]}))
+    with pytest.warns(DataWarning, match="2 columns have no values and will be left out: 'b', 'c'"):
+        kept = as_table(pd.DataFrame({"b": [None, None], "a": [1, 2], "c": [np.nan, np.nan]}))
+    assert kept.domain == Domain({"a": [1, 2]})
 
 
 def test_arrays():

@@ -37,6 +37,10 @@ class FormatError(ConjoinError):
         super().__init__(place + message)
 
 
+class DataWarning(UserWarning):
+    """Part of a table cannot be used, and is left out."""
+
+
 class ConvergenceWarning(UserWarning):
     """A sampled or iterative result may not have converged."""
 

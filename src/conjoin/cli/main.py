@@ -10,11 +10,12 @@ import io
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Container, Sequence
 from importlib import import_module
 
 from conjoin import __version__
-from conjoin.errors import ConjoinError
+from conjoin.errors import ConjoinError, DataWarning
 
 COMMANDS = {
     "demo": "learn handwritten digits, draw new ones, complete halves",
@@ -64,7 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from conjoin.cli.arguments import check_shared
 
         check_shared(options)
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", DataWarning)
+            warnings.showwarning = _show_warning
+            options.run(options)
         if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
         return 0
@@ -90,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "(set CONJOIN_DEBUG=1 to see where)",
             70,
         )
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"conjoin: warning: {message}", file=sys.stderr)
 
 
 def _fail(message: str, status: int) -> int:

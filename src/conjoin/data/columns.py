@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from conjoin.data.arrays import IntArray
 from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
 from conjoin.data.table import Table, code_dtype
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, DataWarning, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,6 @@ class Column:
         Text from a file is read as numbers if all labels are numbers.
         """
         states = _numbers(self.labels) if text else self.labels
-        if not states:
-            raise DataError(f"column {self.name!r} has no values: all are missing; leave it out")
         order = list(range(len(states)))
         if not self.ordered:
             try:
@@ -91,16 +90,18 @@ def table_of_columns(
     """Code columns of the same length.
 
     Without a domain every column is a variable with its values as states: sorted, unless they are
-    categories with an order of their own. With one, other columns are ignored, and a value that is not
+    categories with an order of their own. Columns in which all values are missing have no states; they
+    are left out, with a warning. With a domain, other columns are ignored, and a value that is not
     a state is an error if `strict` and otherwise missing. If the labels are text from a file, a column
     in which all are numbers is read as numbers.
     """
     place = {column.name: i for i, column in enumerate(columns)}
     check_names([column.name for column in columns])
     if domain is None:
-        coded = [column.as_variable(text=text) for column in columns]
+        chosen = _with_values(columns)
+        coded = [column.as_variable(text=text) for column in chosen]
         domain = Domain(variable for variable, _ in coded)
-        chosen, recoded = list(columns), [codes for _, codes in coded]
+        recoded = [codes for _, codes in coded]
     else:
         for name in domain.names:
             if name not in place:
@@ -117,6 +118,22 @@ def table_of_columns(
         lookup = np.append(np.where(new < 0, missing, new), missing).astype(dtype)
         codes[:, i] = lookup[column.codes]  # code -1, a missing value, is the last one
     return Table.adopt(domain, codes)
+
+
+def _with_values(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that have values; warn of the others."""
+    empty = [column.name for column in columns if not column.labels]
+    if len(empty) == len(columns) > 0:
+        raise DataError("the table has no values: all are missing")
+    if empty:
+        named = ", ".join(map(repr, empty[:5])) + (" and others" if len(empty) > 5 else "")
+        what = "column has" if len(empty) == 1 else "columns have"
+        warnings.warn(
+            f"{len(empty)} {what} no values and will be left out: {named}",
+            DataWarning,
+            stacklevel=3,
+        )
+    return [column for column in columns if column.labels]
 
 
 def check_names(names: Iterable[Any]) -> None:

@@ -37,6 +37,8 @@ class Encoding:
     dtype: Any = None  # the type of the user's array
     unseen: str = "error"  # or "missing": what a value that is not a state counts as
     labels: dict[str, Any] = field(default_factory=dict)  # the user's own label of each column
+    width: int = 0  # the number of columns of the user's array, those without values included
+    places: list[int] = field(default_factory=list)  # where the domain's columns are in the array
 
     @classmethod
     def of(cls, X: Any, discretize: Any, unseen: str) -> tuple[Encoding, Table]:  # noqa: N803
@@ -45,6 +47,8 @@ class Encoding:
             raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
         empty = dtype = None
         labels: dict[str, Any] = {}
+        places: list[int] = []
+        width = 0
         if isinstance(X, Table):
             raw = X
         elif is_frame(X):
@@ -55,6 +59,8 @@ class Encoding:
             array = checked_array(X)
             dtype = array.dtype
             raw = as_table(array)
+            width = array.shape[1]
+            places = [i for i in range(width) if f"v{i}" in set(raw.domain.names)]
         table = raw
         if isinstance(discretize, str) and discretize == "auto":
             chosen = {v.name: BINS for v in raw.domain if continuous(v.states)}
@@ -65,13 +71,16 @@ class Encoding:
         for i, variable in enumerate(table.domain):
             if variable.cuts is not None and raw.domain.variables[i].cuts is None:
                 values[variable.name] = _remembered(raw, table, i)
-        return cls(table.domain, values, empty, dtype, unseen, labels), table
+        return cls(table.domain, values, empty, dtype, unseen, labels, width, places), table
 
     def name(self, target: Any) -> str:
         """Return the name of the variable of a column, given by name or by number in an array."""
+        width = self.width or len(self.domain)
         number = isinstance(target, int | np.integer) and self.empty is None
-        if number and -len(self.domain) <= target < len(self.domain):
-            return self.domain.names[target]
+        if number and -width <= target < width:
+            if not self.places:
+                return self.domain.names[target]
+            target = f"v{target % width}"
         self.domain.index(str(target))
         return str(target)
 
@@ -97,12 +106,14 @@ class Encoding:
             return Table.from_rows(self.domain, [self.given(X)])
         if not is_frame(X):
             array = checked_array(X)
-            if array.shape[1] != len(self.domain):
+            width = self.width or len(self.domain)
+            if array.shape[1] != width:
                 raise DataError(
-                    f"X has {array.shape[1]} features, but JointModel is expecting "
-                    f"{len(self.domain)} features as input"
+                    f"X has {array.shape[1]} features, but JointModel is expecting {width} features as "
+                    "input"
                 )
-            return as_table(array, self.domain, unseen=self.unseen)
+            used = array[:, self.places] if len(self.domain) < width else array
+            return as_table(used, self.domain, unseen=self.unseen)
         if isinstance(X, Table) and X.domain == self.domain:
             return X
         present = {str(c) for c in _columns(X)}
@@ -155,7 +166,8 @@ class Encoding:
             array = np.array(checked_array(X))
             for i in np.flatnonzero(holes.any(axis=0)).tolist():
                 values = np.array([*self.fills(i), None], object)[:-1]
-                array[holes[:, i], i] = values[codes[holes[:, i], i].astype(np.int64)]
+                at = self.places[i] if self.places else i
+                array[holes[:, i], at] = values[codes[holes[:, i], i].astype(np.int64)]
             return array
         from conjoin.estimator.frames import replaced
 
@@ -172,9 +184,9 @@ class Encoding:
         if self.empty is None:
             if self.dtype is None:
                 return Table.adopt(self.domain, codes.astype(code_dtype(self.domain.cards)))
-            array: Any = np.empty(codes.shape, object)
-            for i, name in enumerate(columns):
-                array[:, i] = columns[name]
+            array: Any = np.full((len(codes), self.width), None, object)
+            for at, name in zip(self.places, columns, strict=True):
+                array[:, at] = columns[name]
             return array if self.dtype == object else array.astype(self.dtype)
         from conjoin.estimator.frames import made_like
 

@@ -72,19 +72,24 @@ def _series(label: str, cells: list[Any], like: Any) -> Any:
 
 
 def made_like(empty: Any, columns: Mapping[Any, list[Any]]) -> Any:
-    """Return a frame of the same library, columns and types as an empty one."""
+    """Return a frame of the same library, columns and types as an empty one.
+
+    Columns that are not given have no values.
+    """
+    length = len(next(iter(columns.values())))
     kind = type(empty).__module__.split(".")[0]
     if kind == "pandas":
-        result = type(empty)(dict(columns), columns=list(empty.columns))
+        result = type(empty)(dict(columns), columns=list(empty.columns), index=range(length))
         return result.astype(dict(empty.dtypes))
     import narwhals as nw
 
     native = nw.from_native(empty, eager_only=True)
+    cells = {n: columns[n] if n in columns else [None] * length for n in native.columns}
     if kind == "pyarrow":
         import pyarrow as pa
 
         return pa.table(
-            {n: pa.array(columns[n], type=empty.schema.field(n).type) for n in empty.column_names}
+            {n: pa.array(cells[n], type=empty.schema.field(n).type) for n in empty.column_names}
         )
-    new = [_series(n, columns[n], native.get_column(n)) for n in native.columns]
+    new = [_series(n, cells[n], native.get_column(n)) for n in native.columns]
     return nw.from_dict({s.name: s for s in new}, backend=native.implementation).to_native()

@@ -134,9 +134,9 @@ class JointModel(Estimator):
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
         self.n_rows_ = len(table)
-        self.n_features_in_ = len(table.domain)
+        self.n_features_in_ = len(encoding.labels) or encoding.width or len(table.domain)
         if encoding.labels and all(isinstance(v, str) for v in encoding.labels.values()):
-            self.feature_names_in_ = np.array(table.domain.names, object)
+            self.feature_names_in_ = np.array(list(encoding.labels), object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.log_partition_: float | None = None
