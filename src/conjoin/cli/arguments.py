@@ -114,4 +114,10 @@ def announce(work: str) -> None:
 
 def print_json(report: dict[str, Any]) -> None:
     """Print the result of a command as one line of JSON."""
-    print(json.dumps(report, ensure_ascii=False))
+    text = json.dumps(report, ensure_ascii=False)
+    if not text.isprintable():  # JSON itself escapes only the characters below the space
+        text = "".join(
+            c if c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c
+            for c in text
+        )
+    print(text)

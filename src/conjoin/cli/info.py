@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
+from conjoin.data.labels import shown
 
 if TYPE_CHECKING:
     from conjoin.conversion.inconsistency import Inconsistency
@@ -180,7 +181,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         counts = " and ".join(f"{size:,}" for size in sizes)
         say("hidden", f"{len(sizes)} hidden {columns} with {counts} states")
     names = [v["name"] for v in report["variables"]]
-    say("names", ", ".join(names[:8]) + (", ..." if len(names) > 8 else ""))
+    say("names", ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else ""))
     if "cpds" in report:
         say("CPDs", ", ".join(f"{n:,} {kind}" for kind, n in report["cpds"].items()))
     for label, key in (("table factors", "table_factors"), ("tree factors", "tree_factors")):
@@ -197,5 +198,5 @@ def _lines(report: dict[str, Any]) -> list[str]:
         if isinstance(value, dict):  # longer records, such as scores along a path, are in --json
             short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
             value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in short)
-        say(key.replace("_", " "), str(value))
+        say(shown(key.replace("_", " ")), shown(value))
     return lines

@@ -15,6 +15,7 @@ from collections.abc import Container, Sequence
 from importlib import import_module
 
 from conjoin import __version__
+from conjoin.data.labels import shown
 from conjoin.errors import ConjoinError, DataWarning
 
 COMMANDS = {
@@ -57,11 +58,11 @@ def build_parser(chosen: Container[str] = COMMANDS) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
-    options = build_parser(words).parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
     try:
+        options = build_parser(words).parse_args(words)
         from conjoin.cli.arguments import check_shared
 
         check_shared(options)
@@ -101,5 +102,6 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"conjoin: {message}", file=sys.stderr)
+    lines = [line if line.isprintable() else shown(line) for line in message.split("\n")]
+    print("conjoin: " + "\n".join(lines), file=sys.stderr)
     return status

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
+from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ def _print_marginals(
         shared.print_json({"marginals": report, **_how_found(found.run)})
         return
     print(f"Probabilities{_given(given)} ({found.run})")
-    width = max((len(name) for name in names), default=0)
+    width = max((len(shown(name)) for name in names), default=0)
     for name in names:
-        states = "  ".join(f"{state} {p:.4f}" for state, p in found[name].items())
-        print(f"{name:<{width}}  {states}")
+        states = "  ".join(f"{shown(state)} {p:.4f}" for state, p in found[name].items())
+        print(f"{shown(name):<{width}}  {states}")
 
 
 def _print_probability(
@@ -154,9 +155,9 @@ def _print_most_probable(
         shared.print_json({**report, **_how_found(found.run)})
         return
     print(f"Most probable instance{_given(given)} ({found.run})")
-    width = max((len(name) for name in found), default=0)
+    width = max((len(shown(name)) for name in found), default=0)
     for name, state in found.items():
-        print(f"{name:<{width}}  {state}" + ("  (given)" if name in given else ""))
+        print(f"{shown(name):<{width}}  {shown(state)}" + ("  (given)" if name in given else ""))
     directed = isinstance(model, DependencyNetwork)
     score = "sum of log-conditionals" if directed else "log-potential"
     print(f"{score}: {found.score:.6g}")
@@ -166,7 +167,7 @@ def _given(given: Mapping[str, Any]) -> str:
     """Return the evidence in words; a long list only by its length."""
     if not given:
         return ""
-    listed = ", ".join(f"{name}={state}" for name, state in given.items())
+    listed = ", ".join(f"{shown(name)}={shown(state)}" for name, state in given.items())
     return f" given {listed}" if len(given) <= 8 else f" given {len(given)} variables"
 
 

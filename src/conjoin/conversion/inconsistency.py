@@ -17,6 +17,7 @@ from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.convert import check_kind, check_positive, convert
 from conjoin.conversion.decomposition import InteractionTables, decompose
 from conjoin.data.arrays import FloatArray
+from conjoin.data.labels import shown
 from conjoin.data.table import Codes, code_dtype
 from conjoin.errors import ModelError
 from conjoin.models.dependency import DependencyNetwork
@@ -76,8 +77,12 @@ class Inconsistency:
         )
         lines = [f"inconsistency {self.total:.4g} nats (root mean square over variables{scope})"]
         for item in self.interactions[:10]:
-            said = ", ".join(f"{name} says {value:+.3g}" for name, value in item.opinions.items())
-            lines.append(f"  {item.disagreement:.4g}  {' × '.join(item.variables)}: {said}")
+            said = ", ".join(
+                f"{shown(name)} says {value:+.3g}" for name, value in item.opinions.items()
+            )
+            lines.append(
+                f"  {item.disagreement:.4g}  {' × '.join(map(shown, item.variables))}: {said}"
+            )
         if len(self.interactions) > 10:
             lines.append(f"  ... and {len(self.interactions) - 10:,} more")
         return "\n".join(lines)

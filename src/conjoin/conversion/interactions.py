@@ -18,6 +18,7 @@ from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.decomposition import decompose
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
+from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
 
@@ -51,7 +52,8 @@ class Link:
     def meeting(self) -> str:
         """Whether the two states go together or avoid each other, in words."""
         (a, b), (s, t) = self.variables, self.states
-        return f"{a}={s} and {b}={t} {'go together' if self.odds >= 1 else 'avoid each other'}"
+        one, other = f"{shown(a)}={shown(s)}", f"{shown(b)}={shown(t)}"
+        return f"{one} and {other} {'go together' if self.odds >= 1 else 'avoid each other'}"
 
     @property
     def factor(self) -> str:

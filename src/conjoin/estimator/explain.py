@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.labels import shown
 from conjoin.data.table import Codes
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
@@ -71,12 +72,12 @@ class Explanation:
 
     def __repr__(self) -> str:
         lines = [
-            f"{self.target}={self.state} (probability {self.probability:.4g}) against "
-            f"{self.against}: log-odds {self.log_odds:+.4f}",
+            f"{shown(self.target)}={shown(self.state)} (probability {self.probability:.4g}) against "
+            f"{shown(self.against)}: log-odds {self.log_odds:+.4f}",
             f"{self.base:+9.4f}  before the row is known",
         ]
-        shown = list(self.contributions.items())[:15]
-        lines += [f"{c:+9.4f}  {name}={self.row[name]}" for name, c in shown]
+        first = list(self.contributions.items())[:15]
+        lines += [f"{c:+9.4f}  {shown(name)}={shown(self.row[name])}" for name, c in first]
         rest = sum(list(self.contributions.values())[15:])
         if len(self.contributions) > 15:
             lines.append(f"{rest:+9.4f}  {len(self.contributions) - 15} other columns")

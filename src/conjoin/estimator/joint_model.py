@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.labels import shown
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding
@@ -353,14 +354,14 @@ class JointModel(Estimator):
         if not hasattr(self, "model_"):
             return super().__repr__()
         names = self.domain_.names
-        shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        columns = ", ".join(map(shown, names[:6])) + (", ..." if len(names) > 6 else "")
         learned = self.network_.provenance["learned"]["cpd"]
         hidden = self.model_.domain.hidden
         size = f"{len(self.model_.features):,} features"
         if hidden.any():
             size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
         return (
-            f"<JointModel of {len(names)} columns ({shown}): {size}, {learned} CPDs learned from "
+            f"<JointModel of {len(names)} columns ({columns}): {size}, {learned} CPDs learned from "
             f"{self.n_rows_:,} rows>"
         )
 

@@ -8,6 +8,7 @@ together. Positions in the text are kept, and turned into line numbers only for 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +20,9 @@ import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.storage import errors_naming, read_text
+from conjoin.formats.storage import errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.cpd import MAX_AXES
+from conjoin.models.cpd import MAX_AXES, SUM_LIMIT, SUM_TOLERANCE
 from conjoin.models.table_cpd import TableCPD
 
 COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
@@ -31,7 +32,6 @@ TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s
 LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
 LABEL = re.compile(r'[^\s{}()\[\];,|"]+')
 BLOCKS = ("network", "variable", "probability")
-SUM_TOLERANCE = 1e-2
 MAX_TOTAL = 1 << 26
 """Maximum number of entries of all tables of a file together."""
 
@@ -265,18 +265,18 @@ class _Reader:
     def _numbers(self, text: str, count: int, at: int) -> list[float]:
         """Read probabilities, separated by commas or blanks."""
         try:
-            values = [float(word) for word in text.split(",")]
+            values = [plain_float(word) for word in text.split(",")]
         except ValueError:
             values = []
             for word in text.replace(",", " ").split() or [""]:
                 try:
-                    values.append(float(word))
+                    values.append(plain_float(word))
                 except ValueError:
                     self.fail(f"expected a probability, not {self.shown(word)}", at)
         if len(values) != count:
             self.fail(f"expected {count} probabilities, not {len(values)}", at)
-        if not (min(values) >= 0 and max(values) <= 1 + SUM_TOLERANCE):
-            wrong = next(v for v in values if not 0 <= v <= 1 + SUM_TOLERANCE)
+        if not (min(values) >= 0 and max(values) <= 1 + SUM_LIMIT):
+            wrong = next(v for v in values if not 0 <= v <= 1 + SUM_LIMIT)
             self.fail(f"expected a probability, not '{wrong:g}'", at)
         return values
 
@@ -302,7 +302,7 @@ class _Reader:
         starts = np.cumsum(lengths) - lengths
         sums = np.add.reduceat(flat, starts)
         if not (flat.min() >= 0 and np.abs(sums - 1).max() <= SUM_TOLERANCE):
-            self._fail_at_numbers(tables)
+            self._report_numbers(tables)
         with np.errstate(divide="ignore"):
             logs = np.log(flat / np.repeat(sums, lengths))
         parts, start = [], 0
@@ -312,22 +312,28 @@ class _Reader:
             start += n_rows * card
         return parts
 
-    def _fail_at_numbers(self, tables: list[_Table]) -> NoReturn:
-        """Raise an error for the first row that is not a distribution."""
+    def _report_numbers(self, tables: list[_Table]) -> None:
+        """Raise an error for the first row that is not a distribution; warn if all are nearly so."""
         for table in tables:
             for place, row in enumerate(self._rows(table)):
-                if not abs(sum(row) - 1) <= SUM_TOLERANCE:
+                if not abs(sum(row) - 1) <= SUM_LIMIT:
                     where = self._where(table, place)
                     self.fail(
                         f"the probabilities of {table.target.name!r}{' for ' if where else ''}{where} "
                         f"sum to {sum(row):.6g}, not to 1",
                         table.at,
                     )
-        raise AssertionError("all rows are distributions")
+        warnings.warn(
+            f"{self.path}: some probabilities do not sum to 1 exactly; they are normalised",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _floats(words: str) -> list[float] | None:
     """Read numbers that are separated by commas; return None if one of them is not a number."""
+    if "_" in words or not words.isascii():  # Python reads these as numbers
+        return None
     try:
         return [*map(float, words.split(","))]
     except ValueError:

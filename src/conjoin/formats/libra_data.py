@@ -14,7 +14,7 @@ from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError
 from conjoin.formats.names_files import read_names, write_named
-from conjoin.formats.storage import read_bytes
+from conjoin.formats.storage import plain_float, read_bytes
 
 MISSING = 255
 """The mark of a missing value in rows of single digits."""
@@ -136,8 +136,8 @@ def _split_weights(raw: bytes, path: Path) -> tuple[bytes, npt.NDArray[np.float6
             continue
         head, bar, row = line.rpartition(b"|")
         try:
-            weight = float(head) if bar else 1.0
-        except ValueError:
+            weight = plain_float(head.decode()) if bar else 1.0
+        except ValueError:  # or bytes that are not text
             weight = -1.0
         if not 0 <= weight < np.inf:
             shown = head[:40].decode(errors="replace")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.errors import FormatError, ModelError
 from conjoin.formats.names_files import named_domain, write_named
-from conjoin.formats.storage import errors_naming, read_text
+from conjoin.formats.storage import errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD, MAX_AXES
 from conjoin.models.dependency import DependencyNetwork
@@ -35,16 +35,15 @@ from conjoin.models.vocabulary import full_masks, mask_words, state_masks
 MAX_BRANCHES = 1 << 24
 """Maximum number of branches of a tree: one for each state of the variable of each split."""
 
-TEST = re.compile(r"([+-]?)v(\d{1,9})_(\d{1,9})\Z")
+TEST = re.compile(r"([+-]?)v([0-9]{1,9})_([0-9]{1,9})\Z")
 KINDS = ("MN", "DN", "BN")
 
 
 def parse_schema(line: str, path: str, number: int = 1) -> npt.NDArray[np.int64]:
     """Return the numbers of states in a line such as `2,3,2`."""
-    try:
-        cards = np.array([int(part) for part in line.split(",")], np.int64)
-    except (ValueError, OverflowError):
-        cards = np.zeros(1, np.int64)
+    words = [part.strip() for part in line.split(",")]
+    plain = all(word.isascii() and word.isdigit() and len(word) < 10 for word in words)
+    cards = np.array(words if plain else [0], np.int64)
     if (cards < 1).any() or (cards > MAX_STATES).any():
         raise FormatError(
             f"expected numbers of states, such as 2,2,3, not {line[:40]!r}", path, number
@@ -252,7 +251,7 @@ def features_as_table_factor(features: Features, scope: Iterable[int]) -> TableF
 def parse_number(word: str, error: Callable[[str], FormatError]) -> float:
     """Return a weight; `inf` and `-inf` are allowed, NaN is not."""
     try:
-        value = float(word)
+        value = plain_float(word)
     except ValueError:
         value = np.nan
     if value != value:

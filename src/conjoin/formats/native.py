@@ -164,8 +164,14 @@ def read_native(path: Path) -> Network:
         OverflowError,
     ) as error:
         raise FormatError(
-            f"the file is damaged: its header is incomplete ({error!r})", str(path)
+            f"the file is damaged: its header is incomplete ({_short(error)})", str(path)
         ) from None
+
+
+def _short(error: Exception) -> str:
+    """Return the kind of an error and the start of its message, which may quote the whole file."""
+    text = str(error)
+    return f"{type(error).__name__}: {text[:80]}{'...' if len(text) > 80 else ''}"
 
 
 def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:

@@ -6,11 +6,13 @@ import gzip
 import io
 import os
 import re
+import secrets
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from conjoin.errors import ConjoinError, FormatError
 
@@ -18,7 +20,10 @@ MAX_BYTES = 1 << 32
 """Maximum size of a file, after decompression."""
 
 CHUNK = 1 << 20
-"""Number of bytes that are decompressed at a time."""
+"""Number of bytes that are read or decompressed at a time."""
+
+BINARY = getattr(os, "O_BINARY", 0)
+"""Needed on Windows only."""
 
 
 def ending(path: Path) -> str:
@@ -42,10 +47,7 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     limit = MAX_BYTES if limit is None else limit
     try:
         with path.open("rb") as file:
-            # Reading up to a limit allocates that much: only for devices, pipes and huge files.
-            status = os.fstat(file.fileno())
-            small = stat.S_ISREG(status.st_mode) and status.st_size <= limit
-            data = file.read() if small else file.read(limit + 1)
+            data = _bounded(file, limit)
         if path.name.endswith(".gz"):
             data = _decompress(data, limit, path)
     except FileNotFoundError:
@@ -60,20 +62,25 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     return data
 
 
-def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
-    """Decompress in chunks, until a limit is passed."""
+def _bounded(stream: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
+    """Read in steps, until the end or until a limit is passed; reserve no more than is read."""
     parts: list[bytes] = []
     size = 0
+    while size <= limit and (part := stream.read(CHUNK)):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
+
+
+def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
+    """Decompress in chunks, until a limit is passed."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
-            while size <= limit and (part := stream.read(CHUNK)):
-                parts.append(part)
-                size += len(part)
+            return _bounded(stream, limit)
     except EOFError:
         raise FormatError("is truncated: the gzip stream does not end", str(path)) from None
     except (OSError, zlib.error) as error:
         raise FormatError(f"is not a valid gzip file ({error})", str(path)) from None
-    return b"".join(parts)
 
 
 def read_text(path: Path) -> str:
@@ -102,15 +109,33 @@ def write_bytes(path: Path, data: bytes) -> None:
         path.write_bytes(data)  # a device or a pipe cannot be renamed onto
         return
     path = path.resolve()  # a link stays a link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".conjoin-{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        old = path.stat() if path.exists() else None
+        mode = 0o666 if old is None else stat.S_IMODE(old.st_mode)
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
+        with os.fdopen(number, "wb") as file:
+            if old is not None:
+                _take_over(number, old)
             file.write(data)
+            file.flush()
+            os.fsync(number)
         temporary.replace(path)
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", str(path)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _take_over(number: int, old: os.stat_result) -> None:
+    """Give an open file the owner and the permissions of the file that it will replace."""
+    if not hasattr(os, "fchown"):  # Windows
+        return
+    if (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
+        with suppress(PermissionError):
+            os.fchown(number, old.st_uid, old.st_gid)
+    os.fchmod(number, stat.S_IMODE(old.st_mode))  # last: a change of owner clears some of them
 
 
 @contextmanager
@@ -122,6 +147,22 @@ def errors_naming(path: Path, line: int | None = None) -> Iterator[None]:
         raise
     except ConjoinError as error:
         raise FormatError(str(error), str(path), line) from None
+
+
+def plain_float(word: str) -> float:
+    """Read a number as files write it; Python itself also reads 1_0 and the digits of other scripts.
+
+    Examples
+    --------
+    >>> plain_float("-2.5e3")
+    -2500.0
+    >>> plain_float("1_0")
+    Traceback (most recent call last):
+    ValueError: not a number: '1_0'
+    """
+    if "_" in word or not word.isascii():
+        raise ValueError(f"not a number: {word[:40]!r}")
+    return float(word)
 
 
 def line_of_token(text: str, number: int, pattern: str = r"\S+") -> int:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.names_files import named_domain, write_named
-from conjoin.formats.storage import line_of_token, read_text, write_bytes
+from conjoin.formats.storage import line_of_token, plain_float, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
@@ -31,6 +31,7 @@ class _Tokens:
     def __init__(self, text: str, path: str) -> None:
         self.text, self.path, self.at = text, path, 0
         self.words = text.split()
+        self.plain = text.isascii() and "_" not in text
 
     def error(self, message: str, number: int | None = None) -> FormatError:
         place = max(0, self.at - 1) if number is None else number
@@ -61,6 +62,8 @@ class _Tokens:
             values = np.array(chunk, np.float64)
         except ValueError:
             values = np.full(many, np.nan)
+        if not self.plain:
+            values[[not _is_value(word) for word in chunk]] = np.nan
         good = (values >= 0) & np.isfinite(values)
         if not good.all():
             wrong = next(i for i, w in enumerate(chunk) if not _is_value(w))
@@ -78,7 +81,7 @@ class _Tokens:
 
 def _is_value(word: str) -> bool:
     try:
-        return 0 <= float(word) < np.inf
+        return 0 <= plain_float(word) < np.inf
     except ValueError:
         return False
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
+from conjoin.data.labels import shown
 
 
 @dataclass(frozen=True)
@@ -93,21 +94,22 @@ class Marginals(Mapping[str, dict[Any, float]]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        shown = list(self)[:20]
-        width = max((len(name) for name in shown), default=0)
+        first = list(self)[:20]
+        width = max((len(shown(name)) for name in first), default=0)
         lines = [
-            f"{name:<{width}}  " + ", ".join(f"{s} {p:.4g}" for s, p in self[name].items())
-            for name in shown
+            f"{shown(name):<{width}}  "
+            + ", ".join(f"{shown(s)} {p:.4g}" for s, p in self[name].items())
+            for name in first
         ]
-        if len(self) > len(shown):
-            lines.append(f"... and {len(self) - len(shown)} more")
+        if len(self) > len(first):
+            lines.append(f"... and {len(self) - len(first)} more")
         return "\n".join([*lines, f"({self.run})"])
 
 
 def _states_text(states: Mapping[str, Any]) -> str:
     """Return states as text; long lists are cut."""
-    shown = ", ".join(f"{name}={state}" for name, state in list(states.items())[:8])
-    return f"{shown}, ..." if len(states) > 8 else shown
+    text = ", ".join(f"{shown(name)}={shown(s)}" for name, s in list(states.items())[:8])
+    return f"{text}, ..." if len(states) > 8 else text
 
 
 @dataclass(frozen=True)
@@ -243,9 +245,9 @@ class Assignment(Mapping[str, Any]):
         return len(self.states)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{n}={s}" for n, s in list(self.states.items())[:20])
+        text = ", ".join(f"{shown(n)}={shown(s)}" for n, s in list(self.states.items())[:20])
         more = f" and {len(self) - 20} more" if len(self) > 20 else ""
-        return f"{shown}{more}\nscore {self.score:.6g} ({self.run})"
+        return f"{text}{more}\nscore {self.score:.6g} ({self.run})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +278,9 @@ class Joint:
         lines = []
         for cell in np.argsort(-self.table, axis=None, kind="stable")[:20]:
             codes = np.unravel_index(cell, self.table.shape)
-            words = ", ".join(f"{n}={s}" for n, s in self.domain.decode(codes).items())
+            words = ", ".join(
+                f"{shown(n)}={shown(s)}" for n, s in self.domain.decode(codes).items()
+            )
             lines.append(f"{self.table[codes]:.4g}  {words}")
         if self.table.size > 20:
             lines.append(f"... and {self.table.size - 20} more")

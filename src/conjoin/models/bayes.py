@@ -12,10 +12,11 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
-from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, log_normalized
+from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, check_sums, log_normalized
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
 from conjoin.models.network import NetworkOfCPDs
+from conjoin.models.rule_cpd import RuleCPD
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree_cpds import TreeCPD
 
@@ -49,6 +50,8 @@ class BayesianNetwork(NetworkOfCPDs):
         self, domain: Domain, cpds: Iterable[CPD], provenance: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(domain, cpds, provenance)
+        for cpd in self.cpds:
+            _check_rows(cpd, domain.names[cpd.target])
         try:
             TopologicalSorter({cpd.target: cpd.blanket for cpd in self.cpds}).prepare()
         except CycleError as error:
@@ -100,6 +103,14 @@ class BayesianNetwork(NetworkOfCPDs):
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
 
 
+def _check_rows(cpd: CPD, name: str) -> None:
+    """Reject a CPD with rows that are not distributions."""
+    if isinstance(cpd, TableCPD | RuleCPD):
+        check_sums(cpd.table, name)
+    elif isinstance(cpd, TreeCPD):
+        check_sums(cpd.tree.value, name)
+
+
 def cpd_as_factor(cpd: CPD) -> Factor | None:
     """Return log P(x_i | its blanket) as a factor, None if that would be too large a table."""
     if isinstance(cpd, TableCPD):
@@ -113,4 +124,10 @@ def cpd_as_factor(cpd: CPD) -> Factor | None:
     def chosen(codes: Codes) -> FloatArray:
         return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
 
-    return TableFactor.tabulated(scope, cpd.cards, chosen)
+    factor = TableFactor.tabulated(scope, cpd.cards, chosen)
+    if np.isnan(factor.table).any():
+        raise ModelError(
+            f"the {type(cpd).__name__} of variable {cpd.target} makes all its states impossible in some "
+            "states of its parents; every row must be a distribution"
+        )
+    return factor

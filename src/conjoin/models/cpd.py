@@ -5,6 +5,7 @@ Each kind knows its target, its Markov blanket, the log-probabilities of given r
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -24,7 +25,10 @@ MAX_AXES = 64
 """Maximum number of variables of a table: NumPy's limit."""
 
 SUM_TOLERANCE = 1e-6
-"""Tolerance for the sum of probabilities written by hand."""
+"""Tolerance for the sum of probabilities: they may be rounded."""
+
+SUM_LIMIT = 1e-4
+"""Beyond this, probabilities that do not sum to 1 are an error; below it they only cause a warning."""
 
 
 @runtime_checkable
@@ -73,6 +77,36 @@ def log_normalized(logits: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         shifted = logits - top
         return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def check_sums(log_probabilities: FloatArray, name: str) -> None:
+    """Reject rows that are not distributions: zero everywhere, NaN, or with a sum far from 1.
+
+    Parameters
+    ----------
+    log_probabilities : array, shape (..., states)
+        Logarithms of the probabilities; -inf is a zero.
+    name : str
+        The name of the variable, for the message.
+    """
+    sums = np.exp(log_probabilities).sum(axis=-1)
+    far = np.abs(sums - 1)
+    if far.size == 0 or far.max() <= SUM_TOLERANCE:
+        return
+    good = far <= SUM_LIMIT  # False for NaN
+    if good.all():
+        warnings.warn(
+            f"the probabilities of {name!r} sum to {sums.ravel()[far.argmax()]:.7g} instead of 1 in a "
+            "row; they are normalised",
+            UserWarning,
+            stacklevel=2,
+        )
+        return
+    first = float(sums.ravel()[np.flatnonzero(~good.ravel())[0]])
+    wrong = "are all 0" if first == 0 else f"sum to {first:.6g}, not to 1"
+    raise ModelError(
+        f"the probabilities of {name!r} {wrong} in a row; every row must be a distribution"
+    )
 
 
 def log_distribution(variable: Variable, given: Any) -> FloatArray:

@@ -130,6 +130,11 @@ class MarkovNetwork(Network):
                     raise ModelError(f"a factor names a variable twice: {factor.variables}")
                 if factor.table.shape != shape:
                     raise ModelError(f"a factor over {factor.variables} needs shape {shape}")
+                if factor.table.size and not factor.table.max() < np.inf:  # NaN is not, either
+                    raise ModelError(
+                        f"a factor over {factor.variables} has a log-value that is NaN or infinite; "
+                        "only -inf, for probability 0, is allowed"
+                    )
 
     def log_potential(self, rows: Any) -> FloatArray:
         """Return the logarithm of the product of all factors: log P up to the constant log Z.

@@ -51,6 +51,8 @@ class TableCPD(TreeBasedCPD):
             raise ModelError(f"expected a table of shape {shape}, not {self.table.shape}")
         if len({*self.parents, target}) != len(shape):
             raise ModelError("the parents of a table must differ from each other and the target")
+        if self.table.size and not self.table.max() < np.inf:  # NaN is not, either
+            raise ModelError("a log-probability must be a number or -inf, not NaN or infinite")
         self.cards, self.target = cards, int(target)
 
     @cached_property

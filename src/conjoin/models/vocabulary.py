@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.domain import Domain
+from conjoin.data.labels import shown
 from conjoin.data.table import Codes
 
 
@@ -137,15 +138,16 @@ class Vocabulary:
         words = []
         for test, var in enumerate(self.var.tolist()):
             variable = domain.variables[var]
+            name = shown(variable.name)
             member = self.members(np.array([test]), len(variable))[0]
             inside, outside = (
-                [str(s) for s, m in zip(variable.states, member, strict=True) if m == wanted]
+                [shown(s) for s, m in zip(variable.states, member, strict=True) if m == wanted]
                 for wanted in (True, False)
             )
             if len(inside) == 1:
-                words.append(f"{variable.name}={inside[0]}")
+                words.append(f"{name}={inside[0]}")
             elif len(outside) == 1:
-                words.append(f"{variable.name}≠{outside[0]}")
+                words.append(f"{name}≠{outside[0]}")
             else:
-                words.append(f"{variable.name}∈{{{', '.join(inside)}}}")
+                words.append(f"{name}∈{{{', '.join(inside)}}}")
         return words

@@ -1,0 +1,297 @@
+"""Files, terminals and models that are not what they should be."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import conjoin
+from conjoin import BayesianNetwork, Domain, MarkovNetwork, TableCPD
+from conjoin.data.labels import shown
+from conjoin.errors import FormatError, ModelError
+from conjoin.formats.storage import plain_float, read_bytes, write_bytes
+from conjoin.models.markov import TableFactor
+
+EVIL = "\x1b[31mred\x07\x9b2J\u202e\n"
+
+
+def two(*, states=("no", "yes")):
+    return Domain({"a": list(states), "b": ["x", "y"]})
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def run_limited(code, *arguments, megabytes):
+    """Run Python code under a limit on its address space."""
+    limit = megabytes << 20
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        preexec_fn=limited, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="limits of the address space are tested on Linux"
+)
+@pytest.mark.parametrize("name", ["small.toml", "small.toml.gz", "pipe"])
+def test_reading_reserves_no_more_than_the_file_needs(tmp_path, name):
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+        writer = threading.Thread(target=path.write_bytes, args=(b"x" * 1000,))
+        writer.start()
+    else:
+        write_bytes(path, b"x" * 1000)
+    code = (
+        "import sys; from pathlib import Path; from conjoin.formats.storage import read_bytes\n"
+        "print(len(read_bytes(Path(sys.argv[1]))))"
+    )
+    done = run_limited(code, path, megabytes=1000)
+    assert done.stdout.strip() == "1000", done.stderr
+
+
+def test_reading_stops_at_its_limit(tmp_path):
+    for name in ("a", "a.gz"):
+        path = tmp_path / name
+        write_bytes(path, b"0" * 3_000_000)
+        assert len(read_bytes(path, 3_000_000)) == 3_000_000
+        with pytest.raises(FormatError, match="larger than the limit of 2,999,999 bytes"):
+            read_bytes(path, 2_999_999)
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_saving_keeps_the_permissions_of_a_file(tmp_path, mode):
+    path = tmp_path / "model.conjoin"
+    write_bytes(path, b"one")
+    path.chmod(mode)
+    write_bytes(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_new_files_have_the_usual_permissions(tmp_path):
+    (tmp_path / "by_python").write_bytes(b"")
+    write_bytes(tmp_path / "ours", b"")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+def test_threads_save_to_one_path_and_leave_nothing_behind(tmp_path):
+    path = tmp_path / "model.conjoin"
+    (tmp_path / f".model.conjoin.{os.getpid()}.tmp").write_bytes(b"left by a crash")
+    failures = []
+
+    def save(content):
+        try:
+            for _ in range(25):
+                write_bytes(path, content)
+        except Exception as error:
+            failures.append(error)
+
+    contents = [bytes([65 + i]) * 5000 for i in range(8)]
+    threads = [threading.Thread(target=save, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert path.read_bytes() in contents
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_names_as_long_as_the_system_allows_can_be_saved(tmp_path):
+    path = tmp_path / ("n" * 247 + ".conjoin")
+    write_bytes(path, b"one")
+    assert path.read_bytes() == b"one"
+
+
+# ---- distributions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [[0.0, 0.0], [np.nan, 0.5], [0.6, 0.5], [0.5, 0.4998]])
+def test_a_bayesian_network_refuses_rows_that_are_not_distributions(row):
+    domain = two()
+    with np.errstate(divide="ignore"), pytest.raises(ModelError, match="distribution|NaN"):
+        table = np.log([[0.5, 0.5], row])
+        a = TableCPD.of(domain, "a", [], 0.5)
+        BayesianNetwork(domain, [a, TableCPD(domain.cards, 1, [0], table)])
+
+
+def test_a_bayesian_network_warns_of_rows_that_nearly_sum_to_one():
+    domain = two()
+    a = TableCPD.of(domain, "a", [], 0.5)
+    with pytest.warns(UserWarning, match="'b' sum to 0.99995 instead of 1"):
+        rough = BayesianNetwork(
+            domain, [a, TableCPD(domain.cards, 1, [0], np.log([[0.5, 0.5], [0.5, 0.49995]]))]
+        )
+    assert conjoin.marginals(rough, {"a": "yes"})["b"]["x"] == pytest.approx(
+        0.5 / 0.99995, abs=1e-12
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        third = np.log([[0.3333333, 0.6666666], [0.5, 0.5]])
+        BayesianNetwork(domain, [a, TableCPD(domain.cards, 1, [0], third)])
+
+
+def test_libra_files_of_bayesian_networks_need_distributions(tmp_path):
+    path = tmp_path / "model.bn"
+    half = "-0.6931471805599453"
+    text = (
+        "2,2\nBN {\nv0 {\ntable {\n%s +v0_0\n%s +v0_1\n}\n}\n"
+        f"v1 {{\ntable {{\n{half} +v1_0\n{half} +v1_1\n}}\n}}\n}}\n"
+    )
+    path.write_text(text % (half, half))
+    assert conjoin.marginals(conjoin.load(path))["v0"][0] == pytest.approx(0.5)
+    for values in (("-inf", "-inf"), ("0", "0"), ("-0.7", "-0.2")):
+        path.write_text(text % values)
+        with pytest.raises(FormatError, match="every row must be a distribution"):
+            conjoin.load(path)
+
+
+def test_bif_files_need_distributions(tmp_path):
+    path = tmp_path / "model.bif"
+    text = (
+        "network n {}\nvariable a { type discrete [ 2 ] { no, yes }; }\n"
+        "probability ( a ) { table %s; }\n"
+    )
+    path.write_text(text % "0.5, 0.49995")
+    with pytest.warns(UserWarning, match="do not sum to 1 exactly"):
+        network = conjoin.load(path)
+    assert conjoin.marginals(network)["a"]["no"] == pytest.approx(0.5 / 0.99995)
+    for wrong in ("0.5, 0.49", "0, 0", "1_0, 0", "٠, ١"):
+        path.write_text(text % wrong)
+        with pytest.raises(FormatError, match="sum to|expected a probability"):
+            conjoin.load(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_tables_refuse_values_that_are_not_numbers(value):
+    domain = two()
+    with pytest.raises(ModelError, match="NaN or infinite"):
+        MarkovNetwork(domain, factors=[TableFactor((0,), np.array([0.0, value]))])
+    with pytest.raises(ModelError, match="NaN or infinite"):
+        TableCPD(domain.cards, 0, [], [0.0, value])
+
+
+# ---- numbers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["1_0", "٣", "1٣", "x", "", "１"])
+def test_only_ascii_digits_are_numbers(tmp_path, word):
+    with pytest.raises(ValueError, match="not"):
+        plain_float(word)
+    files = {
+        "a.mn": f"2,2\nMN {{\n{word or 'x'} +v0_1\n}}\n",
+        "b.mn": f"{word or 'x'},2\nMN {{\n1 +v1_1\n}}\n",
+        "c.mn": f"2,2\nMN {{\n1 +v{word or 'x'}_1\n}}\n",
+        "a.uai": f"MARKOV 1 2 1 1 0 2 {word or 'x'} 1\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(FormatError):
+            conjoin.load(path)
+    path = tmp_path / "weights.data"
+    path.write_text(f"{word or 'x'}|0,1\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="weight"):
+        conjoin.read_table(path)
+
+
+# ---- terminals ---------------------------------------------------------------------------------
+
+
+def harmless(text):
+    return all(c.isprintable() or c == "\n" for c in text)
+
+
+def evil_network():
+    domain = Domain({EVIL + "1": [EVIL, "b"], EVIL + "2": ["c", EVIL]})
+    return BayesianNetwork(domain, [
+        TableCPD.of(domain, EVIL + "1", [], 0.5),
+        TableCPD.of(domain, EVIL + "2", [EVIL + "1"], {EVIL: 0.2, "b": 0.9}),
+    ])  # fmt: skip
+
+
+def test_printed_answers_do_not_control_the_terminal():
+    network = evil_network()
+    known = {EVIL + "2": "c"}
+    answers = [
+        conjoin.marginals(network, known),
+        conjoin.probability(network, {EVIL + "1": EVIL}, known),
+        conjoin.most_probable(network),
+        conjoin.interactions(network),
+        network,
+        network.domain,
+    ]
+    for answer in answers:
+        assert harmless(str(answer)), repr(str(answer))
+        assert harmless(repr(answer))
+    assert "\\x1b[31mred" in str(answers[0])
+
+
+@pytest.mark.parametrize(
+    "words", [["info"], ["info", "--json"], ["query"], ["query", "--map"], ["query", "--json"]]
+)
+def test_commands_do_not_control_the_terminal(tmp_path, words, capsys):
+    from conjoin.cli.main import main
+
+    path = tmp_path / "model.conjoin"
+    conjoin.save(evil_network(), path)
+    assert main([words[0], str(path), *words[1:]]) == 0
+    printed = capsys.readouterr()
+    assert harmless(printed.out + printed.err)
+    assert main(["query", str(path), "--given", "nothing=1"]) == 1
+    assert harmless(capsys.readouterr().err)
+
+
+def test_ordinary_labels_are_shown_as_they_are():
+    for label in ("naïve café", "数据", "a b", "∞", 3, True, None):
+        assert shown(label) == str(label)
+
+
+def test_damaged_headers_are_reported_briefly(tmp_path):
+    path = tmp_path / "model.conjoin"
+    domain = Domain({f"column number {i}": ["a", "b"] for i in range(2000)})
+    conjoin.save(MarkovNetwork(domain), path)
+    raw = bytearray(path.read_bytes())
+    for position in (30, 200, 5000):
+        damaged = raw.copy()
+        damaged[position] = 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(FormatError) as caught:
+            conjoin.load(path)
+        assert len(str(caught.value)) < 400
+
+
+def test_an_interrupt_while_a_command_is_imported_is_one_line(monkeypatch, capsys):
+    import conjoin.cli.main as cli
+
+    def interrupted(_words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "build_parser", interrupted)
+    assert cli.main(["info", "x"]) == 130
+    assert capsys.readouterr().err == "conjoin: interrupted\n"
