@@ -312,16 +312,6 @@ def test_soft_features_can_be_reordered():
     )
 
 
-def test_tables_of_a_bayesian_network_are_normalised():
-    domain = Domain.numbered([2, 2])
-    raw = TableCPD(domain.cards, 1, [0], np.log([[1, 1], [5, 15]]))
-    bn = BayesianNetwork(domain, [TableCPD.of(domain, "v0", [], 0.7), raw])
-    expected = np.log([0.15, 0.15, 0.175, 0.525])
-    states = all_states(domain)
-    np.testing.assert_allclose(bn.log_likelihood(states), expected)
-    np.testing.assert_allclose(bn.to_markov_network().log_potential(states), expected)
-
-
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_weights_are_numbers(wrong):
     domain = Domain.numbered([2, 2])
