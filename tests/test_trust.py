@@ -77,6 +77,57 @@ def test_reading_stops_at_its_limit(tmp_path):
             read_bytes(path, 2_999_999)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.uai", "MARKOV 500 " + " ".join(str(60_000 + i) for i in range(500)) + " 0\n"),
+        ("a.mn", ",".join(str(60_000 + i) for i in range(500)) + "\nMN {\n}\n"),
+        ("a.data", ",".join(str(60_000 + i) for i in range(500)) + "\n"),
+        ("a.toml", "[variables]\n" + ".".join(["a"] * 30_000) + " = 1\n"),
+        ("b.toml", "[" + " . ".join(['"a b"'] * 10_000) + "]\n"),
+    ],
+)
+def test_small_files_that_would_cost_much_are_refused(tmp_path, name, text, monkeypatch):
+    path = tmp_path / name
+    path.write_text(text)
+    read = conjoin.read_table if name.endswith(".data") else conjoin.load
+    with pytest.raises(FormatError, match="the limit is .*; raise it with CONJOIN_MAX_"):
+        read(path)
+    monkeypatch.setenv("CONJOIN_MAX_STATES", "many")
+    if not name.endswith(".toml"):
+        with pytest.raises(ModelError, match="CONJOIN_MAX_STATES must be a whole number"):
+            read(path)
+
+
+def test_limits_can_be_raised(tmp_path, monkeypatch):
+    path = tmp_path / "a.mn"
+    path.write_text("3,4\nMN {\n1 +v0_1\n}\n")
+    monkeypatch.setenv("CONJOIN_MAX_STATES", "6")
+    with pytest.raises(FormatError, match="7 states; the limit is 6"):
+        conjoin.load(path)
+    monkeypatch.setenv("CONJOIN_MAX_STATES", "7")
+    assert conjoin.load(path).domain.cards.tolist() == [3, 4]
+
+
+def test_many_variables_of_the_same_large_size_share_their_states(tmp_path):
+    path = tmp_path / "a.uai"
+    path.write_text("MARKOV 5000 " + " ".join(["60000"] * 5000) + " 0\n")
+    assert conjoin.load(path).domain.cards.sum() == 300_000_000
+
+
+def test_a_certain_feature_of_many_tests_has_linear_size(tmp_path):
+    count = 4000
+    path = tmp_path / "a.mn"
+    tests = " ".join(f"+v{i}_1" for i in range(count))
+    path.write_text(",".join(["2"] * count) + "\nMN {\ninf " + tests + "\n}\n")
+    network = conjoin.load(path)
+    assert len(network.features.indices) == count
+    assert network.log_potential(np.ones((1, count), np.uint8)) == 0
+    rows = np.ones((2, count), np.uint8)
+    rows[0, 7] = rows[1, count - 1] = 0
+    assert np.isneginf(network.log_potential(rows)).all()
+
+
 # ---- writing -----------------------------------------------------------------------------------
 
 
@@ -295,3 +346,16 @@ def test_an_interrupt_while_a_command_is_imported_is_one_line(monkeypatch, capsy
     monkeypatch.setattr(cli, "build_parser", interrupted)
     assert cli.main(["info", "x"]) == 130
     assert capsys.readouterr().err == "conjoin: interrupted\n"
+
+
+def test_every_limit_is_documented():
+    from pathlib import Path
+
+    from conjoin.formats.limits import LIMITS, PREFIX
+
+    page = Path(__file__).parent.parent / "docs" / "formats.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not beside the tests")
+    text = page.read_text(encoding="utf-8")
+    for limit in LIMITS:
+        assert f"`{PREFIX}{limit.name}` | {limit.default:,} {limit.what.split()[0]}" in text

@@ -13,6 +13,7 @@ import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError, did_you_mean
+from conjoin.formats.limits import MAX_KEY_PARTS
 from conjoin.formats.storage import read_text
 from conjoin.models.cpd import CPD, log_distribution
 from conjoin.models.dependency import DependencyNetwork
@@ -54,9 +55,20 @@ class _Place:
         return FormatError(f"[{label}] {message}", self.path, self.line(keys, number))
 
 
+def _check_keys(text: str, path: Path) -> None:
+    """Reject very long dotted keys, which take quadratic time to read."""
+    part = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+    many = re.compile(rf"(?<![\w.-]){part}(?:[ \t]*+\.[ \t]*+{part}){{{MAX_KEY_PARTS.value},}}+")
+    found = many.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        raise FormatError(f"a key is too long: {MAX_KEY_PARTS.exceeded()}", str(path), line)
+
+
 def read_expert(path: Path) -> DependencyNetwork:
     """Read a dependency network from a .toml file."""
     text = read_text(path)
+    _check_keys(text, path)
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError
-from conjoin.formats.names_files import read_names, write_named
+from conjoin.formats.names_files import numbered_domain, read_names, write_named
 from conjoin.formats.storage import plain_float, read_bytes
 
 MISSING = 255
@@ -42,7 +42,7 @@ def read_data(path: Path, domain: Domain | None = None) -> Table:
     domain = domain or read_names(path)
     if domain is None:
         known = codes if quick is None else np.where(codes == MISSING, 0, codes)
-        domain = Domain.numbered(_implied_cards(known))
+        domain = numbered_domain(path, _implied_cards(known))
     if codes.shape[1] != len(domain):
         raise FormatError(
             f"has {codes.shape[1]} columns; {len(domain)} variables were expected", str(path)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.errors import FormatError, ModelError
+from conjoin.formats.limits import MAX_ENTRIES
 from conjoin.formats.names_files import named_domain, write_named
 from conjoin.formats.storage import errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
@@ -131,6 +132,10 @@ class _Tests:
     def masks(self) -> npt.NDArray[np.uint64]:
         """Return the states of each test, computed again if there are new tests."""
         if len(self._masks) != len(self.var):
+            if len(self.var) * mask_words(self.cards) > MAX_ENTRIES.value:
+                raise ModelError(
+                    f"the tests of variables with many states are too large: {MAX_ENTRIES.exceeded()}"
+                )
             single = state_masks(self.state, mask_words(self.cards))
             full = full_masks(self.cards)[np.array(self.var, np.int64)]
             negated = np.array(self.negated, bool)[:, None]
@@ -211,10 +216,13 @@ class _Block:
         """
         for block in (self, *self.tables):
             for tests in block.certain:
-                free = [t for t in tests if target is None or self.tests.var[t] == target]
+                var = self.tests.var
+                free = dict.fromkeys(t for t in tests if target is None or var[t] == target)
                 given = [t for t in tests if t not in free]
-                for i, test in enumerate(free):
-                    block._add(-np.inf, [*given, *free[:i], self.tests.opposite(test)])
+                if len(free) * (len(given) + 1) > MAX_ENTRIES.value:
+                    raise ModelError(f"a certain feature is too long: {MAX_ENTRIES.exceeded()}")
+                for test in free:  # each must hold
+                    block._add(-np.inf, [*given, self.tests.opposite(test)])
             block.certain = []
 
     def features(self) -> Features:

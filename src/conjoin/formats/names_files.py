@@ -11,6 +11,7 @@ import numpy.typing as npt
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
+from conjoin.formats.limits import MAX_NUMBERED_STATES
 from conjoin.formats.storage import read_text, write_bytes
 
 
@@ -49,11 +50,21 @@ def read_names(path: Path) -> Domain | None:
     return domain_from_json(listed, str(beside))
 
 
+def numbered_domain(path: Path, cards: npt.NDArray[np.int64]) -> Domain:
+    """Return a numbered domain; a few large numbers in a file must not cost much memory."""
+    total = int(np.unique(cards).sum())  # variables with the same number of states share them
+    if total > MAX_NUMBERED_STATES.value:
+        raise FormatError(
+            f"its variables have {total:,} states; {MAX_NUMBERED_STATES.exceeded()}", str(path)
+        )
+    return Domain.numbered(cards)
+
+
 def named_domain(path: Path, cards: npt.NDArray[np.int64]) -> Domain:
     """Return the domain of a file without names: from the file beside it, or else numbered."""
     domain = read_names(path)
     if domain is None:
-        return Domain.numbered(cards)
+        return numbered_domain(path, cards)
     if not np.array_equal(domain.cards, cards):
         raise FormatError(
             f"does not have the variables of {path.name}; delete it if it is outdated",

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from conjoin.errors import ConjoinError, FormatError
-
-MAX_BYTES = 1 << 32
-"""Maximum size of a file, after decompression."""
+from conjoin.formats.limits import MAX_BYTES
 
 CHUNK = 1 << 20
 """Number of bytes that are read or decompressed at a time."""
@@ -44,7 +42,7 @@ def ending(path: Path) -> str:
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
     """Return the contents of a file, decompressed."""
-    limit = MAX_BYTES if limit is None else limit
+    limit = MAX_BYTES.value if limit is None else limit
     try:
         with path.open("rb") as file:
             data = _bounded(file, limit)
@@ -58,7 +56,9 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
         detail = getattr(error, "strerror", None) or error
         raise FormatError(f"cannot be read: {detail}", str(path)) from None
     if len(data) > limit:
-        raise FormatError(f"is larger than the limit of {limit:,} bytes", str(path))
+        raise FormatError(
+            f"is larger than the limit of {limit:,} bytes (CONJOIN_MAX_BYTES raises it)", str(path)
+        )
     return data
 
 
