@@ -710,8 +710,8 @@ def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):
     rows = [f"{i},{a},{o}" for i, (a, o) in enumerate(zip(age, old, strict=True))]
     plain.write_text("\n".join(["id,age,old", *rows]) + "\n")
     model = str(tmp_path / "m.conjoin")
-    table = read_table(plain)
-    table = Table(Domain(table.domain.variables[1:]), table.codes[:, 1:])
+    with pytest.warns(DataWarning, match="left out: 'id'"):
+        table = read_table(plain)
     dn = learn(table, "tree", discretize={"age": [50.5]})
     dn.save(model)
     holes = tmp_path / "holes.csv"
@@ -904,7 +904,7 @@ def test_columns_without_values_stay_empty(kind):
         "arrow": lambda t: pa.Table.from_pandas(t, preserve_index=False),
         "array": lambda t: t.to_numpy(),
     }[kind]
-    with pytest.warns(DataWarning, match="1 column has no values and will be left out"):
+    with pytest.warns(DataWarning, match=r"left out: .* \(no values\)"):
         model = JointModel("tree").fit(as_given(frame))
     assert model.n_features_in_ == 3
     holes = frame.copy()

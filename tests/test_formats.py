@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from conjoin import (
     write_table,
 )
 from conjoin.data.domain import Variable
-from conjoin.errors import ConjoinError, FormatError
+from conjoin.errors import ConjoinError, DataWarning, FormatError
 from conjoin.formats import storage
 from conjoin.formats.libra_reading import read_schema, write_schema
 from conjoin.formats.uai import read_evidence, write_evidence
@@ -675,7 +676,9 @@ def test_damaged_files_give_one_error_or_load(ending, changes, cut, folder):
     bad.write_bytes(raw)
     read = read_table if ending in (".data", ".csv") else load
     try:
-        read(bad)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # a column may have lost its values
+            read(bad)
     except FormatError as error:
         assert str(bad) in str(error)
     except ConjoinError as error:
@@ -845,7 +848,7 @@ def test_csv_refuses_what_it_would_lose(tmp_path):
     weighted = Table(Domain.numbered([2]), [[0]], weights=[2.0])
     with pytest.raises(FormatError, match="weights"):
         write_table(weighted, tmp_path / "t.csv")
-    for states in (["NA", "x"], ["?", "x"], [1, "1"]):
+    for states in (["", "x"], [" ", "x"], [1, "1"]):
         with pytest.raises(FormatError, match="missing value"):
             write_table(Table(Domain({"a": states}), [[0]]), tmp_path / "t.csv")
 

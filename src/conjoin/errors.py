@@ -38,7 +38,7 @@ class FormatError(ConjoinError):
 
 
 class DataWarning(UserWarning):
-    """Part of a table cannot be used, and is left out."""
+    """Part of a table is left out, or is read in a way that may not be what was meant."""
 
 
 class ConvergenceWarning(UserWarning):

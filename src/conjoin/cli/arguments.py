@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import ModelError
@@ -29,6 +30,56 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add TABLE, the table to work on."""
     parser.add_argument("table", metavar="TABLE", help=f"the table {TABLE_FORMATS}")
+
+
+def add_missing(parser: argparse.ArgumentParser) -> None:
+    """Add --missing, the texts that stand for a missing value."""
+    parser.add_argument(
+        "--missing",
+        metavar="TEXT",
+        action="append",
+        help="a text that stands for a missing value, instead of NA, ?, None and the like; may be "
+        "repeated. Empty cells are always missing, and cells in quotation marks never",
+    )
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what the columns of a table are."""
+    add = parser.add_argument
+    add(
+        "--include",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="keep a column that would be left out because it has a different value in almost every "
+        "row; may be repeated",
+    )
+    add(
+        "--exclude",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="leave a column out; may be repeated",
+    )
+    add(
+        "--kind",
+        metavar="COLUMN=KIND",
+        action="append",
+        default=[],
+        help="read a column as category, number or date, whatever it looks like; may be repeated",
+    )
+    add_missing(parser)
+
+
+def column_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `add_columns` as `chosen_kinds` takes them."""
+    kinds = {}
+    for text in options.kind:
+        name, sign, kind = text.rpartition("=")
+        if not sign:
+            raise ModelError(f"--kind {text}: write COLUMN=KIND, such as zip=category")
+        kinds[name] = kind
+    return {"include": options.include, "exclude": options.exclude, "kinds": kinds}
 
 
 def add_output(
@@ -99,11 +150,13 @@ def check_shared(options: argparse.Namespace) -> None:
         raise ModelError("--jobs must not be 0; -1 uses all cores")
 
 
-def optional_table(path: str | None, domain: Domain) -> Table | None:
+def optional_table(
+    path: str | None, domain: Domain, missing: Collection[str] | None = None
+) -> Table | None:
     """Read a table that may not have been given."""
     from conjoin.formats.files import read_table
 
-    return None if path is None else read_table(path, domain)
+    return None if path is None else read_table(path, domain, missing=missing)
 
 
 def announce(work: str) -> None:

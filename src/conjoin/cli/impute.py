@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="draw values from their distribution instead of taking the most probable ones",
     )
+    shared.add_missing(parser)
     shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
     shared.add_json(parser)
 
@@ -57,13 +58,14 @@ def run(options: argparse.Namespace) -> None:
     started = time.perf_counter()
     check_can_write(options.output)
     model = load(options.model)
-    table = read_table(options.table, model.domain)
+    table = read_table(options.table, model.domain, missing=options.missing)
     holes = table.codes == table.missing
     joint = joint_network(model, table)
     draws = 1 if options.draw else None
     codes = imputed_codes(joint, table, draws, options.by, options.random_state)
     filled = Table.adopt(model.domain.observed, codes[0] if options.draw else codes, table.weights)
-    write_filled(options.table, filled, holes, options.output)
+    by_column = {name: holes[:, i] for i, name in enumerate(table.domain.names)}
+    write_filled(options.table, filled, by_column, options.output)
     cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
     seconds = time.perf_counter() - started
     if options.json:

@@ -8,7 +8,6 @@ network; a result written as .dn is the dependency network of the conditionals.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,14 @@ from conjoin.cli import arguments as shared
 from conjoin.errors import DataError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
-    from conjoin.data.domain import Domain
     from conjoin.data.table import Table
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
+
+
+BINS = "quantile:5"
+"""How columns of numbers are cut by default."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,8 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cut numeric columns into bins: quantile:N or width:N (N bins), or mdl:TARGET (the cuts "
         "that are most informative about that column), for all columns of numbers with more than N "
         "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: "
-        "age=30,40,65. May be repeated",
+        "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
+        "more than 5 if some have a fraction, are cut into quantile:5",
     )
+    shared.add_columns(parser)
     add(
         "--checkpoint",
         metavar="FOLDER",
@@ -94,8 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.discretization import discretize_by
-    from conjoin.formats.files import check_can_save, read_table, save
+    from conjoin.data.mixed_table import MixedTable
+    from conjoin.formats.files import check_can_save, read_columns, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
@@ -108,10 +112,12 @@ def run(options: argparse.Namespace) -> None:
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
         raise ModelError("the checkpoint and the model cannot have the same name")
-    table = read_table(options.table)
+    columns = read_columns(options.table, options.missing)
+    rows = MixedTable.of_columns(columns, **shared.column_options(options))
+    how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
     if options.discretize:
-        table, _ = discretize_by(table, parse_discretize(options.discretize, table.domain.names))
-    _point_out_numbers(table.domain)
+        how = parse_discretize(options.discretize, rows.names)
+    table = rows.binned(how) if how else rows.as_states()
     shared.announce("learning")
     dn, joint = _learn(table, kept, options)
     model: Network = dn if to_dn else joint
@@ -145,7 +151,7 @@ def _learn(
         dn, joint = learn_joint(
             table,
             options.cpd,
-            valid=shared.optional_table(options.valid, table.domain),
+            valid=shared.optional_table(options.valid, table.domain, options.missing),
             effort=options.effort if native else "quick",
             closed_form=options.closed_form or ending(Path(options.output)) == ".dn",
             folds=options.folds,
@@ -170,21 +176,6 @@ def _refinement(joint: MarkovNetwork) -> str:
     if "refined" in joint.provenance:
         return str(joint.provenance["refined"]["chosen"])
     return "closed form"
-
-
-def _point_out_numbers(domain: Domain) -> None:
-    """Name the columns that look like measurements but have not been cut into bins."""
-    from conjoin.data.discretization import continuous
-
-    many = [v for v in domain if v.cuts is None and continuous(v.states)]
-    if many:
-        named = ", ".join(f"{v.name} ({len(v):,})" for v in many[:5])
-        more = f" and {len(many) - 5} more columns" if len(many) > 5 else ""
-        print(
-            f"conjoin: every number is a state of its own in {named}{more}; cut them into ranges with "
-            "--discretize quantile:5",
-            file=sys.stderr,
-        )
 
 
 def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:

@@ -11,12 +11,15 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from importlib import import_module
+from typing import Any
 
 from conjoin import __version__
 from conjoin.data.labels import shown
-from conjoin.errors import ConjoinError, DataWarning
+from conjoin.errors import ConjoinError, ConvergenceWarning, DataWarning
+
+OWN_WARNINGS = (ConvergenceWarning, DataWarning)
 
 COMMANDS = {
     "demo": "learn handwritten digits, draw new ones, complete halves",
@@ -67,8 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         check_shared(options)
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)
-            warnings.showwarning = _show_warning
+            for category in OWN_WARNINGS:
+                warnings.simplefilter("always", category)
+            warnings.showwarning = _shown_by(warnings.showwarning)
             options.run(options)
         if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
@@ -97,11 +101,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"conjoin: warning: {message}", file=sys.stderr)
+def _shown_by(others: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that prints our warnings as one line, and leaves other warnings to `others`."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, OWN_WARNINGS):
+            print(f"conjoin: warning: {_printable(str(message))}", file=sys.stderr)
+        else:
+            others(message, category, *place, **more)
+
+    return show
 
 
 def _fail(message: str, status: int) -> int:
-    lines = [line if line.isprintable() else shown(line) for line in message.split("\n")]
-    print("conjoin: " + "\n".join(lines), file=sys.stderr)
+    print("conjoin: " + _printable(message), file=sys.stderr)
     return status
+
+
+def _printable(message: str) -> str:
+    lines = [line if line.isprintable() else shown(line) for line in message.split("\n")]
+    return "\n".join(lines)

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_table(parser)
     add("--target", metavar="NAME", required=True, help="the column to predict")
     add("-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing")
+    shared.add_missing(parser)
     shared.add_random_state(parser, "rows that are too large for exact inference")
     shared.add_json(parser)
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     domain = model.domain.observed
     target = domain.index(options.target)
-    table = _read(options.table, domain, options.target)
+    table = _read(options, domain)
     p = probabilities(joint_network(model, table), table, target, options.random_state)
     states = [str(state) for state in domain.variables[target].states]
     predicted = [states[best] for best in p.argmax(axis=1)]
@@ -80,19 +81,20 @@ def _csv(target: str, states: list[str], predicted: list[str], p: Any) -> str:
     return page.getvalue()
 
 
-def _read(path: str, domain: Domain, target: str) -> Table:
+def _read(options: argparse.Namespace, domain: Domain) -> Table:
     """Read the columns that the table has, except the target."""
     from conjoin.data.frames import widened
     from conjoin.errors import DataError, did_you_mean
     from conjoin.formats.files import read_table, table_columns
 
+    path, missing = options.table, options.missing
     names = table_columns(path)
     if names is None:
         return read_table(path, domain)
-    present = [n for n in domain.names if n in names and n != target]
+    present = [n for n in domain.names if n in names and n != options.target]
     if not present:
         raise DataError(
             f"{path} has none of the columns of the model. " + did_you_mean(names[0], domain.names)
         )
-    part = read_table(path, domain.subset([domain.index(name) for name in present]))
+    part = read_table(path, domain.subset(map(domain.index, present)), missing=missing)
     return widened(part, domain)

@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_number(parser, "--samples", "K", 1000, "cmll: number of sweeps")
     add("--by-variable", action="store_true", help="also print the mean score of each variable")
+    shared.add_missing(parser)
     shared.add_random_state(parser, "cmll and estimates of ll")
     shared.add_jobs(parser)
     shared.add_json(parser)
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     model = load(options.model)
-    table = read_table(options.table, model.domain)
+    table = read_table(options.table, model.domain, missing=options.missing)
     result = score(model, table, options)
     report, comparison = result.report(), None
     if options.against is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Column:
     codes: IntArray  # the number of each row's label, -1 where the value is missing
     labels: list[Any]  # the distinct labels; some may not occur
     ordered: bool = False  # whether the order of the labels has a meaning
+    variable: Variable | None = None  # whose states the labels are, if that is settled
 
     @classmethod
     def of_values(cls, name: str, values: Iterable[Any]) -> Column:
@@ -46,12 +47,56 @@ class Column:
             codes.append(number)
         return cls(name, np.array(codes, np.int64), labels)
 
-    def as_variable(self, *, text: bool = False) -> tuple[Variable, IntArray]:
-        """Return a variable with the labels as states, and the code of each label.
+    @classmethod
+    def of_table(cls, table: Table, position: int) -> Column:
+        """Return a column of a table; bins stay bins."""
+        variable = table.domain.variables[position]
+        codes = table.codes[:, position].astype(np.int64)
+        codes[codes == table.missing] = -1
+        settled = variable if variable.cuts is not None or variable.hidden else None
+        return cls(variable.name, codes, list(variable.states), False, settled)
 
-        Text from a file is read as numbers if all labels are numbers.
+    def renamed(self, name: str) -> Column:
+        """Return the column under another name."""
+        return replace(self, name=name)
+
+    def parsed(self) -> Column:
+        """Return a column of text with numbers as labels, if every label is written as a number.
+
+        Examples
+        --------
+        >>> Column.of_values("x", ["1", "2.50", "2.5"]).parsed().labels
+        [1.0, 2.5]
+        >>> Column.of_values("x", ["007", "1"]).parsed().labels
+        ['007', '1']
         """
-        states = _numbers(self.labels) if text else self.labels
+        numbers = _numbers(self.labels)
+        if numbers is self.labels:
+            return self
+        listed = Column.of_values(self.name, numbers)  # "2.5" and "2.50" are one number
+        return Column(self.name, np.append(listed.codes, -1)[self.codes], listed.labels)
+
+    def without(self, labels: Collection[Any]) -> Column:
+        """Return the column with some labels missing."""
+        kept = [label for label in self.labels if label not in labels]
+        place = {typed_key(label): i for i, label in enumerate(kept)}
+        new = [place.get(typed_key(label), -1) for label in self.labels]
+        return replace(self, codes=np.array([*new, -1], np.int64)[self.codes], labels=kept)
+
+    def whole(self) -> Column:
+        """Return a column of floats with integers as labels, if some are missing and all are whole.
+
+        Libraries turn integers into floats where some are missing.
+        """
+        if not all(type(v) is float and v.is_integer() for v in self.labels):
+            return self
+        return replace(self, labels=[int(v) for v in self.labels]) if -1 in self.codes else self
+
+    def as_variable(self) -> tuple[Variable, IntArray]:
+        """Return a variable with the labels as states, and the code of each label."""
+        states = self.labels
+        if self.variable is not None:
+            return self.variable, np.arange(len(states))
         order = list(range(len(states)))
         if not self.ordered:
             try:
@@ -98,8 +143,8 @@ def table_of_columns(
     place = {column.name: i for i, column in enumerate(columns)}
     check_names([column.name for column in columns])
     if domain is None:
-        chosen = _with_values(columns)
-        coded = [column.as_variable(text=text) for column in chosen]
+        chosen = [column.parsed() if text else column for column in _with_values(columns)]
+        coded = [column.as_variable() for column in chosen]
         domain = Domain(variable for variable, _ in coded)
         recoded = [codes for _, codes in coded]
     else:
@@ -154,10 +199,9 @@ def _numbers(labels: list[Any]) -> list[Any]:
             values = [kind(v) for v in labels]
         except ValueError:
             continue
-        # "007" is not the number 7, and two spellings of a number must not become one state.
+        # "007" is not the number 7.
         canonical = all(str(v) == t for v, t in zip(values, labels, strict=True))
-        distinct = len(set(values)) == len(values)
-        if canonical or (kind is float and distinct and not any(map(_zero_padded, labels))):
+        if canonical or (kind is float and not any(map(_zero_padded, labels))):
             return values
     return labels
 

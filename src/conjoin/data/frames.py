@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -45,18 +46,35 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
     """
     if isinstance(data, Table):
         return data if domain is None or not domain.hidden.any() else data.over(domain)
-    shown = None if domain is None else domain.observed
-    columns = _array_columns(data, shown) if isinstance(data, np.ndarray) else _columns(data)
-    if shown is None and not len(columns[0].codes):
-        raise DataError("the table has no rows, so its columns have no states")
-    table = table_of_columns(columns, shown, strict=unseen == "error")
-    return table if domain is None else table.over(domain)
+    if domain is None:
+        columns = columns_of(data)
+        if not len(columns[0].codes):
+            raise DataError("the table has no rows, so its columns have no states")
+        return table_of_columns(columns)
+    names = domain.observed.names
+    table = table_of_columns(columns_of(data, names), domain.observed, strict=unseen == "error")
+    return table.over(domain)
 
 
-def _array_columns(data: np.ndarray[Any, Any], domain: Domain | None) -> list[Column]:
+def columns_of(data: Any, names: Sequence[str] | None = None) -> list[Column]:
+    """Return the columns of a table, an array or a frame (see `as_table`).
+
+    Parameters
+    ----------
+    data : Table, 2-dimensional array, or frame
+        The table.
+    names : sequence of str, optional
+        The names of the columns of an array, by default v0, v1, ...
+    """
+    if isinstance(data, Table):
+        return [Column.of_table(data, i) for i in range(len(data.domain))]
+    return _array_columns(data, names) if isinstance(data, np.ndarray) else _columns(data)
+
+
+def _array_columns(data: np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Column]:
     if data.ndim != 2:
         raise DataError(f"a table needs 2 dimensions, rows and columns, not {data.ndim}")
-    names = [f"v{i}" for i in range(data.shape[1])] if domain is None else list(domain.names)
+    names = [f"v{i}" for i in range(data.shape[1])] if names is None else list(names)
     if len(names) != data.shape[1]:
         raise DataError(f"the array has {data.shape[1]} columns; {len(names)} were expected")
     if not names:
@@ -68,7 +86,7 @@ def _array_columns(data: np.ndarray[Any, Any], domain: Domain | None) -> list[Co
         values, codes = np.unique(data[:, i], return_inverse=True)  # NaN, if any, comes last
         known = ~np.isnan(values) if data.dtype.kind == "f" else np.ones(len(values), bool)
         codes = np.where(known[codes], codes, -1).astype(np.int64)
-        columns.append(Column(name, codes, [plain(v) for v in values[known]]))
+        columns.append(Column(name, codes, [plain(v) for v in values[known]]).whole())
     return columns
 
 
@@ -98,31 +116,29 @@ def _columns(data: Any) -> list[Column]:
         arrow = arrow.select(list(range(len(names))))  # pandas' index may come after the columns
         kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in arrow.schema.types]
         if not any(pa.types.is_nested(t) or isinstance(t, pa.BaseExtensionType) for t in kinds):
-            return _arrow_columns(arrow.rename_columns(names), text=False)
+            return arrow_columns(arrow.rename_columns(names))
     lists = [frame.get_column(name).to_list() for name in frame.columns]
     return [Column.of_values(name, values) for name, values in zip(names, lists, strict=True)]
 
 
-def table_from_arrow(table: pa.Table, domain: Domain | None = None, *, text: bool = False) -> Table:
-    """Code every column of an Arrow table, as `table_of_columns` does.
+def arrow_columns(table: pa.Table, *, markers: Collection[str] | None = None) -> list[Column]:
+    """Return the columns of an Arrow table.
 
-    In text from a file, surrounding blanks are ignored and some words stand for a missing value.
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The table.
+    markers : collection of str, optional
+        If the table is text from a file: the texts that stand for a missing value. Blanks around values
+        are ignored.
     """
-    check_names(table.column_names)
-    if domain is not None:
-        known = set(domain.names)
-        table = table.select([name for name in table.column_names if name in known])
-    return table_of_columns(_arrow_columns(table, text=text), domain, text=text)
-
-
-def _arrow_columns(table: pa.Table, *, text: bool) -> list[Column]:
     return [
-        _arrow_column(name, column, text)
+        _arrow_column(name, column, markers)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
 
 
-def _arrow_column(name: str, column: Any, text: bool) -> Column:
+def _arrow_column(name: str, column: Any, markers: Collection[str] | None) -> Column:
     import pyarrow as pa
 
     try:
@@ -136,12 +152,21 @@ def _arrow_column(name: str, column: Any, text: bool) -> Column:
     codes = _codes(array.indices)
     # Several entries of the dictionary may be one label, or mean a missing value.
     values = array.dictionary.to_pylist()
-    if text:
-        stripped = ["" if value is None else value.strip() for value in values]
-        values = [None if value in MISSING else value for value in stripped]
+    if markers is not None:
+        values = [_text_value(value, markers) for value in values]
     listed = Column.of_values(name, values)
     codes = np.append(listed.codes, -1)[codes]
-    return Column(name, codes, listed.labels, bool(getattr(column.type, "ordered", False)))
+    ordered = bool(getattr(column.type, "ordered", False))
+    return Column(name, codes, listed.labels, ordered).whole()
+
+
+def _text_value(value: str | None, markers: Collection[str]) -> str | None:
+    """Return the text of a cell of a file, None if it is missing.
+
+    A marker without blanks around it was quoted, because an unquoted one is no text here any more.
+    """
+    stripped = "" if value is None else value.strip()
+    return None if not stripped or (stripped != value and stripped in markers) else stripped
 
 
 def widened(part: Table, domain: Domain) -> Table:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.columns import Column, table_of_columns
-from conjoin.data.discretization import continuous, discretize_by
+from conjoin.data.columns import table_of_columns
 from conjoin.data.domain import Domain, is_missing, plain
-from conjoin.data.frames import as_table, widened
+from conjoin.data.frames import as_table, columns_of, widened
+from conjoin.data.mixed_table import MixedTable
+from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import DataError
 from conjoin.estimator.base import checked_array
@@ -32,57 +33,65 @@ class Encoding:
     """The columns of the training table: their states, types and kind of frame."""
 
     domain: Domain  # the states of numbers that were cut are bins
-    values: dict[str, list[FloatArray]]  # the remembered numbers of each bin, ascending
+    values: dict[str, list[list[Any]]]  # the remembered values of each bin, ascending
     empty: Any = None  # the user's frame without its rows, None for arrays
     dtype: Any = None  # the type of the user's array
     unseen: str = "error"  # or "missing": what a value that is not a state counts as
     labels: dict[str, Any] = field(default_factory=dict)  # the user's own label of each column
-    width: int = 0  # the number of columns of the user's array, those without values included
-    places: list[int] = field(default_factory=list)  # where the domain's columns are in the array
+    sources: tuple[str, ...] = ()  # all columns of the training table; some may have been left out
 
     @classmethod
-    def of(cls, X: Any, discretize: Any, unseen: str) -> tuple[Encoding, Table]:  # noqa: N803
-        """Learn the encoding of a table; also return the coded table."""
+    def of(
+        cls,
+        X: Any,  # noqa: N803
+        discretize: Any,
+        unseen: str,
+        **kinds: Any,
+    ) -> tuple[Encoding, Table]:
+        """Learn the encoding of a table; also return the coded table.
+
+        `kinds` are the options of `chosen_kinds`.
+        """
         if unseen not in ("error", "missing"):
             raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
         empty = dtype = None
         labels: dict[str, Any] = {}
-        places: list[int] = []
-        width = 0
-        if isinstance(X, Table):
-            raw = X
-        elif is_frame(X):
-            raw = as_table(X)
-            empty = X.slice(0, 0) if hasattr(X, "column_names") else X[:0]
-            labels = {str(label): label for label in _columns(X)}
+        if is_frame(X):
+            columns = columns_of(X)
+            if not isinstance(X, Table):
+                empty = X.slice(0, 0) if hasattr(X, "column_names") else X[:0]
+                labels = {str(label): label for label in _columns(X)}
         else:
             array = checked_array(X)
             dtype = array.dtype
-            raw = as_table(array)
-            width = array.shape[1]
-            places = [i for i in range(width) if f"v{i}" in set(raw.domain.names)]
-        table = raw
-        if isinstance(discretize, str) and discretize == "auto":
-            chosen = {v.name: BINS for v in raw.domain if continuous(v.states)}
-            discretize = chosen or None
-        if discretize is not None:
-            table, _ = discretize_by(raw, discretize)
-        values = {}
-        for i, variable in enumerate(table.domain):
-            if variable.cuts is not None and raw.domain.variables[i].cuts is None:
-                values[variable.name] = _remembered(raw, table, i)
-        return cls(table.domain, values, empty, dtype, unseen, labels, width, places), table
+            columns = columns_of(array)
+        if not len(columns[0].codes):
+            raise DataError("the table has no rows, so its columns have no states")
+        weights = X.weights if isinstance(X, Table) else None
+        mixed = MixedTable.of_columns(columns, weights=weights, **kinds)
+        table = _binned(mixed, discretize)
+        values = {
+            scale.name: _remembered(mixed.column(scale.name), table, scale)
+            for scale in mixed.scales
+            if table.domain[scale.name].cuts is not None
+        }
+        sources = tuple(column.name for column in columns)
+        return cls(table.domain, values, empty, dtype, unseen, labels, sources), table
 
     def name(self, target: Any) -> str:
         """Return the name of the variable of a column, given by name or by number in an array."""
-        width = self.width or len(self.domain)
         number = isinstance(target, int | np.integer) and self.empty is None
-        if number and -width <= target < width:
-            if not self.places:
-                return self.domain.names[target]
-            target = f"v{target % width}"
+        if number and -len(self.sources) <= target < len(self.sources):
+            target = self.sources[target]
+        if str(target) in self.sources and str(target) not in self.domain.names:
+            raise DataError(f"column {str(target)!r} was left out of the model; include it")
         self.domain.index(str(target))
         return str(target)
+
+    @property
+    def _places(self) -> list[int]:
+        """The place of each column of the model in the user's array."""
+        return [self.sources.index(name) for name in self.domain.names]
 
     def given(self, evidence: Mapping[Any, Any] | None) -> dict[str, Any]:
         """Return evidence by the names and states of the domain; missing values are left out."""
@@ -106,14 +115,12 @@ class Encoding:
             return Table.from_rows(self.domain, [self.given(X)])
         if not is_frame(X):
             array = checked_array(X)
-            width = self.width or len(self.domain)
-            if array.shape[1] != width:
+            if array.shape[1] != len(self.sources):
                 raise DataError(
-                    f"X has {array.shape[1]} features, but JointModel is expecting {width} features as "
-                    "input"
+                    f"X has {array.shape[1]} features, but JointModel is expecting "
+                    f"{len(self.sources)} features as input"
                 )
-            used = array[:, self.places] if len(self.domain) < width else array
-            return as_table(used, self.domain, unseen=self.unseen)
+            return as_table(array[:, self._places], self.domain, unseen=self.unseen)
         if isinstance(X, Table) and X.domain == self.domain:
             return X
         present = {str(c) for c in _columns(X)}
@@ -128,8 +135,7 @@ class Encoding:
             )
         domain = self.domain.subset(at)
         if isinstance(X, Table):
-            columns = [_table_column(X, i) for i in range(len(X.domain))]
-            part = table_of_columns(columns, domain, strict=self.unseen == "error")
+            part = table_of_columns(columns_of(X), domain, strict=self.unseen == "error")
         else:
             part = as_table(X, domain, unseen=self.unseen)
         return widened(part, self.domain)
@@ -141,8 +147,7 @@ class Encoding:
             return list(variable.states)
         found = self.values[variable.name]
         return [
-            v[len(v) // 2].item() if len(v) else s
-            for v, s in zip(found, variable.states, strict=True)
+            v[len(v) // 2] if len(v) else s for v, s in zip(found, variable.states, strict=True)
         ]
 
     def drawn(self, position: int, codes: Any, rng: np.random.Generator) -> list[Any]:
@@ -153,7 +158,7 @@ class Encoding:
         found, fills = self.values[variable.name], self.fills(position)
         spots = rng.random(len(codes))
         return [
-            found[c][int(u * len(found[c]))].item() if len(found[c]) else fills[c]
+            found[c][int(u * len(found[c]))] if len(found[c]) else fills[c]
             for c, u in zip(codes.tolist(), spots, strict=True)
         ]
 
@@ -166,8 +171,7 @@ class Encoding:
             array = np.array(checked_array(X))
             for i in np.flatnonzero(holes.any(axis=0)).tolist():
                 values = np.array([*self.fills(i), None], object)[:-1]
-                at = self.places[i] if self.places else i
-                array[holes[:, i], at] = values[codes[holes[:, i], i].astype(np.int64)]
+                array[holes[:, i], self._places[i]] = values[codes[holes[:, i], i].astype(np.int64)]
             return array
         from conjoin.estimator.frames import replaced
 
@@ -184,10 +188,11 @@ class Encoding:
         if self.empty is None:
             if self.dtype is None:
                 return Table.adopt(self.domain, codes.astype(code_dtype(self.domain.cards)))
-            array: Any = np.full((len(codes), self.width), None, object)
-            for at, name in zip(self.places, columns, strict=True):
-                array[:, at] = columns[name]
-            return array if self.dtype == object else array.astype(self.dtype)
+            array: Any = np.full((len(codes), len(self.sources)), np.nan, object)
+            for i, name in zip(self._places, columns, strict=True):
+                array[:, i] = columns[name]
+            lacking = self.dtype.kind in "iub" and len(columns) < len(self.sources)
+            return array.astype(np.float64 if lacking else self.dtype)
         from conjoin.estimator.frames import made_like
 
         return made_like(self.empty, {self.labels.get(n, n): c for n, c in columns.items()})
@@ -199,21 +204,19 @@ def _columns(X: Any) -> list[Any]:  # noqa: N803
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
-def _table_column(table: Table, position: int) -> Column:
-    variable = table.domain.variables[position]
-    codes = table.codes[:, position].astype(np.int64)
-    codes[codes == table.missing] = -1
-    return Column(variable.name, codes, list(variable.states))
+def _binned(mixed: MixedTable, discretize: Any) -> Table:
+    """Return a table of states: numbers are cut as told, or every number is a state."""
+    if isinstance(discretize, str) and discretize == "auto":
+        discretize = dict.fromkeys(mixed.domain.numeric, BINS)
+    return mixed.as_states() if discretize is None else mixed.binned(discretize)
 
 
-def _remembered(raw: Table, table: Table, position: int) -> list[FloatArray]:
-    """Return, for each bin of a variable, numbers that are distributed as in the data."""
-    numbers = np.array(raw.domain.variables[position].states)
-    column, own = raw.codes[:, position], table.codes[:, position]
-    known = column != raw.missing
-    result = []
+def _remembered(numbers: FloatArray, table: Table, scale: NumberScale) -> list[Any]:
+    """Return, for each bin of a column, values that are distributed as in the data."""
+    position = table.domain.index(scale.name)
+    own, result = table.codes[:, position], []
     for state in range(int(table.domain.cards[position])):
-        inside = np.sort(numbers[column[known & (own == state)].astype(np.int64)])
+        inside = np.sort(numbers[own == state])
         at = np.linspace(0, len(inside) - 1, min(KEPT_NUMBERS, len(inside))).astype(np.int64)
-        result.append(inside[at] if len(inside) else inside)
+        result.append([scale.own(x) for x in inside[at].tolist()] if len(inside) else [])
     return result

@@ -74,13 +74,14 @@ def _series(label: str, cells: list[Any], like: Any) -> Any:
 def made_like(empty: Any, columns: Mapping[Any, list[Any]]) -> Any:
     """Return a frame of the same library, columns and types as an empty one.
 
-    Columns that are not given have no values.
+    Columns that are not given have no values, and a type that allows that.
     """
     length = len(next(iter(columns.values())))
     kind = type(empty).__module__.split(".")[0]
     if kind == "pandas":
         result = type(empty)(dict(columns), columns=list(empty.columns), index=range(length))
-        return result.astype(dict(empty.dtypes))
+        fixed = {n: t for n, t in empty.dtypes.items() if n in columns or str(t)[:1] not in "iub"}
+        return result.astype(fixed)
     import narwhals as nw
 
     native = nw.from_native(empty, eager_only=True)

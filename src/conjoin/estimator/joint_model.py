@@ -44,6 +44,11 @@ class JointModel(Estimator):
         The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
         Whether a value that the training table did not have is an error or counts as missing.
+    include, exclude : column names, optional
+        Columns to keep although they look like identifiers or free text (a different value in almost
+        every row), and columns to leave out. Columns without any value are left out in any case.
+    kinds : mapping, optional
+        {column: 'category', 'number' or 'date'} for columns that are not what they look like.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness. With an integer, the same call gives the same result. With None,
         every `fit` and every draw (`sample`, `impute` with `draws`) is different; a generator is advanced
@@ -60,7 +65,7 @@ class JointModel(Estimator):
     domain_ : Domain
         The columns and their states.
     n_features_in_ : int
-        The number of columns.
+        The number of columns of the training table, including those that were left out.
     feature_names_in_ : array of str
         Their names, if they have names.
 
@@ -95,6 +100,9 @@ class JointModel(Estimator):
         effort: str = "default",
         target: Any = None,
         unseen: str = "error",
+        include: Any = (),
+        exclude: Any = (),
+        kinds: Any = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -107,6 +115,9 @@ class JointModel(Estimator):
         self.effort = effort
         self.target = target
         self.unseen = unseen
+        self.include = include
+        self.exclude = exclude
+        self.kinds = kinds
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -123,7 +134,10 @@ class JointModel(Estimator):
         from conjoin.joint.learning import learn_joint
 
         self.seed_ = integer_seed(self.random_state)
-        encoding, table = Encoding.of(X, self.discretize, self.unseen)
+        encoding, table = Encoding.of(
+            X, self.discretize, self.unseen,
+            include=self.include, exclude=self.exclude, kinds=self.kinds,
+        )  # fmt: skip
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
         self.network_, self.model_ = learn_joint(
@@ -135,9 +149,9 @@ class JointModel(Estimator):
         self.domain_ = table.domain
         self.marginals_ = table.marginals()
         self.n_rows_ = len(table)
-        self.n_features_in_ = len(encoding.labels) or encoding.width or len(table.domain)
+        self.n_features_in_ = len(encoding.sources)
         if encoding.labels and all(isinstance(v, str) for v in encoding.labels.values()):
-            self.feature_names_in_ = np.array(list(encoding.labels), object)
+            self.feature_names_in_ = np.array(encoding.sources, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.log_partition_: float | None = None

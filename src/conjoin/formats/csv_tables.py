@@ -5,24 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray
-from conjoin.data.domain import Domain
-from conjoin.data.frames import MISSING, table_from_arrow
+from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.columns import Column
+from conjoin.data.frames import MISSING, arrow_columns
+from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
 
 
-def read_csv(path: Path, domain: Domain | None = None) -> Table:
-    """Read a CSV file with a header line.
+def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
+    """Read the columns of a CSV file with a header line.
 
-    With a domain, other columns are ignored. Without one every column is a variable with sorted states,
-    which are numbers if every value of the column is a number.
+    Empty cells are missing, and so are cells that hold one of the texts `missing`, unless they are in
+    quotation marks.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -53,8 +55,9 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, text),
-                null_values=list(MISSING),
+                null_values=["", *missing],
                 strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
             ),
         )
     except pa.ArrowException as error:
@@ -67,7 +70,7 @@ def read_csv(path: Path, domain: Domain | None = None) -> Table:
             row.number,
         )
     with errors_naming(path):
-        return table_from_arrow(table, domain, text=True)
+        return arrow_columns(table, markers=missing)
 
 
 def _header(text: str, path: Path) -> list[str]:
@@ -98,45 +101,103 @@ def csv_columns(path: Path) -> list[str]:
     return _header(decoded(read_bytes(path), path), path)
 
 
-def write_csv(table: Table, path: Path) -> None:
-    """Write a CSV file with a header line; missing values are empty."""
+def write_csv(table: Table | MixedTable, path: Path) -> None:
+    """Write a CSV file with a header line; missing values are empty.
+
+    A state that would be read as a missing value, such as "None", is written in quotation marks.
+    """
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
-    for variable in table.domain:
-        texts = [str(s) for s in variable.states]
-        unclear = [t for t in texts if t in MISSING or texts.count(t) > 1]
-        if unclear:
-            raise FormatError(
-                f"the state {unclear[0]!r} of {variable.name!r} cannot be distinguished from a "
-                "missing value, or from another state, in a CSV file; use .data",
-                str(path),
-            )
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.domain.names)
-    columns = []
+    columns = dict(_state_cells(table if isinstance(table, Table) else table.categories, path))
+    names = list(columns)
+    if isinstance(table, MixedTable):
+        for scale in table.scales:
+            texts = map(scale.text, table.column(scale.name).tolist())
+            columns[scale.name] = [_cell(text) if text else "" for text in texts]
+        names = list(table.names)
+    lines = [",".join(map(_cell, names))]
+    lines += map(",".join, zip(*(columns[name] for name in names), strict=True))
+    if len(names) == 1:  # an empty line would be no row
+        lines = [line or '""' for line in lines]
+    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
+    """Return the cells of each column, by name."""
     for i, variable in enumerate(table.domain):
-        labels = np.array([*map(str, variable.states), ""], object)
+        texts = [str(s) for s in variable.states]
+        for text in texts:
+            if not text.strip() or texts.count(text) > 1:
+                raise FormatError(
+                    f"the state {text!r} of {variable.name!r} cannot be distinguished from a "
+                    "missing value, or from another state, in a CSV file; use .data",
+                    str(path),
+                )
+        cells = np.array([*map(_cell, texts), ""], object)
         codes = np.where(table.codes[:, i] == table.missing, len(variable), table.codes[:, i])
-        columns.append(labels[codes])
-    writer.writerows(zip(*columns, strict=True))
-    write_bytes(path, out.getvalue().encode())
+        yield variable.name, cells[codes]
 
 
-def write_filled_csv(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
+def _cell(text: str) -> str:
+    """Return a text as a cell: in quotation marks if it would otherwise be read differently."""
+    if text in MISSING or any(mark in text for mark in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+_CELL = re.compile(r'[^\S\r\n]*"(?:[^"]|"")*"[^,\r\n]*|[^,\r\n]*')
+
+
+def _raw_rows(text: str) -> list[list[str]]:
+    """Return the cells of the rows of a CSV file as they are written, with their quotation marks.
+
+    Examples
+    --------
+    >>> _raw_rows('a,b\\n1,"x, y" \\n')
+    [['a', 'b'], ['1', '"x, y" ']]
+    """
+    rows: list[list[str]] = [[]]
+    at = 0
+    while at < len(text):
+        match = _CELL.match(text, at)
+        assert match is not None  # the empty text matches
+        rows[-1].append(match.group())
+        at = match.end()
+        if text[at : at + 1] in "\r\n" and at < len(text):
+            at += 2 if text[at : at + 2] == "\r\n" else 1
+            rows.append([])
+        else:
+            at += 1  # a comma
+            if at == len(text):
+                rows[-1].append("")
+    return [row for row in rows if row not in ([], [""])]
+
+
+def write_filled_csv(
+    source: Path, full: Table | MixedTable, holes: Mapping[str, BoolArray], path: Path
+) -> None:
     """Write a copy of a CSV file with its missing values filled in; all else stays as it is.
 
-    `full` are its rows without missing values, and `holes` the values that were missing. The file may
-    have more columns than the table.
+    `full` are its rows without missing values, and `holes` says for each column which values were
+    missing. The file may have more columns than the table.
     """
     text = decoded(read_bytes(source), source)
-    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    rows = _raw_rows(text)
     header = _header(text, source)
-    for i, variable in enumerate(full.domain):
-        at = header.index(variable.name)
-        labels = [str(state) for state in variable.states]
-        for r in np.flatnonzero(holes[:, i]).tolist():
-            rows[r + 1][at] = labels[full.codes[r, i]]
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([header, *rows[1:]])
-    write_bytes(path, out.getvalue().encode())
+    for name, missing in holes.items():
+        where = np.flatnonzero(missing)
+        if len(where):
+            at = header.index(name)
+            for r, cell in zip(where.tolist(), filled_texts(full, name, where), strict=True):
+                rows[r + 1][at] = _cell(cell)
+    write_bytes(path, "".join(",".join(row) + "\n" for row in rows).encode())
+
+
+def filled_texts(full: Table | MixedTable, name: str, rows: IntArray) -> list[str]:
+    """Return the values of a column in some rows as text."""
+    if isinstance(full, MixedTable) and name in full.domain.numeric:
+        return list(map(full.domain.scale(name).text, full.column(name)[rows].tolist()))
+    table = full.categories if isinstance(full, MixedTable) else full
+    i = table.domain.index(name)
+    states = table.domain.variables[i].states
+    return [str(states[code]) for code in table.codes[rows, i].tolist()]

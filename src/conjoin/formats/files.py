@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from conjoin.data.arrays import BoolArray
+from conjoin.data.column_kinds import chosen_kinds
+from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.domain import Domain
+from conjoin.data.frames import MISSING
+from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
-from conjoin.formats.storage import ending
+from conjoin.formats.storage import ending, errors_naming
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
+
+Markers = Collection[str] | str | None
 
 # The function for each ending, imported when it is needed.
 MODEL_READERS = {
@@ -34,8 +42,8 @@ MODEL_WRITERS = {
     ".uai": "uai.write_uai",
 }
 TABLE_READERS = {
-    ".data": "libra_data.read_data",
-    ".csv": "csv_tables.read_csv",
+    ".data": "libra_data.read_data",  # state numbers, read into a table
+    ".csv": "csv_tables.read_csv",  # the others are read into columns
     ".parquet": "parquet_tables.read_parquet",
 }
 TABLE_WRITERS = {
@@ -131,22 +139,92 @@ def save(model: Network, path: str | Path) -> None:
     _function(MODEL_WRITERS, path)(model, path)
 
 
-def read_table(path: str | Path, domain: Domain | None = None) -> Table:
+@overload
+def read_table(path: str | Path, domain: MixedDomain, *, missing: Markers = ...) -> MixedTable: ...
+@overload
+def read_table(
+    path: str | Path,
+    domain: Domain | None = ...,
+    *,
+    missing: Markers = ...,
+    include: Collection[str] | str = ...,
+    exclude: Collection[str] | str = ...,
+) -> Table: ...
+def read_table(
+    path: str | Path,
+    domain: Domain | MixedDomain | None = None,
+    *,
+    missing: Markers = None,
+    include: Collection[str] | str = (),
+    exclude: Collection[str] | str = (),
+) -> Table | MixedTable:
     """Read a table.
 
     Parameters
     ----------
     path : str or Path
         A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz.
-    domain : Domain, optional
-        The variables and states that the table must have, for example those of a model; hidden
-        variables are left out.
+    domain : Domain or MixedDomain, optional
+        The columns that the table must have, for example those of a model; hidden variables are left
+        out. With a `MixedDomain` the result is a `MixedTable`. Without a domain every distinct value is
+        a state, and columns without values, identifiers and free text are left out with a warning;
+        `JointModel` and `learn_mixed` tell numbers and dates from states.
+    missing : collection of str, optional
+        The texts that stand for a missing value, in place of those in `conjoin.data.frames.MISSING`. An
+        empty cell is always missing; a cell of a CSV file in quotation marks is not.
+    include, exclude : names, optional
+        Columns to keep although they look like identifiers, and columns to leave out.
     """
     path = Path(path)
     _check_ending(path, TABLE_READERS, "table")
+    if isinstance(domain, MixedDomain):
+        columns = read_columns(path, missing, domain.categories)
+        with errors_naming(path):
+            return MixedTable.like(domain, [c for c in columns if c.name in domain.names])
     shown = None if domain is None else domain.observed
-    table: Table = _function(TABLE_READERS, path)(path, shown)
-    return table
+    if ending(path) == ".data":
+        table: Table = _function(TABLE_READERS, path)(path, shown)
+        return table
+    columns = read_columns(path, missing, shown)
+    with errors_naming(path):
+        if shown is None:
+            kept = chosen_kinds(columns, include=include, exclude=exclude)
+            return table_of_columns([c for c in columns if c.name in kept])
+        return table_of_columns([c for c in columns if c.name in shown.names], shown)
+
+
+def read_columns(
+    path: str | Path, missing: Markers = None, domain: Domain | None = None
+) -> list[Column]:
+    """Read the columns of a table.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `read_table` can read.
+    missing : collection of str, optional
+        The texts that stand for a missing value.
+    domain : Domain, optional
+        The columns whose states are known: a text that is a state of a column is not missing there. All
+        text stays text. Without it, a column of text that is all numbers becomes a column of numbers.
+    """
+    path = Path(path)
+    _check_ending(path, TABLE_READERS, "table")
+    reader, kind = _function(TABLE_READERS, path), ending(path)
+    if kind == ".data":
+        table = reader(path, domain)
+        columns = [Column.of_table(table, i) for i in range(len(table.domain))]
+        settled = zip(columns, table.domain, strict=True)
+        return [replace(column, variable=variable) for column, variable in settled]
+    if isinstance(missing, str):
+        missing = [missing]
+    markers = set(MISSING if missing is None and kind == ".csv" else missing or ())
+    states = {v.name: set(map(str, v.states)) for v in domain or ()}
+    doubtful = markers & set().union(*states.values())
+    columns = reader(path, sorted(markers - doubtful))
+    if doubtful:
+        columns = [c.without(doubtful - states.get(c.name, set())) for c in columns]
+    return columns if domain is not None or kind != ".csv" else [c.parsed() for c in columns]
 
 
 def table_columns(path: str | Path) -> list[str] | None:
@@ -164,17 +242,25 @@ def check_can_write(path: str | Path) -> None:
     _check_folder(path)
 
 
-def write_table(table: Table, path: str | Path) -> None:
+def write_table(table: Table | MixedTable, path: str | Path) -> None:
     """Write a table, completely or not at all, as .csv, .parquet or .data."""
     path = Path(path)
     check_can_write(path)
+    if isinstance(table, MixedTable) and ending(path) == ".data":
+        raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
     _function(TABLE_WRITERS, path)(table, path)
 
 
-def write_filled(source: str | Path, full: Table, holes: BoolArray, path: str | Path) -> None:
-    """Write a table that was read from a file, with its missing values (`holes`) filled in.
+def write_filled(
+    source: str | Path,
+    full: Table | MixedTable,
+    holes: Mapping[str, BoolArray],
+    path: str | Path,
+) -> None:
+    """Write a table that was read from a file, with its missing values filled in.
 
-    From CSV to CSV and from Parquet to Parquet, other columns and known values stay as they are.
+    `holes` says for each column which values were missing. From CSV to CSV and from Parquet to Parquet,
+    other columns and known values stay as they are.
     """
     source, path = Path(source), Path(path)
     check_can_write(path)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray
-from conjoin.data.domain import Domain
-from conjoin.data.frames import table_from_arrow
+from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.columns import Column
+from conjoin.data.frames import arrow_columns
+from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import errors_naming, read_bytes, write_bytes
@@ -21,10 +23,11 @@ def parquet_columns(path: Path) -> list[str]:
     return list(_arrow("read_schema", path).names)
 
 
-def read_parquet(path: Path, domain: Domain | None = None) -> Table:
-    """Read a Parquet file; labels keep their types."""
+def read_parquet(path: Path, missing: Collection[str] = ()) -> list[Column]:
+    """Read the columns of a Parquet file; labels keep their types. The texts `missing` are missing."""
     with errors_naming(path):
-        return table_from_arrow(_arrow("read_table", path, use_threads=False), domain)
+        columns = arrow_columns(_arrow("read_table", path, use_threads=False))
+    return [column.without(missing) for column in columns] if missing else columns
 
 
 def _arrow(function: str, path: Path, **options: Any) -> Any:
@@ -38,35 +41,46 @@ def _arrow(function: str, path: Path, **options: Any) -> Any:
         raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
 
 
-def write_parquet(table: Table, path: Path) -> None:
+def write_parquet(table: Table | MixedTable, path: Path) -> None:
     """Write a Parquet file; states of mixed types are written as text."""
     import pyarrow as pa
     from pyarrow import parquet
 
     if table.weights is not None:
         raise FormatError("a Parquet file cannot hold weights; use .data", str(path))
-    columns = {}
-    for i, variable in enumerate(table.domain):
-        kinds = {type(state) for state in variable.states}
-        plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
-        states = list(variable.states) if plain else [str(state) for state in variable.states]
-        if len(set(states)) < len(states):
-            raise FormatError(
-                f"two states of {variable.name!r} would be equal in a Parquet file; use .data",
-                str(path),
-            )
-        codes = table.codes[:, i]
-        lacking = codes == table.missing
-        index = pa.array(np.where(lacking, 0, codes).astype(np.int32), mask=lacking)
-        columns[variable.name] = pa.DictionaryArray.from_arrays(
-            index, pa.array(states)
-        ).dictionary_decode()
+    states = table if isinstance(table, Table) else table.categories
+    columns = {v.name: _states_array(states, i, path) for i, v in enumerate(states.domain)}
+    names = list(columns)
+    if isinstance(table, MixedTable):
+        names = list(table.names)
+        for scale in table.scales:
+            columns[scale.name] = pa.array(map(scale.own, table.column(scale.name).tolist()))
     out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out)
+    parquet.write_table(pa.table({name: columns[name] for name in names}), out)
     write_bytes(path, out.getvalue())
 
 
-def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path) -> None:
+def _states_array(table: Table, position: int, path: Path) -> Any:
+    import pyarrow as pa
+
+    variable = table.domain.variables[position]
+    kinds = {type(state) for state in variable.states}
+    plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
+    states = list(variable.states) if plain else [str(state) for state in variable.states]
+    if len(set(states)) < len(states):
+        raise FormatError(
+            f"two states of {variable.name!r} would be equal in a Parquet file; use .data",
+            str(path),
+        )
+    codes = table.codes[:, position]
+    lacking = codes == table.missing
+    index = pa.array(np.where(lacking, 0, codes).astype(np.int32), mask=lacking)
+    return pa.DictionaryArray.from_arrays(index, pa.array(states)).dictionary_decode()
+
+
+def write_filled_parquet(
+    source: Path, full: Table | MixedTable, holes: Mapping[str, BoolArray], path: Path
+) -> None:
     """Write a copy of a Parquet file with its missing values filled in; types are kept if they fit.
 
     A column of numbers that were cut into bins becomes text if a bin has to be filled in.
@@ -75,22 +89,30 @@ def write_filled_parquet(source: Path, full: Table, holes: BoolArray, path: Path
     from pyarrow import parquet
 
     table = _arrow("read_table", source, use_threads=False)
-    for i, variable in enumerate(full.domain):
-        where = np.flatnonzero(holes[:, i]).tolist()
-        if not where:
+    for name, missing in holes.items():
+        where = np.flatnonzero(missing)
+        if not len(where):
             continue
-        at = table.schema.get_field_index(variable.name)
+        at = table.schema.get_field_index(name)
         cells, kind = table.column(at).to_pylist(), table.schema.field(at).type
-        for r in where:
-            cells[r] = variable.states[full.codes[r, i]]
+        for r, value in zip(where.tolist(), _values(full, name, where), strict=True):
+            cells[r] = value
         listed = pa.types.is_dictionary(kind)
         try:
             column = pa.array(cells, kind.value_type if listed else kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             column = pa.array([str(cell) for cell in cells])
-        table = table.set_column(
-            at, variable.name, column.dictionary_encode() if listed else column
-        )
+        table = table.set_column(at, name, column.dictionary_encode() if listed else column)
     out = io.BytesIO()
     parquet.write_table(table, out)
     write_bytes(path, out.getvalue())
+
+
+def _values(full: Table | MixedTable, name: str, rows: IntArray) -> list[Any]:
+    """Return the values of a column in some rows."""
+    if isinstance(full, MixedTable) and name in full.domain.numeric:
+        return list(map(full.domain.scale(name).own, full.column(name)[rows].tolist()))
+    table = full.categories if isinstance(full, MixedTable) else full
+    i = table.domain.index(name)
+    states = table.domain.variables[i].states
+    return [states[code] for code in table.codes[rows, i].tolist()]

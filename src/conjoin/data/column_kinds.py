@@ -1,0 +1,189 @@
+"""Which column is what: a category, numbers, dates, or an identifier that says nothing about the rest."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.columns import Column
+from conjoin.data.discretization import SEVERAL_NUMBERS, continuous
+from conjoin.data.domain import as_float, is_number
+from conjoin.data.number_scale import LARGEST_INTEGER, date_format
+from conjoin.errors import DataError, DataWarning, did_you_mean
+
+KINDS = ("category", "number", "date", "identifier", "empty")
+CHOICES = KINDS[:3]
+"""The kinds that a user can ask for."""
+
+MANY_TEXTS = 20
+"""A column of text is an identifier or free text if it has more different values than this, and more
+than half as many as rows."""
+
+KEY_ROWS, EXPECTED_REPEATS = 100, 10
+"""Whole numbers in at least this many rows are an identifier if none is repeated although at least this
+many repetitions were expected of numbers from the same range."""
+
+_KEY_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|index|key)$)|[a-z]I[Dd]$")
+
+
+def column_kind(column: Column) -> str:
+    """Return what a column is: one of `KINDS`.
+
+    Columns of more than 20 different numbers, or of more than 5 if some have a fraction, are numbers;
+    with fewer, every number is a state. Columns of more than 5 different dates are dates. Text that is
+    different in more than half of the rows, and whole numbers that are different in all rows and look
+    like a running number, are identifiers.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> column_kind(Column.of_values("age", rng.integers(18, 90, 500)))
+    'number'
+    >>> column_kind(Column.of_values("agrees", rng.integers(1, 6, 500)))
+    'category'
+    >>> column_kind(Column.of_values("row", range(500)))
+    'identifier'
+    """
+    labels = column.labels
+    if column.variable is not None:
+        return "category"
+    if not labels:
+        return "empty"
+    if all(map(is_number, labels)):
+        if not continuous(labels):
+            return "category"
+        return "identifier" if _is_key(column) else "number"
+    if is_date(labels):
+        return "date" if len(labels) > SEVERAL_NUMBERS else "category"
+    if all(isinstance(label, bool) for label in labels):
+        return "category"
+    known = np.count_nonzero(column.codes >= 0)
+    texts = len(labels) > MANY_TEXTS and len(labels) > known / 2 and not column.ordered
+    return "identifier" if texts else "category"
+
+
+def is_date(labels: Sequence[Any]) -> bool:
+    """Return whether all labels are dates, or text in one format of dates."""
+    import datetime
+
+    if all(isinstance(label, str) for label in labels):
+        return date_format(labels) is not None
+    return all(isinstance(label, datetime.date) for label in labels)
+
+
+def _is_key(column: Column) -> bool:
+    """Return whether numbers are a key: whole, all different, and suspiciously so."""
+    rows = np.count_nonzero(column.codes >= 0)
+    if rows < KEY_ROWS or len(column.labels) < rows:
+        return False
+    numbers = np.array([as_float(label) for label in column.labels])
+    if not (np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()):
+        return False
+    expected = rows * (rows - 1) / 2 / (np.ptp(numbers) + 1)
+    huge = np.abs(numbers).max() > LARGEST_INTEGER
+    return bool(expected > EXPECTED_REPEATS or huge or _KEY_NAME.search(column.name))
+
+
+def chosen_kinds(
+    columns: Sequence[Column],
+    *,
+    include: Collection[str] | str = (),
+    exclude: Collection[str] | str = (),
+    kinds: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the kind of each column that is kept, and warn once about columns that are not.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The columns.
+    include : names, optional
+        Columns that are kept even if they look like identifiers.
+    exclude : names, optional
+        Columns to leave out.
+    kinds : mapping, optional
+        {column: 'category', 'number' or 'date'} for columns whose kind is not found automatically.
+
+    Warns
+    -----
+    DataWarning
+        If columns without values, or columns that look like identifiers, are left out.
+    """
+    names = [column.name for column in columns]
+    include, exclude = _names(include, names, "include"), _names(exclude, names, "exclude")
+    wanted = {str(name): kind for name, kind in (kinds or {}).items()}
+    _names(wanted, names, "kinds")
+    for name, kind in wanted.items():
+        if kind not in CHOICES:
+            raise DataError(
+                f"column {name!r}: there is no kind {kind!r}. " + did_you_mean(kind, CHOICES)
+            )
+    both = [name for name in exclude if name in include or name in wanted]
+    if both:
+        raise DataError(f"column {both[0]!r} is excluded, and asked for at the same time")
+    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for column in columns:
+        if column.name in exclude:
+            continue
+        kind = column_kind(column)
+        if kind == "empty":
+            reasons[column.name] = "no values"
+        elif column.name in wanted:
+            found[column.name] = wanted[column.name]
+        elif kind != "identifier":
+            found[column.name] = kind
+        elif column.name in include:
+            found[column.name] = "number" if all(map(is_number, column.labels)) else "category"
+        else:
+            reasons[column.name] = _reason(column)
+    if all(reasons.get(name) == "no values" for name in names):
+        raise DataError("the table has no values: all are missing")
+    if reasons:
+        _warn(reasons, bool(found))
+    if not found:
+        raise DataError("no column is left to learn from")
+    return found
+
+
+def _names(given: Iterable[Any], known: Sequence[str], option: str) -> set[str]:
+    wanted = {given} if isinstance(given, str) else {str(name) for name in given}
+    for name in sorted(wanted):
+        if name not in known:
+            raise DataError(f"{option}: there is no column {name!r}. " + did_you_mean(name, known))
+    return wanted
+
+
+def _reason(column: Column) -> str:
+    rows, labels = np.count_nonzero(column.codes >= 0), column.labels
+    if all(map(is_number, labels)):
+        return "an identifier: a different whole number in every row"
+    reason = f"{len(labels):,} different values in {rows:,} rows"
+    odd = [str(label) for label in labels if not _reads_as_number(label)]
+    if len(odd) < len(labels) / 2:
+        reason += f"; most are numbers, but not {odd[0]!r}"
+    return reason
+
+
+def _reads_as_number(label: Any) -> bool:
+    try:
+        float(label)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _warn(reasons: Mapping[str, str], some_left: bool) -> None:
+    listed = [f"{name!r} ({reason})" for name, reason in reasons.items()]
+    more = f" and {len(listed) - 12} more" if len(listed) > 12 else ""
+    kept = [name for name, reason in reasons.items() if reason != "no values"]
+    advice = "name columns to include in order to keep them" if kept and some_left else ""
+    warnings.warn(
+        f"left out: {', '.join(listed[:12])}{more}" + (f"; {advice}" if advice else ""),
+        DataWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,314 @@
+"""`NumberScale`: what the numbers of a column are, how they are read and how they are written."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import is_missing, is_number, plain
+from conjoin.errors import DataError
+
+KINDS = ("number", "date", "datetime")
+MAX_DECIMALS = 9
+"""Numbers with more decimals than this are not rounded to a grid."""
+LARGEST_INTEGER = 2**53
+"""Integers up to this size are exact as floats."""
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+UTC = datetime.UTC
+DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y", "%d %b %Y")
+ISO = "iso"
+_ISO_DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?$")
+SECONDS = (86400.0, 3600.0, 60.0, 1.0)
+
+
+@dataclass(frozen=True)
+class NumberScale:
+    """The scale of a column of numbers: their kind, resolution and extremes.
+
+    Dates are days, and dates with a time of day are seconds, since 1 January 1970. Make a scale with
+    `NumberScale.of`.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    kind : {'number', 'date', 'datetime'}
+        What the numbers mean.
+    integer : bool
+        Whether all recorded numbers are whole.
+    step : float or None
+        The grid of the recorded numbers: all are multiples of it (1, 0.01, 100; 1 for days). None if
+        there is no grid.
+    low, high : float
+        The extremes among the recorded numbers.
+    form : str, optional
+        How the column writes its dates, if they are text ("iso", or a format of `strptime`).
+    utc : bool
+        Whether dates with a time of day know their time zone; they are then returned in UTC.
+
+    Examples
+    --------
+    >>> price = NumberScale.of("price", [1.25, 3.5, 10.75])
+    >>> price.step, price.value(4.3), price.text(4.3)
+    (0.25, 4.25, '4.25')
+    >>> day = NumberScale.of("day", ["2024-03-01", "2024-03-09"])
+    >>> day.kind, day.number("2024-03-02"), day.value(19784.6)
+    ('date', 19784.0, datetime.date(2024, 3, 3))
+    """
+
+    name: str
+    kind: str
+    integer: bool
+    step: float | None
+    low: float
+    high: float
+    form: str | None = None
+    utc: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise DataError(f"column {self.name!r}: there is no kind of number {self.kind!r}")
+        numbers = [self.low, self.high, *([] if self.step is None else [self.step])]
+        if not all(map(math.isfinite, numbers)) or self.low > self.high:
+            raise DataError(f"column {self.name!r}: the scale has the numbers {numbers}")
+        if self.step is not None and self.step <= 0:
+            raise DataError(f"column {self.name!r}: the step must be more than 0, not {self.step}")
+        if self.form is not None and self.form not in (ISO, *DATE_FORMATS):
+            raise DataError(f"column {self.name!r}: there is no format of dates {self.form!r}")
+
+    @classmethod
+    def of(cls, name: str, values: Iterable[Any]) -> NumberScale:
+        """Return the scale of values: numbers, dates, or text that is one of both."""
+        given = [plain(value) for value in values if not is_missing(value)]
+        if not given:
+            raise DataError(f"column {name!r} has no values: all are missing; leave it out")
+        kind, form, utc = _kind(name, given)
+        draft = cls(name, kind, False, None, 0.0, 0.0, form, utc)
+        found = draft.numbers(given)
+        if not np.isfinite(found).all():
+            raise DataError(f"column {name!r} has an infinite value; mark such values as missing")
+        step = _step(found) if kind != "datetime" else _second_step(found)
+        integer = bool((found == np.rint(found)).all())
+        ends = float(found.min()) + 0.0, float(found.max()) + 0.0
+        return cls(name, kind, integer, step, *ends, form, utc)
+
+    @property
+    def decimals(self) -> int | None:
+        """The number of decimals of the grid; None if there is no grid."""
+        if self.step is None:
+            return None
+        return next((d for d in range(16) if round(self.step, d) == self.step), None)
+
+    def number(self, value: Any) -> float:
+        """Return the number that a value of this column stands for; NaN if it is missing.
+
+        Numbers, dates, and text that is one of both are understood.
+        """
+        value = plain(value)
+        if is_missing(value):
+            return math.nan
+        try:
+            if isinstance(value, bool):
+                raise ValueError
+            if self.kind == "number" or is_number(value):
+                found = float(value)
+            else:
+                found = _date_number(self._date(value), self.kind)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(
+                f"column {self.name!r}: {value!r} is not a {self._noun}"
+                + ("" if self.kind == "number" else "; write it as 2024-12-31")
+            ) from None
+        if math.isnan(found) and not isinstance(value, float):
+            raise DataError(f"column {self.name!r}: {value!r} is not a {self._noun}")
+        return found + 0.0
+
+    @property
+    def _noun(self) -> str:
+        return {"number": "number", "date": "date", "datetime": "date and time"}[self.kind]
+
+    def _date(self, value: Any) -> datetime.date:
+        if isinstance(value, str):
+            if self.form not in (None, ISO):
+                try:
+                    return datetime.datetime.strptime(value.strip(), self.form).date()
+                except ValueError:
+                    pass
+            return datetime.datetime.fromisoformat(value.strip())
+        if isinstance(value, datetime.date):
+            return value
+        raise TypeError
+
+    def numbers(self, values: Sequence[Any]) -> FloatArray:
+        """Return the number of each value, NaN where it is missing."""
+        if self.kind == "number":
+            kinds = set(map(type, values))
+            if kinds <= {int, float}:
+                return np.array(values, np.float64) + 0.0
+        return np.array([self.number(value) for value in values], np.float64)
+
+    def value(self, x: float) -> Any:
+        """Return a number as a value of this column: of its type, rounded to its resolution.
+
+        It is an int, a float, a `datetime.date` or a `datetime.datetime`, and None for NaN.
+        """
+        if math.isnan(x):
+            return None
+        rounded = self.rounded(x)
+        if self.kind == "number":
+            return int(rounded) if self.integer else float(rounded)
+        return self._calendar(rounded)
+
+    def _calendar(self, x: float) -> Any:
+        if self.kind == "date":
+            last = datetime.date.max.toordinal()
+            return datetime.date.fromordinal(min(max(round(x) + EPOCH, 1), last))
+        start = datetime.datetime(1970, 1, 1, tzinfo=UTC if self.utc else None)
+        try:
+            return start + datetime.timedelta(seconds=round(x, 6))
+        except OverflowError:
+            end = datetime.datetime.max if x > 0 else datetime.datetime.min
+            return end.replace(tzinfo=UTC if self.utc else None)
+
+    def rounded(self, x: Any) -> Any:
+        """Return numbers rounded to the grid of the column."""
+        if self.step is None:
+            return x
+        decimals = self.decimals
+        near = np.rint(np.asarray(x, np.float64) / self.step) * self.step
+        return (near if decimals is None else np.round(near, decimals)) + 0.0
+
+    def own(self, x: float) -> Any:
+        """Return a number as the column itself holds it: as `value`, but dates as text if they were."""
+        value = self.value(x)
+        return value if self.form is None or value is None else self._written(value)
+
+    def text(self, x: float) -> str:
+        """Return a number as text, as the column would write it."""
+        value = self.value(x)
+        if value is None:
+            return ""
+        return str(value) if self.kind == "number" else self._written(value)
+
+    def _written(self, value: Any) -> str:
+        if self.form not in (None, ISO):
+            return str(value.strftime(self.form))
+        return str(value.isoformat(" ") if self.kind == "datetime" else value.isoformat())
+
+    def short(self, x: float) -> str:
+        """Return a number in a few digits, for a table or a sentence; dates as dates.
+
+        Examples
+        --------
+        >>> NumberScale.of("x", [0.125, 7.25]).short(2 / 3)
+        '0.6667'
+        """
+        if math.isnan(x):
+            return "?"
+        if self.kind != "number":
+            return str(self._calendar(self.rounded(x)))[: 10 if self.step == SECONDS[0] else None]
+        return f"{x:.0f}" if 1e3 <= abs(x) < 1e12 else f"{x:.4g}"
+
+
+def _kind(name: str, values: list[Any]) -> tuple[str, str | None, bool]:
+    """Return the kind of values that are not missing, the format of text dates, and whether in UTC."""
+    if all(map(is_number, values)):
+        return "number", None, False
+    if all(isinstance(v, datetime.date) for v in values):
+        times = [v for v in values if isinstance(v, datetime.datetime)]
+        if not times:
+            return "date", None, False
+        aware = {v.tzinfo is not None for v in times}
+        if len(times) < len(values) or len(aware) > 1:
+            raise DataError(f"column {name!r} mixes dates with and without a time or time zone")
+        return "datetime", None, aware == {True}
+    if all(isinstance(v, str) for v in values):
+        form = date_format(values)
+        if form is not None:
+            if form != ISO or not any(_ISO_DATETIME.match(v.strip()) for v in values):
+                return "date", form, False
+            zones = {datetime.datetime.fromisoformat(v.strip()).tzinfo is not None for v in values}
+            return "datetime", form, zones == {True}
+        try:
+            [float(v) for v in values]
+            return "number", None, False
+        except ValueError:
+            pass
+    odd = next(v for v in values if not is_number(v))
+    raise DataError(f"column {name!r}: {odd!r} is not a number or a date")
+
+
+def date_format(texts: Sequence[str]) -> str | None:
+    """Return the one format in which all texts are dates: "iso", or one of `strptime`; else None.
+
+    A column that could be read with the day or with the month first is not a column of dates.
+
+    Examples
+    --------
+    >>> date_format(["2024-03-01", "2024-12-31"]), date_format(["1/2/2024", "31/2/2024"])
+    ('iso', None)
+    >>> date_format(["12/30/2024", "1/2/2024"])
+    '%m/%d/%Y'
+    """
+    if not texts or not texts[0][:1].isdigit() or len(texts[0]) < 8:
+        return None
+    if all(_is_iso(text.strip()) for text in texts):
+        return ISO
+    fitting = [form for form in DATE_FORMATS[1:] if all(_fits(text, form) for text in texts)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _is_iso(text: str) -> bool:
+    if len(text) == 10 or _ISO_DATETIME.match(text):
+        try:
+            datetime.datetime.fromisoformat(text)
+        except ValueError:
+            return False
+        return text[4] == "-" == text[7]
+    return False
+
+
+def _fits(text: str, form: str) -> bool:
+    try:
+        datetime.datetime.strptime(text.strip(), form)
+    except ValueError:
+        return False
+    return True
+
+
+def _date_number(value: datetime.date, kind: str) -> float:
+    """Return the days or seconds since the first day of 1970."""
+    days = float(value.toordinal() - EPOCH)
+    if not isinstance(value, datetime.datetime):
+        return days * (86400.0 if kind == "datetime" else 1.0)
+    if value.tzinfo is not None:
+        value = value.astimezone(UTC)
+        days = float(value.toordinal() - EPOCH)
+    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return days * 86400 + seconds if kind == "datetime" else days + seconds / 86400
+
+
+def _step(values: FloatArray) -> float | None:
+    """Return the largest number that all values are multiples of, with few decimals; None if none."""
+    distinct = np.unique(values)
+    for decimals in range(MAX_DECIMALS + 1):
+        scaled = np.rint(distinct * 10.0**decimals)
+        if np.abs(scaled).max() > LARGEST_INTEGER:
+            return None
+        if np.array_equal(scaled / 10.0**decimals, distinct):
+            step = int(np.gcd.reduce(scaled.astype(np.int64)))
+            return (step or 1) / 10.0**decimals
+    return None
+
+
+def _second_step(seconds: FloatArray) -> float | None:
+    """Return the longest of a day, an hour, a minute and a second that all values are multiples of."""
+    return next((s for s in SECONDS if not np.fmod(seconds, s).any()), None)
