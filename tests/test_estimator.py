@@ -720,7 +720,7 @@ def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):
     assert main(["impute", model, str(holes), "-o", str(out)]) == 0
     over = dn.domain["age"].states[1]
     assert out.read_text().splitlines() == [
-        "id,age,old", '"a, b",33,no', f"2,{over},yes", "3,71,yes"
+        'id,"age",old', '"a, b",33,no', f"2,{over},yes", "3,71,yes"
     ]  # fmt: skip
     capsys.readouterr()
 

@@ -10,14 +10,14 @@ ESCAPED = ("Cc", "Cf", "Zl", "Zp", "Cs")
 
 
 def shown(label: Any) -> str:
-    """Return a name or a state as text, with invisible characters escaped.
+    r"""Return a name or a state as text, with invisible characters escaped.
 
     Examples
     --------
     >>> shown("caf\u00e9")
     'café'
     >>> print(shown("\x1b[31mred\nalert"))
-    \\x1b[31mred\\nalert
+    \x1b[31mred\nalert
     """
     text = str(label)
     if text.isprintable():
