@@ -30,14 +30,17 @@ TREES, REACH = 4, 8
 TEST_ROWS = 2_000
 
 
-def generated(rows: int, columns: int) -> Table:
-    """Rows of a mixture of trees, in which the parent of a column is one of the few before it."""
-    rng = np.random.default_rng(0)
+def generated(rows: int, columns: int, seed: int = 0) -> Table:
+    """Rows of a mixture of trees, in which the parent of a column is one of the few before it.
+
+    The trees do not depend on the seed.
+    """
+    trees, rng = np.random.default_rng(0), np.random.default_rng([1, seed])
     tree = rng.integers(0, TREES, rows)
-    chance = rng.beta(0.7, 0.7, (TREES, columns, 2)).astype(np.float32)
+    chance = trees.beta(0.7, 0.7, (TREES, columns, 2)).astype(np.float32)
     codes = np.zeros((rows, columns), np.uint8)
     for j in range(columns):
-        parent = rng.integers(max(0, j - REACH), max(1, j), TREES)
+        parent = trees.integers(max(0, j - REACH), max(1, j), TREES)
         above = codes[np.arange(rows), parent[tree]]
         codes[:, j] = rng.random(rows, dtype=np.float32) < chance[tree, j, above]
     return Table(Domain.numbered([2] * columns), codes)

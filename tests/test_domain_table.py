@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conjoin import Domain, Table, Variable
+from conjoin.data.holdout import deal_out, hold_out, sample_rows
 from conjoin.data.table import codes_of
 from conjoin.errors import ConjoinError, DataError
 
@@ -179,3 +180,26 @@ def test_numbers_are_found_by_their_value():
     for odd in (True, "1", 1.5):
         with pytest.raises(DataError, match="no state"):
             whole.index(odd)
+
+
+def test_weights_that_count_rows_are_split_and_sampled_as_rows():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 50, 200)
+    table = Table(Domain.numbered([200]), np.arange(200)[:, None], counts.astype(float))
+
+    def by_row(part):
+        return np.bincount(part.codes[:, 0], part.weights, minlength=200)
+
+    rest, held = hold_out(table, 0.3, rng)
+    np.testing.assert_array_equal(by_row(rest) + by_row(held), counts)
+    assert by_row(held).sum() == round(0.3 * counts.sum())
+    few = sample_rows(table, 500, rng)
+    assert by_row(few).sum() == 500 and (by_row(few) <= counts).all()
+    assert sample_rows(table, 10_000, rng) is table
+    folds = deal_out(table, 5, rng)
+    np.testing.assert_array_equal(sum(by_row(fold) for _, fold in folds), counts)
+    assert np.ptp([fold.weights.sum() for _, fold in folds]) <= 1
+    for rest, fold in folds:
+        np.testing.assert_array_equal(by_row(rest) + by_row(fold), counts)
+    fractional = Table(table.domain, table.codes, counts / 7)  # weights that count nothing
+    assert len(sample_rows(fractional, 50, rng)) == 50

@@ -6,6 +6,7 @@ import datetime
 import gzip
 import json
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,11 @@ from conjoin import (
     save,
     write_table,
 )
+from conjoin.cli.main import main
 from conjoin.data.domain import Variable
+from conjoin.data.frames import as_table
 from conjoin.errors import ConjoinError, DataWarning, FormatError
-from conjoin.formats import storage
+from conjoin.formats import parquet_folders, storage
 from conjoin.formats.libra_reading import read_schema, write_schema
 from conjoin.formats.uai import read_evidence, write_evidence
 from reference import all_states, log_potentials
@@ -1001,3 +1004,53 @@ def test_marks_of_missing_values(tmp_path):
     table = read_table(write(tmp_path, "m.csv", text))
     assert table.domain["a"].states == ("none",)
     assert (table.codes[:, 0] == table.missing).tolist() == [True] * len(marks) + [False]
+
+
+@pytest.fixture
+def parquet_folder(tmp_path, monkeypatch):
+    """A folder of four files whose columns differ in order, with states that appear late and holes."""
+    monkeypatch.setattr(parquet_folders, "BATCH_ROWS", 70)
+    monkeypatch.setattr(parquet_folders, "MERGED_AT", 150)
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(
+        {
+            "a": rng.choice(["x", "y", None], 500),
+            "n": rng.integers(0, 3, 500) + 300 * (np.arange(500) > 400),
+            "b": rng.random(500) < 0.3,
+        }
+    )
+    rows["wide"] = np.where(np.arange(500) < 300, 0, np.arange(500))
+    for part in range(4):
+        some = rows.iloc[125 * part : 125 * (part + 1)]
+        file = tmp_path / "folder" / f"day={part}" / "part.parquet"
+        file.parent.mkdir(parents=True)
+        some[sorted(some.columns, reverse=part % 2 == 1)].to_parquet(file, index=False)
+    return tmp_path / "folder", rows[sorted(rows.columns)]
+
+
+def test_a_folder_of_parquet_files_is_one_table(parquet_folder):
+    folder, rows = parquet_folder
+    whole, expected = read_table(folder), as_table(rows)
+    assert whole.domain == expected.domain and whole.weights is None
+    np.testing.assert_array_equal(whole.codes, expected.codes)
+    known = read_table(folder, expected.domain.subset([2, 0]))
+    np.testing.assert_array_equal(known.codes, expected.codes[:, [2, 0]])
+    with pytest.raises(FormatError, match="column 'n': 30. is not a state"):
+        read_table(folder, Domain({"n": [0, 1, 2]}))
+    with pytest.raises(FormatError, match="there is no column 'c'"):
+        read_table(folder, Domain({"c": [0, 1]}))
+    (folder / "empty").mkdir()
+    with pytest.raises(FormatError, match="has no Parquet files"):
+        read_table(folder / "empty")
+    (folder / "z.parquet").write_bytes(b"no")
+    with pytest.raises(FormatError, match="z.parquet: cannot be read as Parquet"):
+        read_table(folder)
+
+
+def test_equal_rows_of_a_folder_are_merged(parquet_folder):
+    folder, rows = parquet_folder
+    merged, expected = read_table(folder, merge=True), as_table(rows)
+    assert len(merged) < len(expected) and merged.domain == expected.domain
+    counts = dict(zip(map(tuple, merged.codes.tolist()), merged.weights, strict=True))
+    assert counts == Counter(map(tuple, expected.codes.tolist()))
+    assert main(["info", str(folder)]) == 0

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
 
     path = Path(options.file)
     found = None
-    if ending(path) in TABLE_ENDINGS:
+    if ending(path) in TABLE_ENDINGS or path.is_dir():
         if options.inconsistency:
             raise ModelError("--inconsistency needs a dependency network, not a table")
         report = describe_table(read_table(path))

@@ -30,7 +30,11 @@ BINS = "quantile:5"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("table", metavar="TRAIN", help=f"the training table {shared.TABLE_FORMATS}")
+    add(
+        "table",
+        metavar="TRAIN",
+        help=f"the training table {shared.TABLE_FORMATS}, or a folder of .parquet files",
+    )
     shared.add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")
     add(
         "--valid",
@@ -98,8 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.mixed_table import MixedTable
-    from conjoin.formats.files import check_can_save, read_columns, save
+    from conjoin.formats.files import check_can_save, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
@@ -112,12 +115,7 @@ def run(options: argparse.Namespace) -> None:
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
         raise ModelError("the checkpoint and the model cannot have the same name")
-    columns = read_columns(options.table, options.missing)
-    rows = MixedTable.of_columns(columns, **shared.column_options(options))
-    how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
-    if options.discretize:
-        how = parse_discretize(options.discretize, rows.names)
-    table = rows.binned(how) if how else rows.as_states()
+    table = _table(options)
     shared.announce("learning")
     dn, joint = _learn(table, kept, options)
     model: Network = dn if to_dn else joint
@@ -135,7 +133,7 @@ def run(options: argparse.Namespace) -> None:
     if not to_dn:
         chosen += f", {_refinement(joint)}"
     print(
-        f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.domain)} variables, "
+        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
         f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
     )
 
@@ -169,6 +167,32 @@ def _learn(
     for model in (dn, joint):
         model.provenance["table"] = Path(options.table).name
     return dn, joint
+
+
+def _table(options: argparse.Namespace) -> Table:
+    """Read the training table; numbers become bins, apart from those in a folder, which are states."""
+    from conjoin.data.discretization import discretize_by
+    from conjoin.data.mixed_table import MixedTable
+    from conjoin.formats.files import read_columns, read_table
+
+    if Path(options.table).is_dir():
+        table = read_table(options.table, merge=True)
+        if not options.discretize:
+            return table
+        return discretize_by(table, parse_discretize(options.discretize, table.domain.names))[0]
+    columns = read_columns(options.table, options.missing)
+    rows = MixedTable.of_columns(columns, **shared.column_options(options))
+    how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
+    if options.discretize:
+        how = parse_discretize(options.discretize, rows.names)
+    return rows.binned(how) if how else rows.as_states()
+
+
+def _size(table: Table) -> str:
+    """Return the number of rows of a table in words."""
+    if table.weights is None:
+        return f"{len(table):,} rows"
+    return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct)"
 
 
 def _refinement(joint: MarkovNetwork) -> str:

@@ -143,7 +143,7 @@ def table_of_columns(
     place = {column.name: i for i, column in enumerate(columns)}
     check_names([column.name for column in columns])
     if domain is None:
-        chosen = [column.parsed() if text else column for column in _with_values(columns)]
+        chosen = [column.parsed() if text else column for column in columns_with_values(columns)]
         coded = [column.as_variable() for column in chosen]
         domain = Domain(variable for variable, _ in coded)
         recoded = [codes for _, codes in coded]
@@ -165,7 +165,7 @@ def table_of_columns(
     return Table.adopt(domain, codes)
 
 
-def _with_values(columns: Sequence[Column]) -> list[Column]:
+def columns_with_values(columns: Sequence[Column]) -> list[Column]:
     """Return the columns that have values; warn of the others."""
     empty = [column.name for column in columns if not column.labels]
     if len(empty) == len(columns) > 0:

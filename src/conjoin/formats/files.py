@@ -149,6 +149,7 @@ def read_table(
     missing: Markers = ...,
     include: Collection[str] | str = ...,
     exclude: Collection[str] | str = ...,
+    merge: bool = ...,
 ) -> Table: ...
 def read_table(
     path: str | Path,
@@ -157,13 +158,15 @@ def read_table(
     missing: Markers = None,
     include: Collection[str] | str = (),
     exclude: Collection[str] | str = (),
+    merge: bool = False,
 ) -> Table | MixedTable:
     """Read a table.
 
     Parameters
     ----------
     path : str or Path
-        A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz.
+        A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz. A
+        folder of Parquet files is one table, which is read in batches.
     domain : Domain or MixedDomain, optional
         The columns that the table must have, for example those of a model; hidden variables are left
         out. With a `MixedDomain` the result is a `MixedTable`. Without a domain every distinct value is
@@ -174,8 +177,15 @@ def read_table(
         empty cell is always missing; a cell of a CSV file in quotation marks is not.
     include, exclude : names, optional
         Columns to keep although they look like identifiers, and columns to leave out.
+    merge : bool
+        For a folder: keep each distinct row once, with its count as weight. This happens while the folder
+        is read, so that a table larger than memory can be learned from if its rows repeat.
     """
     path = Path(path)
+    if path.is_dir() and not isinstance(domain, MixedDomain):
+        from conjoin.formats.parquet_folders import read_parquet_folder
+
+        return read_parquet_folder(path, None if domain is None else domain.observed, merge=merge)
     _check_ending(path, TABLE_READERS, "table")
     if isinstance(domain, MixedDomain):
         columns = read_columns(path, missing, domain.categories)
@@ -228,8 +238,12 @@ def read_columns(
 
 
 def table_columns(path: str | Path) -> list[str] | None:
-    """Return the column names of a .csv or .parquet file, and None for files without names."""
+    """Return the column names of .csv and .parquet files and folders, None for files without names."""
     path = Path(path)
+    if path.is_dir():
+        from conjoin.formats.parquet_folders import folder_columns
+
+        return folder_columns(path)
     if ending(path) not in COLUMN_READERS:
         return None
     return _function(COLUMN_READERS, path)(path)
