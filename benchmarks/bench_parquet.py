@@ -60,8 +60,8 @@ def learn_from(folder: Path, rows: int) -> None:
     learned = time.process_time() - started - read
     verdict = "met" if peak() <= MOST_MEMORY else "MISSED"
     print(
-        f"{rows:,} x {len(table.domain)}, {len(table):,} distinct rows: read in {read:.0f} s (peak "
-        f"{after:,.0f} MB), learned in {learned:.0f} s; peak {peak():,.0f} of {MOST_MEMORY:,} MB: {verdict}"
+        f"{rows:,} x {len(table.domain)}, {len(table):,} distinct rows: read in {read:.0f} s ("
+        f"peak {after:,.0f} MB), learned in {learned:.0f} s; peak {peak():,.0f} MB of {MOST_MEMORY}: {verdict}"
     )
 
 

@@ -54,8 +54,8 @@ def read_parquet_folder(path: Path, domain: Domain | None = None, *, merge: bool
             for batch in _batches(file, wanted):
                 with errors_naming(file):
                     columns = arrow_columns(batch)
-                    codes = [s.codes(column) for s, column in zip(states, columns, strict=True)]
-                rows.add(codes)
+                    batch_codes = [s.codes(c) for s, c in zip(states, columns, strict=True)]
+                rows.add(batch_codes)
         codes, weights = rows.finished()
         if domain is None and not len(codes):
             raise DataError("the table has no rows, so its columns have no states")
