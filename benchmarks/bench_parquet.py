@@ -58,11 +58,11 @@ def learn_from(folder: Path, rows: int) -> None:
     after = peak()
     learn_joint(table)
     learned = time.process_time() - started - read
-    verdict = "met" if peak() <= MOST_MEMORY else "MISSED"
-    print(
-        f"{rows:,} x {len(table.domain)}, {len(table):,} distinct rows: read in {read:.0f} s ("
-        f"peak {after:,.0f} MB), learned in {learned:.0f} s; peak {peak():,.0f} MB of {MOST_MEMORY}: {verdict}"
-    )
+    most = peak()
+    verdict = "met" if most <= MOST_MEMORY else "MISSED"
+    size = f"{rows:,} x {len(table.domain)}, {len(table):,} distinct rows"
+    print(f"{size}: read in {read:.0f} s (peak {after:,.0f} MB), learned in {learned:.0f} s")
+    print(f"peak {most:,.0f} MB of {MOST_MEMORY:,}: {verdict}")
 
 
 def main() -> None:
