@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "formats": {"errors", "data", "models"},
 }
 MAY_IMPORT["reports"] = set(MAY_IMPORT)
+MAY_IMPORT["explorer"] = set(MAY_IMPORT)
 MAY_IMPORT["estimator"] = set(MAY_IMPORT)
 MAY_IMPORT["reproduction"] = set(MAY_IMPORT) - {"estimator"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
@@ -105,7 +106,7 @@ def test_every_public_name_can_be_imported():
         conjoin.nonsense  # noqa: B018
 
 
-@pytest.mark.parametrize("package", ["data", "inference", "scoring"])
+@pytest.mark.parametrize("package", ["data", "explorer", "inference", "scoring"])
 def test_the_names_of_a_package_can_be_imported_from_it(package):
     """A module of the same name would hide a function, once it is imported."""
     found = importlib.import_module(f"conjoin.{package}")

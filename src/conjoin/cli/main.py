@@ -33,6 +33,7 @@ COMMANDS = {
     "weights": "learn or tune the weights of a network by pseudo-likelihood or likelihood",
     "info": "describe a model or a table file",
     "report": "write a page about a model",
+    "explore": "write a page on which a model can be explored",
     "reproduce": "run the evaluation of the paper",
 }
 """Each command, a module of this package, and its help: the first line of the module's docstring."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.results import Assignment, Marginals
+
+if TYPE_CHECKING:
+    from conjoin.explorer.page import Explorer
 
 
 class JointModel(Estimator):
@@ -363,6 +366,29 @@ class JointModel(Estimator):
 
         rows = None if X is None else encoding.table(X)
         write_report(self.model_, path, valid=rows, conditionals=self.network_)
+
+    def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
+        """Return a page on which the model can be explored; a notebook shows it.
+
+        Parameters
+        ----------
+        X : array or frame, optional
+            Rows to compare the model with: their frequencies are marked beside its probabilities. The
+            rows themselves are not part of the page.
+        title : str, optional
+            The heading.
+
+        Returns
+        -------
+        Explorer
+            ``.save(path)`` writes the page to a file, ``.open()`` shows it in a browser.
+        """
+        encoding = self._fitted()
+        from conjoin.explorer.page import explore
+
+        rows = None if X is None else encoding.table(X)
+        heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
+        return explore(self.model_, rows, title=heading)
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

@@ -93,7 +93,11 @@ def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntAr
 
 
 def arrange(
-    width: FloatArray, pairs: IntArray, rng: np.random.Generator
+    width: FloatArray,
+    pairs: IntArray,
+    rng: np.random.Generator,
+    aspect: float = ASPECT,
+    space: float = SPACE,
 ) -> tuple[FloatArray, tuple[float, float]]:
     """Place boxes, linked ones close to each other; return their centres and the picture's size."""
     from scipy import sparse
@@ -106,14 +110,14 @@ def arrange(
     count, component = csgraph.connected_components(graph, directed=False)
     parts = [np.flatnonzero(component == k) for k in range(count)]
     parts.sort(key=lambda part: (-len(part), part[0]))
-    row_width = max(np.sqrt(_area(width) * ASPECT), width.max(initial=0.0))
+    row_width = max(np.sqrt(_area(width, space) * aspect), width.max(initial=0.0))
     centre = np.zeros((n, 2))
     x = y = row_height = right = 0.0
     for part in parts:  # components are placed in rows, from left to right
         place = np.zeros((1, 2))
         if len(part) > 1:
             distance = csgraph.shortest_path(graph[part][:, part], directed=False, unweighted=True)
-            place = _separate(_stress_layout(distance, rng), width[part])
+            place = _separate(_stress_layout(distance, rng), width[part], aspect, space)
         half = np.stack([width[part] / 2, np.full(len(part), HEIGHT / 2)], axis=1)
         low, high = (place - half).min(axis=0), (place + half).max(axis=0)
         if x > 0 and x + high[0] - low[0] > row_width:  # start the next row
@@ -124,9 +128,9 @@ def arrange(
     return centre, (right, y + row_height)
 
 
-def _area(width: FloatArray) -> float:
+def _area(width: FloatArray, space: float) -> float:
     """Return the area that a picture of these boxes should have."""
-    return float((width + 2 * GAP).sum()) * (HEIGHT + 2 * GAP) * SPACE
+    return float((width + 2 * GAP).sum()) * (HEIGHT + 2 * GAP) * space
 
 
 def _stress_layout(distance: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -153,13 +157,17 @@ def _stress_layout(distance: FloatArray, rng: np.random.Generator) -> FloatArray
     return turned if axes.shape[0] == 2 else np.pad(turned, ((0, 0), (0, 1)))
 
 
-def _separate(point: FloatArray, width: FloatArray) -> FloatArray:
+def _separate(point: FloatArray, width: FloatArray, aspect: float, space: float) -> FloatArray:
     """Stretch points to the area that their boxes need, and push overlapping boxes apart."""
-    area = _area(width)
-    wide = np.sqrt(area * ASPECT)
+    if aspect < 1:  # the longer axis is vertical
+        point = point[:, ::-1]
+    area = _area(width, space)
+    wide = np.sqrt(area * aspect)
     extent = np.maximum(np.ptp(point, axis=0), 1e-9)
-    flat = min(1.0, 4 * extent[1] / extent[0])  # a chain stays a line
-    place = (point - point.min(axis=0)) / extent * [wide, area / wide * flat]
+    flat = min(1.0, 4 * extent.min() / extent.max())  # a chain stays a line
+    size = np.array([wide, area / wide])
+    size[extent.argmin()] *= flat
+    place = (point - point.min(axis=0)) / extent * size
     need_x = (width[:, None] + width) / 2 + 2 * GAP
     need_y = HEIGHT + GAP
     number = np.arange(len(width))
@@ -179,7 +187,7 @@ def _separate(point: FloatArray, width: FloatArray) -> FloatArray:
     return place
 
 
-def shortened(name: str) -> str:
+def shortened(name: str, letters: int = MAX_LETTERS) -> str:
     """Return a name, with the middle replaced by an ellipsis if it is too long.
 
     Examples
@@ -187,9 +195,10 @@ def shortened(name: str) -> str:
     >>> shortened("export-administration-act-south-africa")
     'export-admin…th-africa'
     """
-    if len(name) <= MAX_LETTERS:
+    if len(name) <= letters:
         return name
-    return f"{name[: MAX_LETTERS - 10]}…{name[-9:]}"
+    after = letters * 9 // MAX_LETTERS
+    return f"{name[: letters - after - 1]}…{name[-after:]}"
 
 
 def text_width(text: str) -> float:

@@ -1,0 +1,56 @@
+"""Write a page on which a model can be explored.
+
+Write one self-contained HTML page on which a model can be explored: choose states and see all other
+distributions change. The page needs no network. If the model is too large for a browser, the page says
+so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from conjoin.cli import arguments as shared
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    shared.add_model(parser)
+    shared.add_output(parser, "HTML", "the page to write", default="explorer.html")
+    add(
+        "--data",
+        metavar="FILE",
+        help="a table to compare the model with: its frequencies are marked beside the probabilities",
+    )
+    add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
+    add("--open", action="store_true", help="open the page in a browser")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    from conjoin.errors import FormatError
+    from conjoin.explorer.page import explore
+    from conjoin.formats.files import load
+
+    path = Path(options.output)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FormatError("the name of the page must end in .html", options.output)
+    model = load(options.model)
+    name = Path(options.model).name
+    page = explore(
+        model,
+        shared.optional_table(options.data, model.domain),
+        title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
+        file=options.model,
+    )
+    page.save(path)
+    columns = f"{len(model.domain.observed):,} columns"
+    if page.too_large:
+        print(f"{path}: the model is too large to be explored in a browser; the page says why")
+    else:
+        print(f"{path}: {columns}, {path.stat().st_size / 1e6:.2f} MB; open it in a browser")
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())

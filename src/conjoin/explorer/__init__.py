@@ -1,0 +1,17 @@
+"""The explorer: one HTML file that holds a model and answers questions about it in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conjoin.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from conjoin.explorer.page import Explorer as Explorer
+    from conjoin.explorer.page import explore as explore
+
+__all__ = ["Explorer", "explore"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"Explorer": "explorer.page", "explore": "explorer.page"}
+)

@@ -1,0 +1,167 @@
+// The graph of the columns, which can be moved and zoomed, and the list of the strongest associations.
+"use strict";
+
+class GraphPanel {
+  constructor(explorer, root) {
+    this.explorer = explorer;
+    this.root = root;
+    const { graph, columns } = explorer.model;
+    this.full = [-1, -1, graph.size[0] + 2, graph.size[1] + 2];
+    this.svg = element("svg", { class: "graph", role: "group", "aria-label": "Columns that go together, joined by lines" });
+    const links = element("g", { class: "links" });
+    this.links = graph.links.map(({ ends, strength, direct }) => {
+      const [a, b] = ends.map((i) => graph.nodes[i]);
+      const line = element("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: direct ? "direct" : "indirect", "stroke-width": (0.08 + 0.42 * strength).toFixed(3), "stroke-opacity": (0.35 + 0.65 * Math.sqrt(strength)).toFixed(2) });
+      links.append(line);
+      return { line, ends: [a.column, b.column] };
+    });
+    const nodes = element("g", { class: "nodes" });
+    this.nodes = graph.nodes.map(({ column, label: text, x, y, width }) => {
+      const node = element("g", { class: "node", role: "button", tabindex: "0", transform: `translate(${x} ${y})`, "data-column": column },
+        element("title", { text: columns[column].name }),
+        element("rect", { class: "base", x: -width / 2, y: -0.85, width, height: 1.7, rx: 0.5 }),
+        element("rect", { class: "heat", x: -width / 2, y: -0.85, width, height: 1.7, rx: 0.5 }),
+        element("text", { y: 0.34, "text-anchor": "middle", text }));
+      node.addEventListener("click", () => { if (!this.dragged) explorer.reveal(column); });
+      node.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        explorer.reveal(column);
+      });
+      node.addEventListener("pointerenter", () => this.#highlight(column));
+      node.addEventListener("pointerleave", () => this.#highlight(-1));
+      node.addEventListener("focus", () => this.#highlight(column));
+      node.addEventListener("blur", () => this.#highlight(-1));
+      nodes.append(node);
+      return node;
+    });
+    this.svg.append(links, nodes);
+    const button = (text, title, act) => element("button", { class: "plain icon", text, title, "aria-label": title, onclick: act });
+    const missing = columns.length - graph.nodes.length;
+    this.root.append(
+      element("div", { class: "zoom" }, button("+", "Zoom in", () => this.#zoom(0.7)), button("−", "Zoom out", () => this.#zoom(1 / 0.7)), button("Fit", "Show everything", () => this.#view(this.full))),
+      this.svg,
+      element("p", { class: "quiet note", text: `The thicker a line, the more two columns tell about each other. Dashed: through other columns only. Colour: how much a column moved.${missing ? ` ${missing} columns with weak links are not drawn.` : ""}` }));
+    this.#view(this.full);
+    this.#listen();
+  }
+
+  #view(box) {
+    this.box = box;
+    this.svg.setAttribute("viewBox", box.map((x) => x.toFixed(3)).join(" "));
+  }
+
+  // Zoom about a point, by default the centre.
+  #zoom(factor, point = null) {
+    const [x, y, w, h] = this.box;
+    const limited = Math.max(8 / w, Math.min(2 * this.full[2] / w, factor));
+    const [px, py] = point ?? [x + w / 2, y + h / 2];
+    this.#view([px - (px - x) * limited, py - (py - y) * limited, w * limited, h * limited]);
+  }
+
+  #point(event) {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+    return [at.x, at.y];
+  }
+
+  #listen() {
+    const { svg } = this;
+    svg.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.#zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.004), this.#point(event));
+    }, { passive: false });
+    const fingers = new Map();
+    svg.addEventListener("pointerdown", (event) => {
+      fingers.set(event.pointerId, this.#point(event));
+      this.dragged = false;
+    });
+    svg.addEventListener("pointermove", (event) => {
+      const from = fingers.get(event.pointerId);
+      if (!from) return;
+      const to = this.#point(event);
+      if (fingers.size === 2) {
+        const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
+        const span = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
+        this.#zoom(span(from, other) / Math.max(1e-6, span(to, other)), other);
+        fingers.set(event.pointerId, this.#point(event));
+        this.dragged = true;
+        return;
+      }
+      const [x, y, w, h] = this.box;
+      if (Math.hypot(to[0] - from[0], to[1] - from[1]) > w / 100) {
+        if (!this.dragged) svg.setPointerCapture(event.pointerId);
+        this.dragged = true;
+      }
+      if (this.dragged) this.#view([x + from[0] - to[0], y + from[1] - to[1], w, h]);
+    });
+    for (const name of ["pointerup", "pointercancel"]) svg.addEventListener(name, (event) => fingers.delete(event.pointerId));
+  }
+
+  #highlight(column) {
+    this.svg.classList.toggle("choosing", column >= 0);
+    const near = new Set([column]);
+    this.links.forEach(({ line, ends }) => {
+      const on = ends.includes(column);
+      line.classList.toggle("on", on);
+      if (on) ends.forEach((end) => near.add(end));
+    });
+    this.nodes.forEach((node) => node.classList.toggle("on", near.has(Number(node.dataset.column))));
+  }
+
+  // Centre a column.
+  show(column) {
+    const found = this.explorer.model.graph.nodes.find((node) => node.column === column);
+    if (!found) return false;
+    const w = Math.min(this.full[2], 30);
+    const h = w * this.full[3] / this.full[2];
+    this.#view([found.x - w / 2, found.y - h / 2, w, h]);
+    this.nodes.find((node) => Number(node.dataset.column) === column).focus({ preventScroll: true });
+    return true;
+  }
+
+  update() {
+    const { before, after, store, model, cards } = this.explorer;
+    this.nodes.forEach((node) => {
+      const column = Number(node.dataset.column);
+      const distance = after ? moved(before[column], after[column]) : 0;
+      const known = store.evidence.has(column);
+      node.classList.toggle("evident", known);
+      node.classList.toggle("target", store.target === column);
+      node.querySelector(".heat").style.opacity = known ? 0 : Math.min(0.85, 1.7 * distance).toFixed(3);
+      const name = model.columns[column].name;
+      node.setAttribute("aria-label", known ? `${name}, known` : `${name}, moved by ${percent(distance)}`);
+      node.classList.toggle("faint", Boolean(cards?.query || cards?.only) && !cards.order.includes(column));
+    });
+  }
+}
+
+class PairsPanel {
+  constructor(explorer, root) {
+    const { pairs, columns, exactPairs, rows } = explorer.model;
+    this.explorer = explorer;
+    this.list = element("ol", { class: "pairs" });
+    const table = rows === undefined ? "" : " The small mark is the table's own figure.";
+    root.append(
+      element("p", { class: "quiet", text: `What goes with what when nothing is known, strongest first: the share of the doubt about one column that the other removes at most.${table}${exactPairs ? "" : " Estimated from 20,000 drawn rows."}` }),
+      this.list);
+    if (!pairs.length) this.list.append(element("li", { class: "quiet", text: "No two columns depend on each other." }));
+    const most = Math.max(1e-9, ...pairs.map(({ bits, table: seen }) => Math.max(bits, seen ?? 0)));
+    this.rows = pairs.map(({ ends, bits, share, table: seen }) => {
+      const [a, b] = ends.map((i) => columns[i].name);
+      const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("i", { class: "keep" }), element("i", { class: "tick", hidden: seen === undefined }));
+      bar.firstChild.style.width = `${100 * bits / most}%`;
+      if (seen !== undefined) bar.lastChild.style.left = `${100 * seen / most}%`;
+      const row = element("li", {},
+        element("button", { class: "plain link", title: `${a} and ${b}: ${bits.toFixed(4)} bits${seen === undefined ? "" : `, in the table ${seen.toFixed(4)}`}`, onclick: () => explorer.only(ends) },
+          element("span", { text: a }), element("span", { class: "quiet", text: " · " }), element("span", { text: b })),
+        bar, element("small", { text: percent(share) }));
+      this.list.append(row);
+      return { row, text: `${a}\0${b}`.toLowerCase() };
+    });
+  }
+
+  update() {
+    const query = this.explorer.cards?.query ?? "";
+    this.rows.forEach(({ row, text }) => { row.hidden = Boolean(query) && !text.includes(query); });
+  }
+}
