@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert, load, write_table
-from conjoin.cli.given import parse_given
 from conjoin.cli.main import main
 from conjoin.errors import DataError
+from conjoin.inference.condition_text import parse_conditions
 from reference import all_states
 from strategies import random_bayesian_network, random_dependency_network, random_markov_network
 from test_libra import BACKWARDS
@@ -286,9 +286,9 @@ def test_libra_fixtures_from_the_command_line(source, result, arguments, libra, 
 
 def test_true_is_true_in_any_case():
     domain = Domain({"a": [False, True], "b": ["TRUE", "maybe"]})
-    assert parse_given("a=true,b=true", domain) == {"a": True, "b": "TRUE"}
+    assert dict(parse_conditions("a=true,b=true", domain)) == {"a": True, "b": "TRUE"}
     with pytest.raises(DataError, match="no state 'yes'"):
-        parse_given("a=yes", domain)
+        parse_conditions("a=yes", domain)
 
 
 def test_columns_without_values_are_left_out_with_a_warning(tmp_path, capsys):

@@ -13,12 +13,14 @@ from conjoin.errors import ModelError
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
+    from conjoin.inference.evidence import Evidence
 
 TABLE_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
 CONDITIONS = (
-    "comma-separated conditions NAME=STATE; put a condition that contains a comma in double quotes "
-    '("A, B=yes") and double any quotes inside it'
+    "comma-separated conditions NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30; "
+    'put a name or a state that contains a comma or one of = < > ! { } in double quotes ("A, B"=yes) and '
+    "double any quotes inside it"
 )
 
 
@@ -103,8 +105,16 @@ def add_given(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITIONS",
         action="append",
         default=[],
-        help=f"the evidence: {CONDITIONS}; may be repeated",
+        help=f"the evidence: {CONDITIONS}; also NAME likelihood {{A: 0.9, B: 0.2}} (virtual evidence) "
+        "and NAME marginal {A: 0.7, B: 0.3} (Jeffrey's evidence); may be repeated",
     )
+
+
+def evidence(texts: list[str], domain: Domain) -> Evidence:
+    """Return the evidence of all --given arguments together."""
+    from conjoin.inference.evidence import evidence_of
+
+    return evidence_of(domain, ", ".join(texts))
 
 
 def add_random_state(parser: argparse.ArgumentParser, what: str) -> None:

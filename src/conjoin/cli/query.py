@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
+    from conjoin.inference.evidence import Evidence
     from conjoin.models.network import Network
 
 
@@ -67,15 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.cli.given import parse_given
     from conjoin.formats.files import load
     from conjoin.formats.uai import read_evidence
 
     _check(options)
     model = load(options.model)
-    given = parse_given(options.given, model.domain)
+    given = shared.evidence(options.given, model.domain)
     if options.evidence is not None:
-        given = {**read_evidence(Path(options.evidence), model.domain), **given}
+        from conjoin.inference.evidence import evidence_of
+
+        read = read_evidence(Path(options.evidence), model.domain)
+        given = evidence_of(model.domain, {**read, **given.given})
     how: dict[str, Any] = {"method": options.method}
     if options.max_memory is not None:
         how["max_memory"] = options.max_memory * 2**30
@@ -84,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.map:
         _print_most_probable(model, given, how, options.json)
     elif options.probability:
-        event = parse_given(options.probability, model.domain)
+        event = shared.evidence(options.probability, model.domain)
         _print_probability(model, event, given, how, options.json)
     else:
         _print_marginals(model, given, options.target, how, options.json)
@@ -108,11 +110,11 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _print_marginals(
-    model: Network, given: dict[str, Any], targets: list[str], how: dict[str, Any], as_json: bool
+    model: Network, given: Evidence, targets: list[str], how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import marginals
 
-    names = targets or [name for name in model.domain.observed.names if name not in given]
+    names = targets or [name for name in model.domain.observed.names if name not in given.certain]
     found = marginals(model, given, targets=names, **how)
     if as_json:
         report = {name: {str(s): p for s, p in found[name].items()} for name in names}
@@ -126,7 +128,7 @@ def _print_marginals(
 
 
 def _print_probability(
-    model: Network, event: dict[str, Any], given: dict[str, Any], how: dict[str, Any], as_json: bool
+    model: Network, event: Evidence, given: Evidence, how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import probability
 
@@ -138,7 +140,7 @@ def _print_probability(
 
 
 def _print_most_probable(
-    model: Network, given: dict[str, Any], how: dict[str, Any], as_json: bool
+    model: Network, given: Evidence, how: dict[str, Any], as_json: bool
 ) -> None:
     from conjoin.inference.engines import most_probable
     from conjoin.models.dependency import DependencyNetwork
@@ -157,18 +159,18 @@ def _print_most_probable(
     print(f"Most probable instance{_given(given)} ({found.run})")
     width = max((len(shown(name)) for name in found), default=0)
     for name, state in found.items():
-        print(f"{shown(name):<{width}}  {shown(state)}" + ("  (given)" if name in given else ""))
+        known = "  (given)" if name in given.certain else ""
+        print(f"{shown(name):<{width}}  {shown(state)}{known}")
     directed = isinstance(model, DependencyNetwork)
     score = "sum of log-conditionals" if directed else "log-potential"
     print(f"{score}: {found.score:.6g}")
 
 
-def _given(given: Mapping[str, Any]) -> str:
+def _given(given: Evidence) -> str:
     """Return the evidence in words; a long list only by its length."""
     if not given:
         return ""
-    listed = ", ".join(f"{shown(name)}={shown(state)}" for name, state in given.items())
-    return f" given {listed}" if len(given) <= 8 else f" given {len(given)} variables"
+    return f" given {shown(given)}" if len(given) <= 8 else f" given {len(given)} variables"
 
 
 def _how_found(run: Any) -> dict[str, Any]:
@@ -181,9 +183,7 @@ def _how_found(run: Any) -> dict[str, Any]:
     return report if run.error is None else {**report, "error": run.error}
 
 
-def uai_solution(
-    model: Network, given: dict[str, Any], task: str, how: dict[str, Any]
-) -> list[str]:
+def uai_solution(model: Network, given: Evidence, task: str, how: dict[str, Any]) -> list[str]:
     """Return the lines of a UAI solution file."""
     from conjoin.inference.engines import log_partition, marginals, most_probable
 

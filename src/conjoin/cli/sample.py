@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
+    from conjoin.inference.evidence import Evidence
     from conjoin.models.network import Network
 
 
@@ -47,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.cli.given import parse_given
     from conjoin.errors import ModelError
     from conjoin.formats.files import check_can_write, load, write_table
     from conjoin.inference.diagnostics import MAX_R_HAT
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     if options.n < 1:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
     model = load(options.model)
-    given = parse_given(options.given, model.domain)
+    given = shared.evidence(options.given, model.domain)
     shared.announce("drawing")
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
         shared.print_json({
             "table": options.output,
             "rows": len(table),
-            "given": {k: str(v) for k, v in given.items()},
+            "given": str(given),
             "method": "exact" if exact else "gibbs",
             "chains": None if exact else options.chains,
             "burn_in": None if exact else options.burn_in,
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)")
 
 
-def draw(model: Network, given: dict[str, Any], options: argparse.Namespace) -> tuple[Table, bool]:
+def draw(model: Network, given: Evidence, options: argparse.Namespace) -> tuple[Table, bool]:
     """Draw the rows; return them, and whether they are exact."""
     from conjoin.inference.sampling import sample, sampling_method
 

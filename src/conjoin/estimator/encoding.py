@@ -17,8 +17,11 @@ from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import DataError
 from conjoin.estimator.base import checked_array
+from conjoin.inference.conditions import Condition
+from conjoin.inference.evidence import Evidence, evidence_of
 
 BINS = "quantile:5"
+_CONDITIONS = (Condition, set, frozenset, list)
 KEPT_NUMBERS = 51
 """Maximum number of training values that are remembered for each bin, evenly spaced among all."""
 
@@ -106,6 +109,14 @@ class Encoding:
                 code = variable.index(value)  # raises, with the states that there are
             found[name] = variable.states[code]
         return found
+
+    def evidence(self, given: Mapping[Any, Any] | str | None) -> Evidence:
+        """Return evidence; parts of bins count by the remembered numbers."""
+        if isinstance(given, Mapping):
+            rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}
+            rest = {k: v for k, v in given.items() if not isinstance(v, _CONDITIONS)}
+            given = {**self.given(rest), **rich}
+        return evidence_of(self.domain, given, self.values)
 
     def table(self, X: Any, *, subset: bool = False) -> Table:  # noqa: N803
         """Return rows as codes; with `subset`, columns that a frame lacks are missing values."""

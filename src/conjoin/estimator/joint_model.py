@@ -214,15 +214,16 @@ class JointModel(Estimator):
 
         return score(self.model_, self._fitted().table(X), metric).mean
 
-    def sample(self, n: int = 1, given: Mapping[Any, Any] | None = None) -> Any:
+    def sample(self, n: int = 1, given: Mapping[Any, Any] | str | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
 
         Parameters
         ----------
         n : int
             The number of rows.
-        given : mapping, optional
-            {column: value} that all rows have.
+        given : mapping or str, optional
+            {column: value or condition} that all rows agree with, or text such as
+            "age > 40, city=Austin".
         """
         from conjoin.inference import exact
         from conjoin.inference.diagnostics import MAX_R_HAT
@@ -232,7 +233,7 @@ class JointModel(Estimator):
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"n must be a non-negative integer, not {n!r}")
-        known = encoding.given(given)
+        known = encoding.evidence(given)
         seed = integer_seed(self.random_state)
         try:
             table = exact.sample(self.model_, n, known, random_state=seed)
@@ -299,18 +300,20 @@ class JointModel(Estimator):
         """Fill in missing values with the most probable ones (see `impute`)."""
         return self.in_chosen_container(X, self.impute(X))
 
-    def marginals(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Marginals:
-        """Return the distribution of each column given the values of some (see `conjoin.marginals`)."""
+    def marginals(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Marginals:
+        """Return the distribution of each column given what is known (see `conjoin.marginals`)."""
         from conjoin.inference.engines import marginals
 
-        known = self._fitted().given(given)
+        known = self._fitted().evidence(given)
         return marginals(self.model_, known, **options)
 
-    def most_probable(self, given: Mapping[Any, Any] | None = None, **options: Any) -> Assignment:
+    def most_probable(
+        self, given: Mapping[Any, Any] | str | None = None, **options: Any
+    ) -> Assignment:
         """Return the most probable row (see `conjoin.most_probable`)."""
         from conjoin.inference.engines import most_probable
 
-        known = self._fitted().given(given)
+        known = self._fitted().evidence(given)
         return most_probable(self.model_, known, **options)
 
     def explain(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from conjoin.inference.terms import (
     terms_of,
     with_chains,
     with_dense_tables,
+    with_likelihoods,
 )
 from conjoin.kernels.elimination_layouts import Terms
 from conjoin.models.bayes import BayesianNetwork
@@ -72,7 +73,7 @@ class Compiled:
         if isinstance(model, BayesianNetwork) and len(self.parts[0]) == len(self.domain):
             self.parents = [cpd.blanket for cpd in model.cpds]
         self.single = np.flatnonzero(self.domain.cards == 1)
-        self.plans: OrderedDict[tuple[bytes, bytes], Plan | Refused] = OrderedDict()
+        self.plans: OrderedDict[tuple[bytes, bytes, bool], Plan | Refused] = OrderedDict()
 
     @cached_property
     def scopes(self) -> tuple[IntArray, IntArray]:
@@ -114,13 +115,19 @@ class Compiled:
         max_memory: float,
         targets: Sequence[int] | None = None,
         keep_tables: bool = True,
+        soft: Iterable[int] = (),
     ) -> Plan:
-        """Return the plan for a set of variables with evidence, if it fits into memory."""
-        used, dropped = self._used(given, targets)
-        key = (np.array(given, np.int64).tobytes(), b"" if used is None else used.tobytes())
+        """Return the plan for a set of variables with evidence, if it fits into memory.
+
+        With `soft`, variables of which a likelihood is known, it has room for one of every variable.
+        """
+        soft = tuple(soft)
+        used, dropped = self._used((*given, *soft), targets)
+        kept = b"" if used is None else used.tobytes()
+        key = (np.array(given, np.int64).tobytes(), kept, bool(soft))
         plan = self.plans.get(key)
         if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
-            plan = self.plans[key] = self._make(given, dropped, used, max_memory)
+            plan = self.plans[key] = self._make(given, dropped, used, max_memory, bool(soft))
             if len(self.plans) > MAX_PLANS:
                 self.plans.popitem(last=False)
         self.plans.move_to_end(key)
@@ -153,6 +160,7 @@ class Compiled:
         dropped: list[int],
         used: BoolArray | None,
         max_memory: float,
+        soft: bool,
     ) -> Plan | Refused:
         fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
         order = find_order(self.domain.cards, *self.scopes, fixed, max_memory)
@@ -163,7 +171,11 @@ class Compiled:
                 order, terms = other, finer
         if order.total == np.inf:
             return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), _widest(order))
-        return Plan(self.terms if terms is None else terms, order, used)
+        terms = self.terms if terms is None else terms
+        if soft:
+            terms = with_likelihoods(terms, self.domain.cards)
+            used = None if used is None else np.concatenate([used, np.ones(len(used), np.bool_)])
+        return Plan(terms, order, used)
 
 
 _compiled: WeakKeyDictionary[Network, Compiled] = WeakKeyDictionary()

@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from conjoin.errors import ModelError
 from conjoin.inference.approximate import (
     explained,
     search,
     trusted_log_partition,
     trusted_marginals,
+)
+from conjoin.inference.evidence import (
+    Evidence,
+    Given,
+    event_of,
+    evidence_of,
+    no_new_marginals,
 )
 from conjoin.inference.methods import check_options, engine, fitting
 from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
@@ -31,7 +36,7 @@ from conjoin.models.network import Network
 
 def marginals(
     model: Network,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     targets: Sequence[str] | None = None,
     method: str = "auto",
@@ -44,8 +49,9 @@ def marginals(
     ----------
     model : MarkovNetwork, BayesianNetwork or DependencyNetwork
         The model.
-    given : mapping, optional
-        The evidence: {variable: state}.
+    given : mapping or str, optional
+        The evidence: {variable: state or condition}, or text such as "rain=yes, age > 40, city in {A, B}"
+        (see `conjoin.inference.condition_text`).
     targets : sequence of str, optional
         The variables of interest; by default all that are not hidden.
     method : str
@@ -75,26 +81,38 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
-    _check(model, given, targets)
+    known = _known(model, given, targets)
+    if method == "exact":
+        return engine("marginals", "exact")(
+            model, known, targets=targets, max_memory=max_memory, **options
+        )
     if method != "auto":
-        if method == "exact":
-            options["max_memory"] = max_memory
-        return engine("marginals", method)(model, given, targets=targets, **options)
-    check_options("marginals", options)
-    if isinstance(model, DependencyNetwork):
-        return trusted_marginals("mean_field", model, given, targets, options)
-    try:
-        return engine("marginals", "exact")(model, given, targets=targets, max_memory=max_memory)
-    except TooLarge as error:
-        found = trusted_marginals("bp", model, given, targets, options)
-        if not found.run.exact:
-            found.run = explained(found.run, error)
+        found = engine("marginals", method)(
+            *states_only(model, known, max_memory), targets=targets, **options
+        )
+        found.run = _noted(found.run, known)
         return found
+    check_options("marginals", options)
+    why: TooLarge | None = None
+    if not isinstance(model, DependencyNetwork):
+        try:
+            return engine("marginals", "exact")(
+                model, known, targets=targets, max_memory=max_memory
+            )
+        except TooLarge as error:
+            why = error
+    other = "bp" if why else "mean_field"
+    asked = states_only(model, known, max_memory)
+    found = trusted_marginals(other, *asked, targets, options)
+    if why and not found.run.exact:
+        found.run = explained(found.run, why)
+    found.run = _noted(found.run, known)
+    return found
 
 
 def log_partition(
     model: Network,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     method: str = "auto",
     max_memory: float = MAX_MEMORY,
@@ -106,8 +124,8 @@ def log_partition(
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
-    given : mapping, optional
-        Sum only over instances that agree with this.
+    given : mapping or str, optional
+        Sum only over instances that agree with this; a likelihood per state is a factor of each instance.
     method : str
         "exact", "bp", "mean_field" or "ais" (annealed importance sampling); "auto" is exact where that
         fits, otherwise annealed importance sampling, or belief propagation if the effective sample size
@@ -125,37 +143,46 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
-    _check(model, given)
-    if method != "auto":
-        if method == "exact":
-            options["max_memory"] = max_memory
-        return engine("log_partition", method)(model, given, **options)
-    check_options("log_partition", options)
-    try:
-        return engine("log_partition", "exact")(model, given, max_memory=max_memory)
-    except TooLarge as error:
-        found = trusted_log_partition(model, given, options)
-        return found if found.run.exact else replace(found, run=explained(found.run, error))
+    known = _known(model, given)
+    no_new_marginals(known)
+    if method == "exact":
+        return engine("log_partition", "exact")(model, known, max_memory=max_memory, **options)
+    if method == "auto":
+        check_options("log_partition", options)
+        try:
+            return engine("log_partition", "exact")(model, known, max_memory=max_memory)
+        except TooLarge as error:
+            found = trusted_log_partition(*states_only(model, known, max_memory), options)
+            if not found.run.exact:
+                found = replace(found, run=explained(found.run, error))
+    else:
+        found = engine("log_partition", method)(*states_only(model, known, max_memory), **options)
+    return replace(
+        found,
+        value=found.value + known.constant,
+        run=_noted(found.run, known),
+        given=dict(known.given),
+    )
 
 
 def probability(
     model: Network,
-    query: Mapping[str, Any],
-    given: Mapping[str, Any] | None = None,
+    query: Given,
+    given: Given = None,
     *,
     method: str = "auto",
     max_memory: float = MAX_MEMORY,
     **options: Any,
 ) -> Probability:
-    """Return the probability of the states of some variables given the states of others.
+    """Return the probability of an event given evidence.
 
     Parameters
     ----------
     model : MarkovNetwork, BayesianNetwork or DependencyNetwork
         The model.
-    query : mapping
-        {variable: state}.
-    given : mapping, optional
+    query : mapping or str
+        The event: conditions that all hold, such as {variable: state} or "age > 40, income=high".
+    given : mapping or str, optional
         The evidence.
     method : str
         "exact", "bp", "mean_field", "ais" or "gibbs", which can also estimate rare probabilities.
@@ -179,80 +206,30 @@ def probability(
     ...     TableCPD.of(domain, "rain", [], 0.2),
     ...     TableCPD.of(domain, "wet", ["rain"], {"no": 0.1, "yes": 0.9}),
     ... ])
-    >>> probability(bn, {"rain": "yes"}, {"wet": "yes"})
+    >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
-    _check(model, given)
-    _check(model, query)
-    known = dict(given or {})
+    known = _known(model, given)
+    event = event_of(model.domain, query, known.numbers)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
         from conjoin.inference import exact
 
         try:
-            return exact.probability(model, query, known, max_memory=max_memory)
+            return exact.probability(model, event, known, max_memory=max_memory)
         except TooLarge:
             if method == "exact":
                 raise
-    # States are compared by their codes: a value and the bin that holds it are the same state.
-    asked, codes = model.domain.encode_partial(query), model.domain.encode_partial(known)
-    open_ = {v: s for v, s in asked.items() if v not in codes}
-    log, error, run = _open_probability(model, open_, known, method, max_memory, options)
-    if any(codes.get(v, s) != s for v, s in asked.items()):
-        log, error = -np.inf, 0.0
-    return Probability(log, run, error, query, known)
+    from conjoin.inference.events import event_probability
 
-
-def _open_probability(
-    model: Network,
-    query: Mapping[int, int],
-    given: Mapping[str, Any],
-    method: str,
-    max_memory: float,
-    options: dict[str, Any],
-) -> tuple[float, float, Run]:
-    """Return the log-probability of states of variables without evidence, its error and its run."""
-    domain = model.domain
-    named = {domain.names[v]: domain.variables[v].states[s] for v, s in query.items()}
-    dependency = isinstance(model, DependencyNetwork)
-    single = len(query) == 1 and method in ("auto", "bp", "mean_field")
-    if single or (dependency and not query and method in ("auto", "mean_field")):
-        asked = [*domain.observed.names, *(name for name in named if domain[name].hidden)]
-        found = marginals(
-            model, given, targets=asked, method=method, max_memory=max_memory, **options
-        )
-        p = 1.0
-        for v, state in query.items():
-            p = float(found.array(domain.names[v])[state])
-        error = found.run.error / p if found.run.error and p > 0 else 0.0
-        with np.errstate(divide="ignore"):
-            return float(np.log(p)), error, found.run
-    if method == "gibbs" or (method == "auto" and dependency):
-        return rare_probability(model, named, given, options)
-    below = log_partition(model, given, method=method, max_memory=max_memory, **options)
-    above = log_partition(
-        model, {**given, **named}, method=method, max_memory=max_memory, **options
-    )
-    error = float(np.hypot(above.error, below.error))
-    return above.value - below.value, error, above.run
-
-
-def rare_probability(
-    model: Network, query: Mapping[str, Any], given: Mapping[str, Any], options: dict[str, Any]
-) -> tuple[float, float, Run]:
-    """Return a log-probability by Gibbs sampling and the chain rule, its error and its run."""
-    from conjoin.inference import rare_probability as chain_rule
-
-    if not query:
-        return 0.0, 0.0, Run("gibbs", note="certain given the evidence")
-    found = chain_rule.probability(model, query, given, **options)
-    exact = found.log_stderr == 0 and found.value > 0
-    return found.log, found.log_stderr, Run("gibbs", note="" if exact else "sampled")
+    fitted = _fitted(model, known, max_memory)
+    log, error, run = event_probability(model, event, fitted, method, max_memory, options)
+    return Probability(log, _noted(run, known), error, event.given, known.given)
 
 
 def joint(
     model: Network,
     targets: Sequence[str],
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     max_memory: float = MAX_MEMORY,
 ) -> Joint:
@@ -271,13 +248,13 @@ def joint(
     """
     from conjoin.inference import exact
 
-    _check(model, given, targets)
-    return exact.joint(model, targets, given, max_memory=max_memory)
+    known = _known(model, given, targets)
+    return exact.joint(model, targets, known, max_memory=max_memory)
 
 
 def most_probable(
     model: Network,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     method: str = "auto",
     max_memory: float = MAX_MEMORY,
@@ -313,35 +290,59 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    _check(model, given)
-    if not set(model.domain.hidden_names) <= set(given or ()):
+    known = _known(model, given)
+    if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):
             raise ModelError(
                 f"method={method!r} would maximise over hidden columns instead of summing over them; "
                 "use method='exact', or give their states as evidence"
             )
-        return engine("most_probable", "exact")(model, given, max_memory=max_memory)
-    if method != "auto":
-        if method in ("exact", "viterbi"):
-            options["max_memory"] = max_memory
-        return engine("most_probable", method)(model, given, **options)
-    check_options("most_probable", options)
-    first = "viterbi" if isinstance(model, DependencyNetwork) else "exact"
+        return engine("most_probable", "exact")(model, known, max_memory=max_memory)
+    if method == "exact" or (method == "auto" and not isinstance(model, DependencyNetwork)):
+        if method == "auto":
+            check_options("most_probable", options)
+        try:
+            extra = options if method == "exact" else {}
+            return engine("most_probable", "exact")(model, known, max_memory=max_memory, **extra)
+        except TooLarge as error:
+            if method == "exact":
+                raise
+            found = search(*states_only(model, known, max_memory), options)
+            found = replace(found, run=explained(found.run, error))
+    else:
+        found = _searched(*states_only(model, known, max_memory), method, max_memory, options)
+    return replace(
+        found,
+        score=found.score + known.constant,
+        bound=found.bound + known.constant,
+        run=_noted(found.run, known),
+    )
+
+
+def _searched(
+    model: Network,
+    given: Mapping[str, Any],
+    method: str,
+    max_memory: float,
+    options: dict[str, Any],
+) -> Assignment:
+    """Search for the most probable instance; by itself, of a dependency network."""
+    if method not in ("auto", "viterbi"):
+        return engine("most_probable", method)(model, given, **options)  # type: ignore[no-any-return]
+    extra = options if method == "viterbi" else {}
     try:
-        return engine("most_probable", first)(model, given, max_memory=max_memory)
+        return engine("most_probable", "viterbi")(  # type: ignore[no-any-return]
+            model, given, max_memory=max_memory, **extra
+        )
     except TooLarge as error:
-        if first == "viterbi":
-            found = engine("most_probable", "icm")(
-                model, given, **fitting("most_probable", "icm", options)
-            )
-        else:
-            found = search(model, given, options)
-        return replace(found, run=explained(found.run, error))
+        if method == "viterbi":
+            raise
+        settings = fitting("most_probable", "icm", options)
+        found = engine("most_probable", "icm")(model, given, **settings)
+        return replace(found, run=explained(found.run, error))  # type: ignore[no-any-return]
 
 
-def forecast(
-    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
-) -> Forecast:
+def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY) -> Forecast:
     """Return the time and memory that exact marginals would need, without running anything.
 
     Parameters
@@ -355,20 +356,51 @@ def forecast(
     """
     from conjoin.inference import exact
 
-    _check(model, given)
-    return exact.forecast(model, given, max_memory=max_memory)
+    return exact.forecast(model, _known(model, given), max_memory=max_memory)
 
 
-def _check(
-    model: Any, given: Mapping[str, Any] | None = None, targets: Sequence[str] | None = None
-) -> None:
+def _known(model: Any, given: Given = None, targets: Sequence[str] | None = None) -> Evidence:
+    """Check the model and the names, and return the evidence."""
     if not isinstance(model, Network):
         raise ModelError(f"expected a model, not {type(model).__name__}; use `load` to read one")
-    if given is not None and not isinstance(given, Mapping):
-        raise ModelError(f"states must be given as a mapping {{variable: state}}, not {given!r}")
     if isinstance(targets, str):
         raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
-    if given:
-        model.domain.encode_partial(given)
     for name in targets or ():
         model.domain.index(name)
+    known = evidence_of(model.domain, given)
+    if known.is_contradictory:
+        from conjoin.inference.exact import impossible
+
+        raise impossible(known.given)
+    return known
+
+
+def _fitted(model: Network, known: Evidence, max_memory: float) -> Evidence:
+    """Return the evidence with new marginals turned into likelihoods, which takes exact inference."""
+    if not known.marginals:
+        return known
+    from conjoin.inference.new_marginals import with_new_marginals
+
+    try:
+        return with_new_marginals(model, known, max_memory)
+    except TooLarge as error:
+        raise TooLarge(
+            f"new marginals need exact inference; give likelihoods instead: {error}"
+        ) from None
+
+
+def states_only(
+    model: Network, known: Evidence, max_memory: float
+) -> tuple[Network, dict[str, Any]]:
+    """Return a model that includes all likelihoods, and the states that are certain."""
+    known = _fitted(model, known, max_memory)
+    if not known.likelihoods:
+        return model, known.certain
+    from conjoin.inference.weighted_networks import weighted_network
+
+    return weighted_network(model, known.likelihoods), known.certain
+
+
+def _noted(run: Run, known: Evidence) -> Run:
+    """Return a run with what was approximated in the evidence."""
+    return replace(run, note="; ".join(filter(None, [run.note, *known.notes])))

@@ -9,15 +9,20 @@ helper variables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
+from conjoin.data.labels import shown
 from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
 from conjoin.errors import ModelError
 from conjoin.inference.compilation import compiled, refusal
+from conjoin.inference.condition_text import conditions_text
+from conjoin.inference.evidence import Evidence, Given, event_of, evidence_of, no_new_marginals
+from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import MAX_MEMORY, Forecast, Plan
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
 from conjoin.inference.terms import as_markov_network
@@ -31,14 +36,22 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
     """Return the error for evidence of probability 0."""
     if not given:
         return ModelError("every instance of the model has probability 0")
-    shown = ", ".join(f"{name}={state}" for name, state in list(given.items())[:8])
-    more = ", ..." if len(given) > 8 else ""
-    return ModelError(f"the evidence is impossible (its probability is 0): {shown}{more}")
+    return ModelError(
+        f"the evidence is impossible (its probability is 0): {shown(conditions_text(given, 8))}"
+    )
 
 
-def forecast(
-    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
-) -> Forecast:
+def _known(model: Network, given: Given, max_memory: float) -> Evidence:
+    """Return the evidence, with new marginals turned into likelihoods."""
+    known = evidence_of(compiled(model).domain, given)
+    return with_new_marginals(model, known, max_memory) if known.marginals else known
+
+
+def _run(known: Evidence) -> Run:
+    return replace(EXACT, note="; ".join(known.notes)) if known.notes else EXACT
+
+
+def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY) -> Forecast:
     """Return the cost of the marginals of all variables, without running anything.
 
     Parameters
@@ -51,13 +64,13 @@ def forecast(
         In bytes. A model that needs more is rejected.
     """
     ready = compiled(model)
-    codes = ready.domain.encode_partial(given or {})
-    return ready.plan(tuple(codes), max_memory).forecast()
+    known = evidence_of(ready.domain, given)
+    return ready.plan(tuple(known.states), max_memory, soft=known.likelihoods).forecast()
 
 
 def marginals(
     model: Network,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     targets: Sequence[str] | None = None,
     max_memory: float = MAX_MEMORY,
@@ -68,8 +81,8 @@ def marginals(
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
-    given : mapping, optional
-        The evidence: {variable: state}.
+    given : mapping or str, optional
+        The evidence: {variable: state or condition}, or conditions as text.
     targets : sequence of str, optional
         The variables of interest; by default all.
     max_memory : float
@@ -86,14 +99,15 @@ def marginals(
     """
     ready = compiled(model)
     domain = ready.domain
-    codes = domain.encode_partial(given) if given else {}
+    known = _known(model, given, max_memory)
+    codes = known.states
     wanted = None if targets is None else [domain.index(name) for name in targets]
-    plan = ready.plan(tuple(codes), max_memory, wanted)
-    log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS)
+    plan = ready.plan(tuple(codes), max_memory, wanted, soft=known.likelihoods)
+    log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS, known.tilt())
     if log_z[0] == -np.inf:
-        raise impossible(given or {})
+        raise impossible(known.given)
     names = None if targets is None else tuple(targets)
-    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), EXACT, names)
+    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), _run(known), names)
 
 
 def _arrays(
@@ -117,24 +131,26 @@ def _arrays(
 
 
 def log_partition(
-    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+    model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY
 ) -> LogValue:
     """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
 
     The parameters are as for `marginals`. The difference of log Z with evidence and without is the
-    log-probability of the evidence.
+    log-probability of the evidence; likelihoods are factors of it.
     """
     ready = compiled(model)
-    codes = ready.domain.encode_partial(given or {})
-    plan = ready.plan(tuple(codes), max_memory, keep_tables=False)
-    log_z, _, _ = plan.run(plan.slots(list(codes.values())), SUM)
-    return LogValue(float(log_z[0]), EXACT, given=dict(given or {}))
+    known = evidence_of(ready.domain, given)
+    no_new_marginals(known)
+    codes = known.states
+    plan = ready.plan(tuple(codes), max_memory, keep_tables=False, soft=known.likelihoods)
+    log_z, _, _ = plan.run(plan.slots(list(codes.values())), SUM, known.tilt())
+    return LogValue(float(log_z[0]) + known.constant, _run(known), given=dict(known.given))
 
 
 def probability(
     model: Network,
-    query: Mapping[str, Any],
-    given: Mapping[str, Any] | None = None,
+    query: Given,
+    given: Given = None,
     *,
     max_memory: float = MAX_MEMORY,
 ) -> Probability:
@@ -144,34 +160,35 @@ def probability(
     ----------
     model : MarkovNetwork or BayesianNetwork
         The model.
-    query : mapping
-        {variable: state} of any number of variables.
-    given : mapping, optional
+    query : mapping or str
+        Conditions on any number of variables.
+    given : mapping or str, optional
         The evidence.
     max_memory : float
         In bytes.
     """
-    domain = compiled(model).domain
-    asked, known = domain.encode_partial(query), domain.encode_partial(given or {})
+    known = _known(model, given, max_memory)
     below = _log_sum(model, known, max_memory)
     if below == -np.inf:
-        raise impossible(given or {})
-    log = -np.inf
-    if all(known.get(v, s) == s for v, s in asked.items()):
-        log = _log_sum(model, {**known, **asked}, max_memory) - below
-    return Probability(log, EXACT, query=query, given=given)
+        raise impossible(known.given)
+    event = event_of(known.domain, query, known.numbers)
+    together = known.both(event)
+    log = _log_sum(model, together, max_memory) - below
+    return Probability(log, _run(together), query=event.given, given=known.given)
 
 
-def _log_sum(model: Network, codes: dict[int, int], max_memory: float) -> float:
-    """Return the logarithm of the sum over all instances that agree with some codes."""
-    plan = compiled(model).plan(tuple(codes), max_memory, targets=(), keep_tables=False)
-    return float(plan.run(plan.slots(list(codes.values())), SUM)[0][0])
+def _log_sum(model: Network, known: Evidence, max_memory: float) -> float:
+    """Return the logarithm of the sum over all instances that agree with evidence."""
+    codes, soft = known.states, known.likelihoods
+    plan = compiled(model).plan(tuple(codes), max_memory, targets=(), keep_tables=False, soft=soft)
+    log_z = plan.run(plan.slots(list(codes.values())), SUM, known.tilt())[0]
+    return float(log_z[0]) + known.constant
 
 
 def joint(
     model: Network,
     targets: Sequence[str],
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     max_memory: float = MAX_MEMORY,
 ) -> Joint:
@@ -192,7 +209,8 @@ def joint(
     """
     ready = compiled(model)
     domain = ready.domain
-    known = domain.encode_partial(given or {})
+    evidence = _known(model, given, max_memory)
+    known = evidence.states
     scope = [domain.index(name) for name in targets]
     if len(set(scope)) != len(scope):
         raise ModelError("a target is named twice")
@@ -200,24 +218,25 @@ def joint(
     shape = [int(domain.cards[v]) for v in asked]
     if np.prod(shape, dtype=float) * 8 > max_memory:
         raise refusal(np.prod(shape, dtype=float) * 8, None, max_memory)
-    plan = ready.plan((*known, *asked), max_memory, targets=(), keep_tables=False)
+    fixed, soft = (*known, *asked), evidence.likelihoods
+    plan = ready.plan(fixed, max_memory, targets=(), keep_tables=False, soft=soft)
     rows = joint_codes(domain.cards, asked)[:, asked]
     slots = plan.slots(list(known.values()), len(rows))
     slots[:, len(known) : len(known) + len(asked)] = rows
-    log_p, _, _ = plan.run(slots, SUM)
+    log_p, _, _ = plan.run(slots, SUM, evidence.tilt())
     top = log_p.max()
     if top == -np.inf:
-        raise impossible(given or {})
+        raise impossible(evidence.given)
     p = np.exp(log_p - top)
     table = np.zeros([int(domain.cards[v]) for v in scope])
     index = tuple(known.get(v, slice(None)) for v in scope)
     order = [asked.index(v) for v in scope if v not in known]
     table[index] = (p / p.sum()).reshape(shape).transpose(order) if shape else 1.0
-    return Joint(domain.subset(scope), table, EXACT)
+    return Joint(domain.subset(scope), table, _run(evidence))
 
 
 def most_probable(
-    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+    model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
 
@@ -225,17 +244,18 @@ def most_probable(
     """
     ready = compiled(model)
     domain = ready.domain
-    codes = domain.encode_partial(given or {})
+    known = _known(model, given, max_memory)
+    codes = known.states
     if not set(np.flatnonzero(domain.hidden).tolist()) <= set(codes):
         from conjoin.inference import hidden_mode
 
-        return hidden_mode.most_probable(as_markov_network(model), given, max_memory)
-    plan = ready.plan(tuple(codes), max_memory)
-    score, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM)
-    if score[0] == -np.inf:
-        raise impossible(given or {})
-    row = whole_rows(domain, plan, states, codes)[0]
-    return Assignment(domain.decode(row), float(score[0]), EXACT, bound=float(score[0]))
+        return hidden_mode.most_probable(as_markov_network(model), known, max_memory)
+    plan = ready.plan(tuple(codes), max_memory, soft=known.likelihoods)
+    scores, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM, known.tilt())
+    if scores[0] == -np.inf:
+        raise impossible(known.given)
+    row, score = whole_rows(domain, plan, states, codes)[0], float(scores[0]) + known.constant
+    return Assignment(domain.decode(row), score, _run(known), bound=score)
 
 
 def whole_rows(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
@@ -252,7 +272,7 @@ def whole_rows(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, in
 def sample(
     model: Network,
     size: int,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     random_state: int | np.random.Generator = 0,
     max_memory: float = MAX_MEMORY,
@@ -275,12 +295,13 @@ def sample(
         In bytes.
     """
     ready = compiled(model)
-    codes = ready.domain.encode_partial(given or {})
-    plan = ready.plan(tuple(codes), max_memory)
+    known = _known(model, given, max_memory)
+    codes = known.states
+    plan = ready.plan(tuple(codes), max_memory, soft=known.likelihoods)
     uniform = np.random.default_rng(random_state).random((size, max(1, plan.n_cliques)))
-    log_z, states = plan.draw(plan.slots(list(codes.values()))[0], uniform)
+    log_z, states = plan.draw(plan.slots(list(codes.values()))[0], uniform, known.tilt())
     if log_z == -np.inf:
-        raise impossible(given or {})
+        raise impossible(known.given)
     drawn = Table.adopt(ready.domain, whole_rows(ready.domain, plan, states, codes))
     return drawn.over(ready.domain.observed)
 

@@ -8,16 +8,15 @@ the probability of the best instance with that state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.table import Codes, joint_codes
 from conjoin.inference.compilation import compiled
+from conjoin.inference.evidence import Evidence
 from conjoin.inference.exact import impossible, whole_rows
 from conjoin.inference.results import Assignment, Run
+from conjoin.inference.weighted_networks import weighted_network
 from conjoin.kernels.elimination_layouts import MAXIMUM
 from conjoin.models.hidden_states import HiddenStates, log_sum
 from conjoin.models.markov import MarkovNetwork
@@ -32,31 +31,30 @@ MAX_CHANGES = 1000
 """Maximum number of changes of single variables per row."""
 
 
-def most_probable(
-    model: MarkovNetwork, given: Mapping[str, Any] | None, max_memory: float
-) -> Assignment:
+def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float) -> Assignment:
     """Return the best instance found that agrees with the evidence, and an upper bound.
 
     Parameters
     ----------
     model : MarkovNetwork
         A network with hidden columns.
-    given : mapping, optional
+    known : Evidence
         The evidence; it may name hidden columns.
     max_memory : float
         In bytes.
     """
     domain = model.domain
-    codes = domain.encode_partial(given or {})
+    codes, soft = known.states, known.likelihoods
     summed = [v for v in np.flatnonzero(domain.hidden).tolist() if v not in codes]
-    plan = compiled(model).plan((*codes, *summed), max_memory)
+    plan = compiled(model).plan((*codes, *summed), max_memory, soft=soft)
     states = joint_codes(domain.cards, summed)[:, summed]
     slots = plan.slots(list(codes.values()), len(states))
     slots[:, len(codes) : len(codes) + len(summed)] = states
-    best, _, found = plan.run(slots, MAXIMUM)
+    best, _, found = plan.run(slots, MAXIMUM, known.tilt())
     bound = float(log_sum(best[None])[0])
     if bound == -np.inf:
-        raise impossible(given or {})
+        raise impossible(known.given)
+    model = weighted_network(model, soft)
     rows = whole_rows(domain, plan, found[best > -np.inf], codes)
     rows[:, summed] = np.iinfo(rows.dtype).max
     rows = np.unique(rows, axis=0)
@@ -65,13 +63,14 @@ def most_probable(
     rows, scores = improved(model.hidden_states, rows, free)
     row, score = rows[scores.argmax()], float(scores.max())
     exact = bound - score <= TOLERANCE
-    note = f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"
+    notes = [f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"]
+    note = "; ".join([*([] if exact else notes), *known.notes])
     shown = [v for v in range(len(domain)) if v not in summed]
     return Assignment(
         domain.subset(shown).decode(row[shown]),
-        score,
-        Run("exact", exact=True) if exact else Run("exact", note=note),
-        bound=max(bound, score),
+        score + known.constant,
+        Run("exact", exact=exact, note=note),
+        bound=max(bound, score) + known.constant,
     )
 
 

@@ -259,7 +259,17 @@ class Plan:
         slots[:, : known.shape[-1]] = known
         return slots
 
-    def run(self, given: IntArray, mode: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    def _tilted(self, tilt: FloatArray | None) -> Terms:
+        """Return the terms with log-likelihoods in the tables that `with_likelihoods` added."""
+        if tilt is None:
+            return self.terms
+        values = self.terms.values.copy()
+        values[len(values) - len(tilt) :] = tilt
+        return self.terms._replace(values=values)
+
+    def run(
+        self, given: IntArray, mode: int, tilt: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
         """Answer rows of evidence, one state per slot.
 
         Parameters
@@ -268,6 +278,8 @@ class Plan:
             The evidence.
         mode : int
             SUM, MARGINALS or MAXIMUM (see `kernels.message_passing`).
+        tilt : array of float, optional
+            The log-likelihood of each state of each variable, for a plan with room for it.
 
         Returns
         -------
@@ -285,8 +297,8 @@ class Plan:
         marginals = np.empty((rows, self.marginal_first[-1] if mode == MARGINALS else 0))
         states = np.empty((rows, len(self.tree.size) if mode == MAXIMUM else 0), np.int64)
         answer(
-            self.tree, self.program, self.terms, given, mode, self.marginal_first, log_z, marginals,
-            states,
+            self.tree, self.program, self._tilted(tilt), given, mode, self.marginal_first, log_z,
+            marginals, states,
         )  # fmt: skip
         return log_z, marginals, states
 
@@ -320,9 +332,12 @@ class Plan:
         )
         return log_z, shares, means
 
-    def draw(self, given: IntArray, uniform: FloatArray) -> tuple[float, IntArray]:
+    def draw(
+        self, given: IntArray, uniform: FloatArray, tilt: FloatArray | None = None
+    ) -> tuple[float, IntArray]:
         """Draw rows of the free variables given one row of evidence; return log Z, too."""
         from conjoin.kernels.message_passing import draw
 
         states = np.empty((len(uniform), len(self.tree.size)), np.int64)
-        return draw(self.tree, self.program, self.terms, given, uniform, states), states
+        terms = self._tilted(tilt)
+        return draw(self.tree, self.program, terms, given, uniform, states), states

@@ -11,6 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
+from conjoin.inference.condition_text import conditions_text
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,6 @@ class Marginals(Mapping[str, dict[Any, float]]):
         return "\n".join([*lines, f"({self.run})"])
 
 
-def _states_text(states: Mapping[str, Any]) -> str:
-    """Return states as text; long lists are cut."""
-    text = ", ".join(f"{shown(name)}={shown(s)}" for name, s in list(states.items())[:8])
-    return f"{text}, ..." if len(states) > 8 else text
-
-
 @dataclass(frozen=True)
 class LogValue:
     """The logarithm of a partition function, log Z.
@@ -144,7 +139,7 @@ class LogValue:
         return self.value
 
     def __repr__(self) -> str:
-        given = f"({_states_text(self.given)})" if self.given else ""
+        given = f"({shown(conditions_text(self.given, 8))})" if self.given else ""
         error = f" ± {self.error:.2g}" if self.error else ""
         return f"log Z{given} = {self.value:.6g}{error} ({self.run})"
 
@@ -201,9 +196,9 @@ class Probability(float):
         return float(self) * self.log_error
 
     def __repr__(self) -> str:
-        given = f" | {_states_text(self.given)}" if self.given else ""
+        given = f" | {shown(conditions_text(self.given, 8))}" if self.given else ""
         error = f" ± {self.error:.2g}" if self.log_error else ""
-        return f"P({_states_text(self.query)}{given}) = {float(self):.4g}{error} ({self.run})"
+        return f"P({shown(conditions_text(self.query, 8))}{given}) = {float(self):.4g}{error} ({self.run})"
 
     __str__ = __repr__
 

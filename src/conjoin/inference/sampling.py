@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +11,9 @@ from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference import exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
-from conjoin.inference.plan import TooLarge
+from conjoin.inference.engines import states_only
+from conjoin.inference.evidence import Given, evidence_of
+from conjoin.inference.plan import MAX_MEMORY, TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.dependency import DependencyNetwork
@@ -31,7 +32,7 @@ BLOCK_CELLS = 1 << 24
 def sample(
     model: Network,
     n: int,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     method: str = "auto",
     burn_in: int = 100,
@@ -51,8 +52,8 @@ def sample(
         A dependency, Markov or Bayesian network.
     n : int
         Number of rows.
-    given : mapping, optional
-        The evidence: {variable: state}. Every row has these states.
+    given : mapping or str, optional
+        The evidence: {variable: state or condition}, or conditions as text. Every row agrees with it.
     method : str
         "exact" draws independent rows by exact inference, "gibbs" takes them from Gibbs chains, where
         consecutive rows are correlated; "auto" is exact if that takes little memory, and Gibbs
@@ -96,7 +97,7 @@ def sample(
     return Table(domain, np.concatenate([empty, *(part.codes for part in parts)]))
 
 
-def sampling_method(model: Network, given: Mapping[str, Any] | None = None) -> str:
+def sampling_method(model: Network, given: Given = None) -> str:
     """Return the method that `sample` chooses by itself: "exact" or "gibbs".
 
     Parameters
@@ -118,7 +119,7 @@ def sampling_method(model: Network, given: Mapping[str, Any] | None = None) -> s
 def samples(
     model: Network,
     n: int,
-    given: Mapping[str, Any] | None = None,
+    given: Given = None,
     *,
     method: str = "auto",
     burn_in: int = 100,
@@ -158,7 +159,8 @@ def samples(
     seed = seed_sequence(random_state)
     if method == "exact":
         return _exact_stream(model, n, given, np.random.default_rng(seed), block)
-    sampler = Sampler(model.form, model.domain.encode_partial(given or {}), sweep)
+    weighted, certain = states_only(model, evidence_of(model.domain, given), MAX_MEMORY)
+    sampler = Sampler(weighted.form, model.domain.encode_partial(certain), sweep)
     share, extra = divmod(n, chains)
     parts = [(s, share + (i < extra)) for i, s in enumerate(seed.spawn(chains))]
     return _gibbs_stream(sampler, parts, burn_in, sweeps_per_row, n_jobs, block)
@@ -167,7 +169,7 @@ def samples(
 def _exact_stream(
     model: Network,
     n: int,
-    given: Mapping[str, Any] | None,
+    given: Given,
     rng: np.random.Generator,
     block: int,
 ) -> Iterator[Table]:

@@ -63,6 +63,33 @@ def terms_of(tables: Iterable[TableFactor], features: Features) -> Terms:
     )
 
 
+def with_likelihoods(terms: Terms, cards: IntArray) -> Terms:
+    """Add a table of zeros for each of the first variables: room for the log-likelihood of its states.
+
+    The new tables are the last ones, and their values are the last `cards.sum()` values.
+    """
+    n, last = len(cards), len(terms.bases)
+    at = int(terms.first[last])  # where the features start
+    return terms._replace(
+        first=packed(
+            np.concatenate(
+                [
+                    terms.first[:last],
+                    at + np.arange(n + 1),
+                    n + terms.first[last + 1 :],
+                ]
+            ),
+            np.int64,
+        ),
+        var=packed(np.insert(terms.var, at, np.arange(n)), np.int64),
+        arg=packed(np.insert(terms.arg, at, np.ones(n, np.int64)), np.int64),
+        bases=packed(
+            np.concatenate([terms.bases, len(terms.values) + np.cumsum(cards) - cards]), np.int64
+        ),
+        values=packed(np.concatenate([terms.values, np.zeros(int(cards.sum()))]), np.float64),
+    )
+
+
 def tables_and_features(mn: MarkovNetwork) -> tuple[list[TableFactor], Features]:
     """Return the network as tables and features; small trees become tables, others their paths."""
     cards = mn.domain.cards

@@ -1,0 +1,316 @@
+"""Conditions written as text: ``age > 40, city in {Austin, Boston}, income=high``.
+
+=======================================  ===========================================
+``rain=yes``                             a state
+``rain != no``                           any other state
+``city in {Austin, Boston}``             one of several; also ``not in``
+``age > 40``, ``20 <= age < 30``         a range of numbers or dates (``2024-01-31``)
+``ill likelihood {yes: 0.9, no: 0.2}``   virtual evidence: a likelihood per state
+``ill marginal {yes: 0.7, no: 0.3}``     Jeffrey's evidence: a new distribution
+=======================================  ===========================================
+
+Commas, or the word "and", separate conditions. A name or a state that contains a comma or one of
+``= < > ! { }`` stands in double quotes, with quotes inside doubled. Names and states that are not
+ambiguous need none: the shortest known name that leaves a known state is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from conjoin.data.domain import Domain, Variable
+from conjoin.errors import DataError, did_you_mean
+from conjoin.inference.conditions import (
+    Condition,
+    Likelihood,
+    Marginal,
+    Not,
+    OneOf,
+    Range,
+    as_date,
+    as_number,
+    is_ordered,
+    label_text,
+    state_numbers,
+)
+
+EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30"
+
+_OPERATORS = ("!=", "<=", ">=", "==", "=", "<", ">")
+_ENDS = {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_QUOTED = re.compile(r'(?:^|(?<=[,={}<>:])|(?<=\band))(\s*)"((?:[^"]|"")*)"')
+_UNCLOSED = re.compile(r'(?:^|(?<=[,={}<>:])|(?<=\band))\s*"')
+_GROUP = re.compile(r"\b(not\s+in|in|likelihood|marginal)\s*\{([^}]*)\}")
+_WITH_GROUP = re.compile(r"(.*?\S)\s+(not\s+in|in|likelihood|marginal)\s*\{(.*)\}", re.DOTALL)
+_OPEN_GROUP = re.compile(r"\b(in|likelihood|marginal)\s*\{")
+_LENGTHS = range(2, 7)  # how many pieces between commas a name or a state may consist of
+
+
+class _UnknownVariableError(DataError):
+    """A condition names no variable."""
+
+
+def parse_conditions(text: str, domain: Domain) -> list[tuple[str, Any]]:
+    """Return (name, state or condition) pairs.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": ["no", "yes"], "age": [20, 30, 40], "a, b": ["x=1", "x=2"]})
+    >>> parse_conditions('rain=yes, age > 20, "a, b" != "x=1"', domain)
+    [('rain', 'yes'), ('age', Range(above=20)), ('a, b', Not('x=1'))]
+    """
+    source = _Source(text, domain)
+    pieces = source.pieces
+    found: list[tuple[str, Any]] = []
+    for k, piece in enumerate(pieces):
+        if not piece.strip():
+            continue
+        try:
+            found += source.conditions(piece)
+        except DataError as error:
+            raise source.explained(error, k) from None
+    return found
+
+
+class _Source:
+    """A text in which quoted strings are single characters, so that it can be cut at commas."""
+
+    def __init__(self, text: str, domain: Domain) -> None:
+        self.domain = domain
+        self.kept: dict[str, tuple[str, bool]] = {}  # by character: the raw text, whether quoted
+        self.free = (chr(c) for c in range(0xF0000, 0xFFFFD) if chr(c) not in text)
+        hidden = _QUOTED.sub(lambda m: m[1] + self._keep(m[2].replace('""', '"'), True), text)
+        if _UNCLOSED.search(hidden):
+            raise DataError(f"a double quote is not closed in {text.strip()!r}")
+        hidden = _GROUP.sub(lambda m: f"{m[1]} {{{self._keep(m[2], False)}}}", hidden)
+        for opened in _OPEN_GROUP.finditer(hidden):
+            if hidden[opened.end() : opened.end() + 1] not in self.kept:
+                raise DataError(
+                    f"the brace after '{opened[1]}' is not closed in {text.strip()!r}; quote a state "
+                    "that contains a brace"
+                )
+        self.pieces = hidden.split(",")
+
+    def _keep(self, raw: str, quoted: bool) -> str:
+        character = next(self.free)
+        self.kept[character] = (raw, quoted)
+        return character
+
+    def raw(self, piece: str) -> str:
+        """Return a piece with its quoted strings, without the quotes."""
+        return "".join(self.raw(self.kept[c][0]) if c in self.kept else c for c in piece)
+
+    def label(self, piece: str) -> str:
+        """Return a name or a state: what stands in quotes, or else the text without outer spaces."""
+        inside = piece.strip()
+        quoted = inside in self.kept and self.kept[inside][1]
+        return self.raw(inside) if quoted else self.raw(inside).strip()
+
+    def conditions(self, piece: str) -> list[tuple[str, Any]]:
+        """Return the conditions of a piece: one, or several that "and" separates."""
+        try:
+            return [self._condition(piece)]
+        except DataError:
+            for word in re.finditer(r"\s+and\s+", piece):
+                try:
+                    first = self._condition(piece[: word.start()])
+                except DataError:
+                    continue
+                return [first, *self.conditions(piece[word.end() :])]
+            raise
+
+    def _condition(self, piece: str) -> tuple[str, Any]:
+        inside = piece.strip()
+        if inside in self.kept and self.kept[inside][1]:  # a whole condition in quotes
+            return self._comparison(self.raw(inside))
+        group = _WITH_GROUP.fullmatch(inside)
+        if group and self.label(group[1]) in self.domain.names:
+            variable = self.domain[self.label(group[1])]
+            content = self.kept[group[3]][0] if group[3] in self.kept else group[3]
+            return variable.name, self._group(variable, " ".join(group[2].split()), content)
+        return self._comparison(piece)
+
+    def _comparison(self, piece: str) -> tuple[str, Any]:
+        """Try every operator in turn; the first that separates a known name from a value counts."""
+        wrong: DataError | None = None
+        first = ""
+        for left, operator, right in _splits(piece):
+            first = first or self.label(left)
+            name = self.label(left)
+            if name in self.domain.names:
+                try:
+                    return name, self._value(self.domain[name], operator, right)
+                except DataError as error:
+                    wrong = wrong or error
+            between = self._between(left, operator, right)
+            if between is not None:
+                return between
+        if wrong is not None:
+            raise wrong
+        if not first:
+            shown = self.raw(piece).strip()
+            raise _UnknownVariableError(f"{shown!r} is not a condition; write {EXAMPLES}")
+        known = self.domain.observed.names
+        raise _UnknownVariableError(
+            f"there is no variable {first!r}. " + did_you_mean(first, known)
+        )
+
+    def _value(self, variable: Variable, operator: str, right: str) -> Any:
+        text = self.label(right)
+        if operator in _ENDS:
+            return Range(**{_ENDS[operator]: _end(variable, operator, text)})
+        state = _state(variable, text)
+        return Not(state) if operator == "!=" else state
+
+    def _between(self, left: str, operator: str, right: str) -> tuple[str, Any] | None:
+        """Return the condition of ``20 <= age < 30`` or ``20 <= age``, if this is one."""
+        low = self.label(left)
+        if operator not in _ENDS or (as_number(low) is None and as_date(low) is None):
+            return None
+        near = _ENDS[_MIRRORED[operator]]
+        if self.label(right) in self.domain.names:
+            variable = self.domain[self.label(right)]
+            return variable.name, Range(**{near: _end(variable, operator, low)})
+        for middle, second, high in _splits(right):
+            same_way = second[0] == operator[0] and second in _ENDS
+            if same_way and self.label(middle) in self.domain.names:
+                variable = self.domain[self.label(middle)]
+                end = _end(variable, second, self.label(high))
+                start = _end(variable, operator, low)
+                return variable.name, Range(**{near: start, _ENDS[second]: end})
+        return None
+
+    def _group(self, variable: Variable, word: str, content: str) -> Condition:
+        items = [item for item in content.split(",") if item.strip()]
+        if not items:
+            raise DataError(f"the braces after {variable.name!r} are empty")
+        if word in ("in", "not in"):
+            states = [_state(variable, self.label(item)) for item in items]
+            return OneOf(*states) if word == "in" else Not(*states)
+        numbers = {}
+        for item in items:
+            state, colon, text = item.rpartition(":")
+            number = as_number(self.label(text))
+            if not colon or number is None:
+                raise DataError(
+                    f"{self.raw(item).strip()!r} is not STATE: NUMBER; write "
+                    f"{label_text(variable.name)} {word} {{A: 0.7, B: 0.3}}"
+                )
+            numbers[_state(variable, self.label(state))] = number
+        return Likelihood(numbers) if word == "likelihood" else Marginal(numbers)
+
+    def explained(self, error: DataError, wrong: int) -> DataError:
+        """Return an error with the quoting that would work, if a comma is to blame."""
+        known: str | None = None
+        for length in _LENGTHS:
+            for start in range(max(0, wrong - length + 1), wrong + 1):
+                whole = ",".join(self.pieces[start : start + length])
+                shown = self.raw(whole).strip()
+                names = [n for n in self.domain.names if "," in n and shown.startswith(n)]
+                known = known or next(iter(names), None)
+                if start + length > len(self.pieces):
+                    continue
+                try:
+                    name, value = self._condition(whole)
+                except DataError:
+                    continue
+                return DataError(
+                    f"commas separate conditions, so {shown!r} needs double quotes; write "
+                    f"{conditions_text({name: value})} (in a shell, put single quotes around all of it)"
+                )
+        if known is None:
+            return error
+        example = label_text(self.domain[known].states[0])
+        return DataError(
+            f"commas separate conditions, so the name {known!r} needs double quotes; write, for example, "
+            f"{label_text(known)}={example} (in a shell, put single quotes around all of it)"
+        )
+
+
+def _splits(piece: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (left, operator, right) for each operator in a text, from left to right."""
+    for at in range(len(piece)):
+        for operator in _OPERATORS:
+            if piece.startswith(operator, at):
+                yield piece[:at], operator, piece[at + len(operator) :]
+
+
+def _end(variable: Variable, operator: str, text: str) -> float | str:
+    """Return the end of a range: a number, or a date as it was written."""
+    if variable.cuts is None:
+        try:
+            kind, _ = state_numbers(variable)
+        except DataError as error:
+            for state in (operator + text, f"{operator} {text}"):
+                if any(str(s) == state for s in variable.states):
+                    raise DataError(
+                        f"{state!r} is a state of {variable.name!r}; write "
+                        f"{conditions_text({variable.name: state})}"
+                    ) from None
+            raise error from None
+    else:
+        kind = "number"
+    if kind == "date" and as_date(text) is not None:
+        return text
+    number = as_number(text)
+    if kind == "date" or number is None:
+        raise DataError(
+            f"{text!r} is not a {kind}; the column {variable.name!r} has {kind}s, so a range of it "
+            "needs one"
+        )
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else number
+
+
+def _state(variable: Variable, text: str) -> Any:
+    """Return the state that a text stands for: as printed, as a number, or as true or false."""
+    printed = [state for state in variable.states if str(state) == text]
+    if len(printed) > 1:
+        raise DataError(
+            f"two states of {variable.name!r} are written {text!r}; they cannot be told apart"
+        )
+    if printed:
+        return printed[0]
+    number = as_number(text)
+    code = None if number is None else variable.by_number(number)
+    if code is not None:
+        return variable.states[code]
+    if text.lower() in ("true", "false"):
+        alike = [state for state in variable.states if str(state).lower() == text.lower()]
+        if len(alike) == 1:
+            return alike[0]
+    hint = ""
+    if is_ordered(variable) and number is not None:
+        hint = f" A range is written {label_text(variable.name)} >= {text}."
+    raise DataError(
+        f"variable {variable.name!r} has no state {text!r}. "
+        + did_you_mean(text, variable.states)
+        + hint
+    )
+
+
+def conditions_text(given: Mapping[str, Any], limit: int | None = None) -> str:
+    """Return evidence as text that `given` accepts; with a limit, of the first conditions only.
+
+    Parameters
+    ----------
+    given : mapping
+        {name: state or condition}.
+    limit : int, optional
+        Maximum number of conditions.
+
+    Examples
+    --------
+    >>> conditions_text({"rain": "yes", "city, state": "Austin, TX", "age": Range(above=40)})
+    'rain=yes, "city, state"="Austin, TX", age > 40'
+    """
+    items = list(given.items())
+    shown = [
+        value.text(name)
+        if isinstance(value, Condition)
+        else f"{label_text(name)}={label_text(value)}"
+        for name, value in items[:limit]
+    ]
+    return ", ".join([*shown, "..."] if limit is not None and len(items) > limit else shown)

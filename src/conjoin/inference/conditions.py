@@ -1,0 +1,438 @@
+"""Conditions on one column: one of, not, a range, a likelihood per state, a new marginal.
+
+A condition becomes one weight per state of its variable: the likelihood of what was observed if the
+variable has that state. For "one of" and "not" it is 0 or 1. For a range of a column that was cut into
+bins it is the share of each bin that lies in the range.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import Variable, is_missing, is_number, plain, typed_key
+from conjoin.errors import DataError
+
+SUM_TOLERANCE = 1e-6
+"""Tolerance for the sum of probabilities written by hand."""
+
+_SPECIAL = re.compile(r'[,"={}<>!]|^\s|\s$|^$|\b(and|in|likelihood|marginal)\b')
+_INTEGER_BINS = re.compile(r"\d+(-\d+)?|below \d+|\d+ or more")
+
+
+def label_text(label: Any) -> str:
+    """Return a name or a state as it is written in a condition, in double quotes where that is needed.
+
+    Examples
+    --------
+    >>> print(label_text("Austin"), label_text("Austin, TX"), label_text(">50K"))
+    Austin "Austin, TX" ">50K"
+    """
+    text = str(label)
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+class Condition:
+    """What is known of one column, other than its state."""
+
+    def text(self, name: str) -> str:
+        """Return the condition on a column as text that `given` accepts."""
+        raise NotImplementedError
+
+    def parts(self) -> tuple[Condition, ...]:
+        """Return the conditions that must all hold; one, except for `AllOf`."""
+        return (self,)
+
+
+class _States(Condition):
+    """A set of states, given one by one or as one collection."""
+
+    word = ""
+
+    def __init__(self, *states: Hashable | Iterable[Hashable]) -> None:
+        listed: Any = states
+        if len(states) == 1 and isinstance(states[0], list | set | frozenset | tuple):
+            listed = states[0]
+        ordered = sorted(listed, key=str) if isinstance(listed, set | frozenset) else listed
+        self.states = tuple(plain(s) for s in ordered)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(other, _States)
+        return {*map(typed_key, self.states)} == {*map(typed_key, other.states)}
+
+    def __hash__(self) -> int:
+        return hash((type(self), frozenset(map(typed_key, self.states))))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.states))})"
+
+    def holds(self, variable: Variable) -> FloatArray:
+        """Return 1 for the states that are listed, 0 for all others."""
+        weights = np.zeros(len(variable))
+        weights[variable.indices(list(self.states))] = 1.0
+        return weights
+
+    def text(self, name: str) -> str:
+        """Return the condition as text."""
+        listed = ", ".join(map(label_text, self.states))
+        return f"{label_text(name)} {self.word} {{{listed}}}"
+
+
+class OneOf(_States):
+    """One of several states; a set or a list of states means the same.
+
+    Examples
+    --------
+    >>> OneOf("red", "amber").text("light")
+    'light in {red, amber}'
+    """
+
+    word = "in"
+
+
+class Not(_States):
+    """None of some states.
+
+    Examples
+    --------
+    >>> Not("red").text("light")
+    'light != red'
+    """
+
+    word = "not in"
+
+    def text(self, name: str) -> str:
+        """Return the condition as text."""
+        if len(self.states) == 1:
+            return f"{label_text(name)} != {label_text(self.states[0])}"
+        return super().text(name)
+
+
+@dataclass(frozen=True, repr=False)
+class Range(Condition):
+    """A range of numbers or dates.
+
+    Attributes
+    ----------
+    above, at_least : number or date, optional
+        The lower end, excluded or included.
+    below, at_most : number or date, optional
+        The upper end, excluded or included.
+
+    Examples
+    --------
+    >>> Range(at_least=20, below=30).text("age")
+    '20 <= age < 30'
+    >>> Range(above=40).text("age")
+    'age > 40'
+    """
+
+    above: Any = None
+    at_least: Any = None
+    below: Any = None
+    at_most: Any = None
+
+    def __post_init__(self) -> None:
+        for one, other in (("above", "at_least"), ("below", "at_most")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise DataError(f"a range has either {one} or {other}, not both")
+        if all(end is None for end in (self.above, self.at_least, self.below, self.at_most)):
+            raise DataError("a range needs at least one of above, at_least, below and at_most")
+
+    def __repr__(self) -> str:
+        ends = {name: end for name, end in vars(self).items() if end is not None}
+        return f"Range({', '.join(f'{name}={end!r}' for name, end in ends.items())})"
+
+    def text(self, name: str) -> str:
+        """Return the condition as text."""
+        word = label_text(name)
+        lower = self.above if self.at_least is None else self.at_least
+        upper = self.below if self.at_most is None else self.at_most
+        less = ("<" if self.at_least is None else "<=", "<" if self.at_most is None else "<=")
+        if upper is None:
+            return f"{word} {'>' if self.at_least is None else '>='} {lower}"
+        if lower is None:
+            return f"{word} {less[1]} {upper}"
+        return f"{lower} {less[0]} {word} {less[1]} {upper}"
+
+    def interval(self, variable: Variable, kind: str) -> Interval:
+        """Return the range in numbers; `kind` is "number" or "date"."""
+        ends = [
+            None if end is None else _number(end, kind, variable)
+            for end in (self.above, self.at_least, self.below, self.at_most)
+        ]
+        above, at_least, below, at_most = ends
+        return Interval(
+            -math.inf if above is None and at_least is None else _first(above, at_least),
+            math.inf if below is None and at_most is None else _first(below, at_most),
+            above is None,
+            below is None,
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A range in numbers: its ends, and whether they belong to it."""
+
+    low: float
+    high: float
+    closed_low: bool = True
+    closed_high: bool = True
+
+    def both(self, other: Interval) -> Interval:
+        """Return the part that two ranges have in common."""
+        low, open_low = max((self.low, not self.closed_low), (other.low, not other.closed_low))
+        high, closed_high = min((self.high, self.closed_high), (other.high, other.closed_high))
+        return Interval(low, high, not open_low, closed_high)
+
+    def whole_numbers(self) -> int:
+        """Return how many whole numbers lie inside; both ends must be finite."""
+        first, last = math.ceil(self.low), math.floor(self.high)
+        first += first == self.low and not self.closed_low
+        last -= last == self.high and not self.closed_high
+        return max(0, last - first + 1)
+
+    def contains(self, numbers: FloatArray) -> FloatArray:
+        """Return 1.0 for the numbers inside, 0.0 for all others."""
+        above = numbers >= self.low if self.closed_low else numbers > self.low
+        below = numbers <= self.high if self.closed_high else numbers < self.high
+        return (above & below).astype(np.float64)
+
+
+def _first(*values: float | None) -> float:
+    return next(v for v in values if v is not None)
+
+
+class _PerState(Condition):
+    """One number per state."""
+
+    word = ""
+
+    def __init__(self, numbers: Mapping[Any, float]) -> None:
+        if not isinstance(numbers, Mapping) or not numbers:
+            raise DataError(
+                f"{type(self).__name__} needs a number per state, {{state: number}}, not {numbers!r}"
+            )
+        self.numbers = {plain(state): float(x) for state, x in numbers.items()}
+        for state, x in self.numbers.items():
+            if not (math.isfinite(x) and x >= 0):
+                raise DataError(f"the {self.word} of {state!r} must be 0 or more, not {x:g}")
+        if not any(self.numbers.values()):
+            raise DataError(f"the {self.word} of at least one state must be more than 0")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(other, _PerState)
+        return self.numbers == other.numbers
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(self.numbers.items())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.numbers!r})"
+
+    def text(self, name: str) -> str:
+        """Return the condition as text."""
+        listed = ", ".join(f"{label_text(s)}: {x:.12g}" for s, x in self.numbers.items())
+        return f"{label_text(name)} {self.word} {{{listed}}}"
+
+    def array(self, variable: Variable) -> FloatArray:
+        """Return the numbers in the order of the states; NaN for those that are not given."""
+        values = np.full(len(variable), np.nan)
+        for state, x in self.numbers.items():
+            code = variable.index(state)
+            if not np.isnan(values[code]):
+                raise DataError(
+                    f"two numbers are given for the state {state!r} of {variable.name!r}"
+                )
+            values[code] = x
+        return values
+
+
+class Likelihood(_PerState):
+    """Virtual evidence: how probable an observation is in each state of a column.
+
+    Only the ratios count. A test that is positive for 90% of the ill and for 20% of the healthy, and was
+    positive, is ``Likelihood({"ill": 0.9, "healthy": 0.2})``.
+
+    Examples
+    --------
+    >>> Likelihood({"ill": 0.9, "healthy": 0.2}).text("state")
+    'state likelihood {ill: 0.9, healthy: 0.2}'
+    """
+
+    word = "likelihood"
+
+    def weights(self, variable: Variable) -> FloatArray:
+        """Return the likelihoods in the order of the states."""
+        values = self.array(variable)
+        absent = [s for s, x in zip(variable.states, values, strict=True) if np.isnan(x)]
+        if absent:
+            raise DataError(
+                f"there is no likelihood for {variable.name} = {absent[0]}; give one for each state"
+            )
+        return values
+
+
+class Marginal(_PerState):
+    """Jeffrey's evidence: the distribution that a column has from now on.
+
+    States that are not named have probability 0.
+
+    Examples
+    --------
+    >>> Marginal({"ill": 0.7, "healthy": 0.3}).text("state")
+    'state marginal {ill: 0.7, healthy: 0.3}'
+    """
+
+    word = "marginal"
+
+    def distribution(self, variable: Variable) -> FloatArray:
+        """Return the probabilities in the order of the states."""
+        values = np.nan_to_num(self.array(variable))
+        if abs(values.sum() - 1) > SUM_TOLERANCE:
+            raise DataError(
+                f"the new probabilities of {variable.name!r} sum to {values.sum():.9g}, not to 1"
+            )
+        return values / values.sum()
+
+
+@dataclass(frozen=True)
+class AllOf(Condition):
+    """Several conditions on one column that all hold."""
+
+    conditions: tuple[Condition, ...]
+
+    def text(self, name: str) -> str:
+        """Return the conditions as text."""
+        return ", ".join(condition.text(name) for condition in self.conditions)
+
+    def parts(self) -> tuple[Condition, ...]:
+        """Return the conditions."""
+        return self.conditions
+
+
+def _number(end: Any, kind: str, variable: Variable) -> float:
+    """Return an end of a range as a number."""
+    found = as_date(end) if kind == "date" else as_number(end)
+    if found is None:
+        example = "2024-01-31" if kind == "date" else "40"
+        raise DataError(
+            f"{end!r} is not a {kind}, and {variable.name!r} has {kind}s; write a {kind} such as "
+            f"{example}"
+        )
+    return found
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number, or the number that a text stands for; None if there is none."""
+    value = plain(value)
+    if not (is_number(value) or isinstance(value, str)) or is_missing(value):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(found) else found
+
+
+def as_date(value: Any) -> float | None:
+    """Return the seconds since 1970 of a date or of a text in ISO format; None if it is none."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        return None
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+
+
+def state_numbers(variable: Variable) -> tuple[str, FloatArray]:
+    """Return "number" or "date" and the number of each state, if ranges of a variable make sense."""
+    readings = (("number", as_number), ("date", as_date))
+    for kind, read in readings:
+        found = [read(state) for state in variable.states]
+        if all(x is not None for x in found):
+            return kind, np.array(found, np.float64)
+    name, states = variable.name, ", ".join(label_text(s) for s in variable.states[:3])
+    raise DataError(
+        f"a range of {name!r} makes no sense, because its states are not numbers ({states}"
+        f"{', ...' if len(variable) > 3 else ''}); choose some of them: "
+        f"{label_text(name)} in {{{states}}}"
+    )
+
+
+def is_ordered(variable: Variable) -> bool:
+    """Return whether ranges of a variable make sense."""
+    try:
+        return variable.cuts is not None or bool(state_numbers(variable))
+    except DataError:
+        return False
+
+
+def range_weights(
+    variable: Variable, ranges: Sequence[Range], numbers: Sequence[FloatArray] | None = None
+) -> tuple[FloatArray, list[Any]]:
+    """Return the share of each state that lies in all of some ranges, and the bins that lie in part.
+
+    Parameters
+    ----------
+    variable : Variable
+        Numbers, dates, or bins of numbers.
+    ranges : sequence of Range
+        The ranges.
+    numbers : sequence of array, optional
+        For each bin, numbers that are distributed as in the data; without them they are taken to be
+        evenly spread over the bin.
+    """
+    if variable.cuts is None:
+        kind, own = state_numbers(variable)
+        inside = _intersection(variable, ranges, kind)
+        return inside.contains(own), []
+    inside = _intersection(variable, ranges, "number")
+    shares = np.empty(len(variable))
+    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.states)
+    for k in range(len(variable)):
+        known = numbers[k] if numbers is not None else ()
+        last = k == len(variable) - 1
+        low, high = variable.cuts[k], variable.cuts[k + 1]
+        shares[k] = (
+            float(inside.contains(np.asarray(known)).mean())
+            if len(known)
+            else _even_share(inside, low, high, last, whole)
+        )
+    partial = [s for s, w in zip(variable.states, shares, strict=True) if 0 < w < 1]
+    return shares, partial
+
+
+def _intersection(variable: Variable, ranges: Sequence[Range], kind: str) -> Interval:
+    inside = Interval(-math.inf, math.inf)
+    for condition in ranges:
+        inside = inside.both(condition.interval(variable, kind))
+    return inside
+
+
+def _even_share(inside: Interval, low: float, high: float, last: bool, whole: bool) -> float:
+    """Return the share of a bin, from low up to high, whose numbers are evenly spread."""
+    if whole:
+        bin_of = Interval(low, high, closed_high=last)
+        return inside.both(bin_of).whole_numbers() / max(1, bin_of.whole_numbers())
+    if high == low:
+        return float(inside.contains(np.array([low]))[0])
+    covered = min(inside.high, high) - max(inside.low, low)
+    return min(max(covered / (high - low), 0.0), 1.0)

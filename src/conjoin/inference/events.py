@@ -1,0 +1,120 @@
+"""The probability of an event, by an approximation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.inference.evidence import Evidence
+from conjoin.inference.results import Run
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.network import Network
+
+
+def event_probability(
+    model: Network,
+    event: Evidence,
+    known: Evidence,
+    method: str,
+    max_memory: float | None,
+    options: dict[str, Any],
+) -> tuple[float, float, Run]:
+    """Return the log-probability of an event given evidence, its standard error and its run.
+
+    Parameters
+    ----------
+    model : Network
+        The model.
+    event, known : Evidence
+        The event and the evidence, without new marginals.
+    method : str
+        The engine, or "auto".
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes.
+    options : dict
+        Options of the engine.
+    """
+    from conjoin.inference.engines import log_partition, marginals, states_only
+
+    together = known.both(event)
+    if together.is_contradictory:
+        return -np.inf, 0.0, Run("exact", exact=True, note="the event contradicts the evidence")
+    domain, shares = model.domain, {}
+    log = 0.0
+    for name in event.given:
+        v = domain.index(name)
+        share = _share(known, together, v)
+        if v in known.states:
+            with np.errstate(divide="ignore"):
+                log += float(np.log(share[known.states[v]]))
+        else:
+            shares[name] = share
+    settings = {"method": method, "max_memory": max_memory, **options}
+    dependency = isinstance(model, DependencyNetwork)
+    if (len(shares) == 1 and method in ("auto", "bp", "mean_field")) or (
+        dependency and not shares and method in ("auto", "mean_field")
+    ):
+        asked = [*domain.observed.names, *(name for name in shares if domain[name].hidden)]
+        found = marginals(model, known, targets=asked, **settings)
+        p = 1.0
+        for name, share in shares.items():
+            p = float(found.array(name) @ share)
+        with np.errstate(divide="ignore"):
+            return log + float(np.log(p)), _relative(found.run.error, p), found.run
+    if method == "gibbs" or (method == "auto" and dependency):
+        names = {name: together.certain[name] for name in shares if name in together.certain}
+        if len(names) == len(shares):
+            found_log, error, run = _by_states(
+                *states_only(model, known, max_memory), names, options
+            )
+        else:
+            found_log, error, run = _one_by_one(model, event, known, list(shares), options)
+        return log + found_log, error, run
+    below, above = (log_partition(model, given, **settings) for given in (known, together))
+    error = float(np.hypot(above.error, below.error))
+    return above.value - below.value, error, above.run
+
+
+def _share(known: Evidence, together: Evidence, v: int) -> FloatArray:
+    """Return the probability that the event's conditions on a variable hold in each of its states."""
+    with np.errstate(invalid="ignore"):
+        logs = together.log_weights(v) - known.log_weights(v)
+    return np.nan_to_num(np.exp(logs), nan=0.0)
+
+
+def _relative(error: float | None, p: float) -> float:
+    return error / p if error and p > 0 else 0.0
+
+
+def _by_states(
+    model: Network, given: dict[str, Any], query: dict[str, Any], options: dict[str, Any]
+) -> tuple[float, float, Run]:
+    """Return the log-probability of states, by the chain rule within Gibbs sampling."""
+    from conjoin.inference.rare_probability import probability
+
+    if not query:
+        return 0.0, 0.0, Run("gibbs", note="certain given the evidence")
+    found = probability(model, query, given, **options)
+    exact = found.log_stderr == 0 and found.value > 0
+    return found.log, found.log_stderr, Run("gibbs", note="" if exact else "sampled")
+
+
+def _one_by_one(
+    model: Network, event: Evidence, known: Evidence, names: list[str], options: dict[str, Any]
+) -> tuple[float, float, Run]:
+    """Return the log-probability of conditions: of each one given those before it, from its marginal."""
+    from conjoin.inference.engines import marginals
+
+    log, variance = 0.0, 0.0
+    for k, name in enumerate(names):
+        found = marginals(model, known, targets=[name], method="gibbs", **options)
+        after = known.both(event.without([*names[:k], *names[k + 1 :]]))
+        p = float(found.array(name) @ _share(known, after, model.domain.index(name)))
+        if p == 0:
+            return -np.inf, 0.0, found.run
+        log += float(np.log(p))
+        variance += _relative(found.run.error, p) ** 2
+        known = after
+    return log, float(np.sqrt(variance)), Run("gibbs", note="sampled")

@@ -1,0 +1,89 @@
+"""Networks that include the likelihoods of evidence, for the engines that only know states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.table import Codes
+from conjoin.inference.terms import as_markov_network
+from conjoin.models.cpd import CPD, log_normalized
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.features import Features
+from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.network import Network
+from conjoin.models.vocabulary import mask_words, set_mask
+
+Model = TypeVar("Model", bound=Network)
+
+
+class WeightedCPD:
+    """A CPD times a likelihood of each state of its target.
+
+    Parameters
+    ----------
+    cpd : CPD
+        The distribution without the likelihood.
+    log_weights : array of float
+        The logarithm of the likelihood of each state.
+    """
+
+    def __init__(self, cpd: CPD, log_weights: FloatArray) -> None:
+        self.cpd, self.log_weights = cpd, log_weights
+        self.target, self.cards = cpd.target, cpd.cards
+
+    @property
+    def blanket(self) -> tuple[int, ...]:
+        """The positions of the variables that the distribution depends on."""
+        return self.cpd.blanket
+
+    def log_probabilities(self, codes: Codes) -> FloatArray:
+        """Return log P(X = state | the rest of the row), rows by states."""
+        return log_normalized(self.cpd.log_probabilities(codes) + self.log_weights)
+
+    def features(self) -> Features:
+        """Return the features of the CPD, and one per state."""
+        states = np.flatnonzero(self.log_weights != 0)
+        masks = np.array(
+            [set_mask([s], mask_words(self.cards)) for s in states.tolist()], np.uint64
+        )
+        own = Features.from_tests(
+            self.cards,
+            np.arange(len(states)),
+            np.full(len(states), self.target),
+            masks.reshape(len(states), mask_words(self.cards)),
+            self.log_weights[states],
+        )
+        return Features.concatenate([self.cpd.features(), own])
+
+    def moved(self, cards: IntArray, position: IntArray) -> WeightedCPD:
+        """Return the CPD over reordered variables, given the new position of each."""
+        return WeightedCPD(self.cpd.moved(cards, position), self.log_weights)
+
+
+def weighted_network(model: Model, log_weights: Mapping[int, FloatArray]) -> Model | MarkovNetwork:
+    """Return a network times a likelihood of each state of some variables.
+
+    In a dependency network the likelihood of a variable's states enters its own conditional.
+
+    Parameters
+    ----------
+    model : Network
+        The network.
+    log_weights : mapping
+        The logarithms of the likelihoods, by position.
+    """
+    if not log_weights:
+        return model
+    if isinstance(model, DependencyNetwork):
+        cpds = [
+            WeightedCPD(cpd, log_weights[cpd.target]) if cpd.target in log_weights else cpd
+            for cpd in model.cpds
+        ]
+        return DependencyNetwork(model.domain, cpds)
+    mn = as_markov_network(model)
+    tables = [TableFactor((v,), log) for v, log in log_weights.items()]
+    return MarkovNetwork(mn.domain, mn.features, [*mn.factors, *tables])
