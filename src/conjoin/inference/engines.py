@@ -328,18 +328,16 @@ def _searched(
 ) -> Assignment:
     """Search for the most probable instance; by itself, of a dependency network."""
     if method not in ("auto", "viterbi"):
-        return engine("most_probable", method)(model, given, **options)  # type: ignore[no-any-return]
+        return engine("most_probable", method)(model, given, **options)
     extra = options if method == "viterbi" else {}
     try:
-        return engine("most_probable", "viterbi")(  # type: ignore[no-any-return]
-            model, given, max_memory=max_memory, **extra
-        )
+        return engine("most_probable", "viterbi")(model, given, max_memory=max_memory, **extra)
     except TooLarge as error:
         if method == "viterbi":
             raise
         settings = fitting("most_probable", "icm", options)
         found = engine("most_probable", "icm")(model, given, **settings)
-        return replace(found, run=explained(found.run, error))  # type: ignore[no-any-return]
+        return replace(found, run=explained(found.run, error))
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY) -> Forecast:

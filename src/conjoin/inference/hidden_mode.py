@@ -16,7 +16,7 @@ from conjoin.inference.compilation import compiled
 from conjoin.inference.evidence import Evidence
 from conjoin.inference.exact import impossible, whole_rows
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.weighted_networks import weighted_network
+from conjoin.inference.weighted_networks import weighted_markov_network
 from conjoin.kernels.elimination_layouts import MAXIMUM
 from conjoin.models.hidden_states import HiddenStates, log_sum
 from conjoin.models.markov import MarkovNetwork
@@ -54,7 +54,7 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float) -> A
     bound = float(log_sum(best[None])[0])
     if bound == -np.inf:
         raise impossible(known.given)
-    model = weighted_network(model, soft)
+    model = weighted_markov_network(model, soft)
     rows = whole_rows(domain, plan, found[best > -np.inf], codes)
     rows[:, summed] = np.iinfo(rows.dtype).max
     rows = np.unique(rows, axis=0)

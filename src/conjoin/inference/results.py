@@ -198,7 +198,8 @@ class Probability(float):
     def __repr__(self) -> str:
         given = f" | {shown(conditions_text(self.given, 8))}" if self.given else ""
         error = f" ± {self.error:.2g}" if self.log_error else ""
-        return f"P({shown(conditions_text(self.query, 8))}{given}) = {float(self):.4g}{error} ({self.run})"
+        event = shown(conditions_text(self.query, 8))
+        return f"P({event}{given}) = {float(self):.4g}{error} ({self.run})"
 
     __str__ = __repr__
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, set_mask
-
-Model = TypeVar("Model", bound=Network)
 
 
 class WeightedCPD:
@@ -64,7 +61,7 @@ class WeightedCPD:
         return WeightedCPD(self.cpd.moved(cards, position), self.log_weights)
 
 
-def weighted_network(model: Model, log_weights: Mapping[int, FloatArray]) -> Model | MarkovNetwork:
+def weighted_network(model: Network, log_weights: Mapping[int, FloatArray]) -> Network:
     """Return a network times a likelihood of each state of some variables.
 
     In a dependency network the likelihood of a variable's states enters its own conditional.
@@ -84,6 +81,12 @@ def weighted_network(model: Model, log_weights: Mapping[int, FloatArray]) -> Mod
             for cpd in model.cpds
         ]
         return DependencyNetwork(model.domain, cpds)
-    mn = as_markov_network(model)
+    return weighted_markov_network(as_markov_network(model), log_weights)
+
+
+def weighted_markov_network(
+    mn: MarkovNetwork, log_weights: Mapping[int, FloatArray]
+) -> MarkovNetwork:
+    """Return a Markov network times a likelihood of each state of some variables."""
     tables = [TableFactor((v,), log) for v, log in log_weights.items()]
     return MarkovNetwork(mn.domain, mn.features, [*mn.factors, *tables])
