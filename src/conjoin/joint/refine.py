@@ -262,7 +262,7 @@ class _Search:
             if thinned and (thinned[-1] is self.model or not self._worth_trying(cells)):
                 break
             thinned.append(thin(self.model, self.train, max_cells=cells))
-            base = self._with_weights(thinned[-1], left, right)
+            base = with_weights(thinned[-1], left, right, self.train, self.held)
             name = f"thin, {cells:,} cells"
             finish = partial(self._weights_of_all, base)
             found.append(_Candidate(name, self._log_density(base), finish))
@@ -284,17 +284,6 @@ class _Search:
 
     def _score(self, candidate: _Candidate) -> float:
         return float(np.average(candidate.log_density, weights=self.held_weights))
-
-    def _with_weights(self, thinned: MarkovNetwork, left: Any, right: Any) -> MarkovNetwork:
-        """Learn the weights, those of the tree's pairs included, by maximum likelihood."""
-        pairs = _pair_features(self.model.domain, left, right)
-        features = Features.concatenate([thinned.form.features, pairs]).merged()
-        features = _cells_instead(self.model.domain, features)
-        network = MarkovNetwork(self.model.domain, features, provenance=thinned.provenance)
-        return learn_weights(
-            network, self.train, valid=self.held, objective="likelihood", start="model",
-            prior_sd=PRIOR_SDS, max_iterations=300, patience=20, tolerance=1e-6,
-        )  # fmt: skip
 
     def _weights_of_all(self, base: MarkovNetwork) -> MarkovNetwork:
         if self.everything is None:
@@ -358,6 +347,21 @@ class _Search:
         some = np.sort(self.rng.permutation(len(table))[: self.effort.rows])
         weights = None if table.weights is None else table.weights[some]
         return merge_rows(table.codes[some], weights)
+
+
+def with_weights(
+    thinned: MarkovNetwork, left: Any, right: Any, train: Table, held: Table
+) -> MarkovNetwork:
+    """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included."""
+    domain = thinned.domain
+    pairs = _pair_features(domain, left, right)
+    features = Features.concatenate([thinned.form.features, pairs]).merged()
+    features = _cells_instead(domain, features)
+    network = MarkovNetwork(domain, features, provenance=thinned.provenance)
+    return learn_weights(
+        network, train, valid=held, objective="likelihood", start="model",
+        prior_sd=PRIOR_SDS, max_iterations=300, patience=20, tolerance=1e-6,
+    )  # fmt: skip
 
 
 def _pair_features(domain: Domain, left: Any, right: Any) -> Features:

@@ -1,0 +1,80 @@
+"""The thin network of the categories of a mixed table, before a hidden column shifts it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conjoin.conversion.convert import convert
+from conjoin.data.table import Table
+from conjoin.inference.completion import completed
+from conjoin.joint.dependence_tree import tree_network
+from conjoin.joint.refine import MIN_ROWS, with_weights
+from conjoin.joint.thinning import thin
+from conjoin.joint.weight_learning import learn_weights
+from conjoin.learning.learn import learn
+from conjoin.models.features import Features
+from conjoin.models.markov import MarkovNetwork
+
+THIN_CELLS = 1 << 12
+"""Cells of the tables of the thin network."""
+
+
+def learn_base(
+    train: Table, held: Table, n_jobs: int | None = None
+) -> tuple[MarkovNetwork, Table, Table]:
+    """Learn a thin network, and complete rows with draws.
+
+    Parameters
+    ----------
+    train, held : Table
+        Rows over the same domain; the second ones choose the prior of the weights.
+    n_jobs : int, optional
+        The number of jobs at a time.
+
+    Returns
+    -------
+    base : MarkovNetwork
+        The network, over features.
+    train, held : Table
+        The rows, with missing values drawn.
+    """
+    if len(train) < MIN_ROWS:
+        base = independent(train)
+        return base, completed(base, train), completed(base, held)
+    model = convert(learn(train, "mixed", n_jobs=n_jobs), train).in_canonical_order()
+    names = train.domain.names
+    full, valid = (completed(model, part.reordered(model.domain.names)) for part in (train, held))
+    edges = [f.variables for f in tree_network(full).factors if len(f.variables) == 2]
+    left, right = np.array(edges, np.int64).reshape(-1, 2).T
+    thinned = thin(model, full, max_cells=THIN_CELLS)
+    base = with_weights(thinned, left, right, full, valid).reordered(names)
+    return with_single_states(base), full.reordered(names), valid.reordered(names)
+
+
+def relearned(base: MarkovNetwork, table: Table) -> MarkovNetwork:
+    """Continue to learn the weights of a network on all rows."""
+    if "weights" not in base.provenance:
+        return independent(table)
+    return learn_weights(
+        base, table, valid=table, objective="likelihood", start="model",
+        prior_sd=base.provenance["weights"]["prior_sd"], max_iterations=100, patience=100,
+        tolerance=1e-6,
+    )  # fmt: skip
+
+
+def independent(table: Table) -> MarkovNetwork:
+    """Return a network of independent variables."""
+    terms = [
+        (float(np.log(p)), {variable.name: state})
+        for variable, marginal in zip(table.domain, table.marginals(), strict=True)
+        for state, p in zip(variable.states, marginal, strict=True)
+    ]
+    return MarkovNetwork(table.domain, Features.from_terms(table.domain, terms))
+
+
+def with_single_states(base: MarkovNetwork) -> MarkovNetwork:
+    """Return the network with a feature for every state, of weight 0 if there was none."""
+    terms = [(0.0, {v.name: s}) for v in base.domain if len(v.states) > 1 for s in v.states]
+    parts = [base.features, Features.from_terms(base.domain, terms)]
+    features = Features.concatenate(parts).merged()
+    return MarkovNetwork(base.domain, features, provenance=base.provenance)

@@ -1,0 +1,311 @@
+"""`learn_mixed`: from a table of categories and numbers to one joint distribution.
+
+Rows that are held out choose the map of each number, and weigh fits of the hidden column that differ in
+size, priors and random starts. The fits that count are then continued on all rows, and stacked: their
+states together are the states of one hidden column. In small tables, a network of bins is a further
+component if it helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain, Variable
+from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
+from conjoin.errors import ModelError, did_you_mean
+from conjoin.inference.completion import completed
+from conjoin.inference.mixed import MixedAnswers
+from conjoin.jobs import one_thread
+from conjoin.joint.binned_component import learn_binned
+from conjoin.joint.category_base import learn_base, relearned
+from conjoin.joint.gaussian_mixture import GaussianPrior
+from conjoin.joint.hidden_column import stacking_weights
+from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit, stacked_component
+from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map
+from conjoin.joint.refine import MIN_ROWS
+from conjoin.models.markov import MarkovNetwork
+from conjoin.models.mixed import (
+    REST,
+    BinnedComponent,
+    GaussianComponent,
+    MixedNetwork,
+    scores_of,
+)
+from conjoin.models.number_map import NumberMap
+
+HELD_OUT = 0.15
+"""The share of the rows that chooses."""
+
+MIN_SHARE = 0.02
+"""Fits and components with a smaller weight are left out."""
+
+ROWS_PER_STATE = 6
+"""A hidden column has at most one state for this number of rows."""
+
+FEW_ROWS = FitSettings(1, GaussianPrior(30, 1e-2))
+"""The only fit if there are too few rows to hold some out."""
+
+SETTINGS = (
+    FitSettings(1, GaussianPrior(4, 1e-3)),
+    FitSettings(4, GaussianPrior(30, 3e-3)),
+    FitSettings(8, GaussianPrior(30, 3e-3)),
+    FitSettings(8, GaussianPrior(4, 1e-4)),
+    FitSettings(16, GaussianPrior(4, 1e-4)),
+    FitSettings(16, GaussianPrior(30, 1e-3)),
+    FitSettings(32, GaussianPrior(4, 1e-4)),
+    FitSettings(32, GaussianPrior(12, 1e-3)),
+    FitSettings(64, GaussianPrior(12, 1e-4)),
+)
+"""The fits that are stacked."""
+
+
+class MixedEffort(NamedTuple):
+    """How many fits are made.
+
+    Attributes
+    ----------
+    starts : int
+        Random starts of each fit.
+    rows : int
+        Maximum number of rows that the hidden column is learned from.
+    binned_rows : int
+        Maximum number of rows for which a network of bins is tried.
+    binned : str
+        The effort of learning it.
+    """
+
+    starts: int
+    rows: int
+    binned_rows: int
+    binned: str
+
+
+EFFORTS = {
+    "quick": MixedEffort(1, 4_000, 0, "quick"),
+    "default": MixedEffort(2, 10_000, 2_000, "quick"),
+    "thorough": MixedEffort(4, 40_000, 8_000, "default"),
+}
+"""The settings of `effort`."""
+
+
+def learn_mixed(
+    table: MixedTable,
+    *,
+    effort: str = "default",
+    random_state: int | np.random.Generator = 0,
+    n_jobs: int | None = None,
+) -> MixedNetwork:
+    """Learn the joint distribution of a table of categories and numbers.
+
+    The result does not depend on the order of the columns.
+
+    Parameters
+    ----------
+    table : MixedTable
+        The rows, with at least one column of numbers.
+    effort : {'quick', 'default', 'thorough'}
+        How many fits are made, and from how many rows.
+    random_state : int or numpy Generator
+        The source of all random choices.
+    n_jobs : int, optional
+        The number of jobs at a time; it does not change the result.
+
+    Examples
+    --------
+    >>> from conjoin.data.columns import Column
+    >>> rng = np.random.default_rng(0)
+    >>> smoker = rng.random(400) < 0.3
+    >>> age = np.round(rng.normal(40 + 20 * smoker, 5))
+    >>> columns = {"age": age, "smoker": np.where(smoker, "yes", "no")}
+    >>> table = MixedTable.of_columns([Column.of_values(n, v) for n, v in columns.items()])
+    >>> model = learn_mixed(table)
+    >>> smokers = MixedAnswers(model, table.select(smoker))
+    >>> bool(abs(smokers.number("age").mean()[0] - 60) < 2)
+    True
+    """
+    if not table.scales:
+        raise ModelError("a table without numbers needs no mixed network; use `learn_joint`")
+    if not len(table):
+        raise ModelError("a table without rows cannot be learned from")
+    if effort not in EFFORTS:
+        raise ModelError(f"effort {effort!r} is not known. " + did_you_mean(effort, EFFORTS))
+    with one_thread():
+        return _Learning(table, EFFORTS[effort], random_state, n_jobs).run()
+
+
+class _Learning:
+    """Learning from one table, whose numbers and categories are sorted by name."""
+
+    def __init__(
+        self, table: MixedTable, effort: MixedEffort, random_state: Any, n_jobs: int | None
+    ) -> None:
+        self.domain, self.effort, self.n_jobs = table.domain, effort, n_jobs
+        self.rng = np.random.default_rng(random_state)
+        self.names = sorted(table.domain.numeric)
+        self.values = np.stack([table.column(name) for name in self.names], axis=1)
+        self.steps = [table.domain.scale(name).step for name in self.names]
+        self.categories = table.categories.reordered(table.categories.domain.sorted_names())
+        self.weights = np.ones(len(table)) if table.weights is None else table.weights
+        order = self.rng.permutation(len(table))
+        count = 0 if len(table) < MIN_ROWS else max(1, round(HELD_OUT * len(table)))
+        self.held, self.train = order[:count], order[count:]
+        self.table = table
+
+    def run(self) -> MixedNetwork:
+        """Return the network."""
+        everything = np.arange(len(self.values))
+        columns = range(len(self.names))
+        atoms = [self._atoms(j) for j in columns]
+        choices = [self._choice(j, atoms[j]) for j in columns]
+        maps, final = (
+            tuple(self._map(j, atoms[j], choices[j], rows) for j in columns)
+            for rows in (self.train, everything)
+        )
+        states = self._state_domain(final)
+        train, held = (rows[: self.effort.rows] for rows in (self.train, self.held))
+        base, parts = self._parts(states, maps, train, held)
+        fits, shares = self._fits(base, parts)
+        network = self._network(maps, [stacked_component(fits, shares, states, self._hidden)])
+        binned = self._binned_share(network)
+        if len(held):
+            rows = np.concatenate([self.train, self.held])[-self.effort.rows :]
+            self._continue(fits, base, states, final, rows)
+        components: list[GaussianComponent | BinnedComponent] = [
+            stacked_component(fits, shares, states, self._hidden)
+        ]
+        if binned:
+            components.append(self._binned(final, everything))
+        weights = np.array([1 - binned, binned]) if binned else np.ones(1)
+        kept = [
+            (fit.settings.states, round(float(s), 4)) for fit, s in zip(fits, shares, strict=True)
+        ]
+        record = {"rows": len(self.values), "states and shares": kept, "binned": binned}
+        return self._network(final, components, weights, {"mixed": record})
+
+    def _network(
+        self,
+        maps: Sequence[NumberMap],
+        components: Sequence[GaussianComponent | BinnedComponent],
+        shares: FloatArray | None = None,
+        provenance: dict[str, Any] | None = None,
+    ) -> MixedNetwork:
+        weights = np.ones(1) if shares is None else shares
+        return MixedNetwork(self.domain, tuple(maps), tuple(components), weights, provenance or {})
+
+    def _known(self, j: int, rows: IntArray) -> IntArray:
+        """Return those of some rows that know a number; of all rows, if it is fewer than two."""
+        known = ~np.isnan(self.values[:, j])
+        found = rows[known[rows]]
+        return found if len(found) > 1 else np.flatnonzero(known)
+
+    def _atoms(self, j: int) -> FloatArray:
+        rows = self._known(j, self.train)
+        return find_atoms(self.values[rows, j], self.weights[rows])
+
+    def _choice(self, j: int, atoms: FloatArray) -> MapChoice:
+        rows, held = self._known(j, self.train), self.held[~np.isnan(self.values[self.held, j])]
+        values, weights = self.values[rows, j], self.weights[rows]
+        return choose_map(values, weights, self.steps[j], atoms, self.values[held, j])
+
+    def _map(self, j: int, atoms: FloatArray, choice: MapChoice, rows: IntArray) -> NumberMap:
+        known = self._known(j, rows)
+        return learn_map(self.values[known, j], self.weights[known], self.steps[j], atoms, choice)
+
+    def _state_domain(self, maps: Sequence[NumberMap]) -> Domain:
+        """Return the domain of the categories, and of the numbers with atoms."""
+        variables = list(self.categories.domain.variables)
+        for name, mapped in zip(self.names, maps, strict=True):
+            if len(mapped.atoms):
+                variables.append(Variable(name, [*mapped.atoms.tolist(), REST]))
+        return Domain(variables)
+
+    @property
+    def _hidden(self) -> str:
+        """A name for the hidden column that no other column has."""
+        name = "(hidden)"
+        while name in self.domain.names:
+            name = f"({name})"
+        return name
+
+    def _states(self, domain: Domain, maps: Sequence[NumberMap], rows: IntArray) -> Table:
+        """Return the categories and atoms of some rows."""
+        codes = self.categories.codes[rows].astype(np.int64)
+        codes[self.categories.codes[rows] == self.categories.missing] = -1
+        own = [
+            mapped.atom_of(self.values[rows, j])[:, None]
+            for j, mapped in enumerate(maps)
+            if len(mapped.atoms)
+        ]
+        return Table(domain, np.concatenate([codes, *own], axis=1), self.weights[rows])
+
+    def _rows(self, maps: Sequence[NumberMap], states: Table, rows: IntArray) -> MixedRows:
+        codes = states.codes.astype(np.int64)
+        return MixedRows(
+            scores_of(maps, self.values[rows]), codes, states.domain.cards, self.weights[rows]
+        )
+
+    def _parts(
+        self, domain: Domain, maps: Sequence[NumberMap], train: IntArray, held: IntArray
+    ) -> tuple[MarkovNetwork | None, list[MixedRows]]:
+        """Return the thin network of the categories, and the rows to learn from and to choose by."""
+        tables = [self._states(domain, maps, rows) for rows in (train, held)]
+        base = None
+        if len(domain):
+            base, *tables = learn_base(tables[0], tables[1], self.n_jobs)
+        parts = zip(tables, (train, held), strict=True)
+        return base, [self._rows(maps, states, rows) for states, rows in parts]
+
+    def _fits(
+        self, base: MarkovNetwork | None, parts: Sequence[MixedRows]
+    ) -> tuple[list[MixtureFit], FloatArray]:
+        """Return the fits that are stacked, and their shares."""
+        train, held = parts
+        if not len(held):
+            return [MixtureFit(FEW_ROWS, base, self.rng).fit(train)], np.ones(1)
+        settings = [s for s in SETTINGS if s.states <= max(1, len(train) // ROWS_PER_STATE)]
+        fits = [
+            MixtureFit(setting, base, self.rng).fit(train, held)
+            for setting in settings
+            for _ in range(self.effort.starts if setting.states > 1 else 1)
+        ]
+        shares = stacking_weights([fit.log_mass(held) for fit in fits], held.weights)
+        kept = np.flatnonzero(shares >= min(MIN_SHARE, shares.max()))
+        return [fits[k] for k in kept.tolist()], shares[kept] / shares[kept].sum()
+
+    def _continue(
+        self,
+        fits: Sequence[MixtureFit],
+        base: MarkovNetwork | None,
+        domain: Domain,
+        maps: Sequence[NumberMap],
+        rows: IntArray,
+    ) -> None:
+        """Continue the fits on all rows."""
+        states = self._states(domain, maps, rows)
+        if base is not None:
+            states = completed(base, states)
+            base = relearned(base, states)
+        data = self._rows(maps, states, rows)
+        for fit in fits:
+            fit.fit_all(data, base)
+
+    def _binned(self, maps: Sequence[NumberMap], rows: IntArray) -> BinnedComponent:
+        whole = self.categories
+        categories = Table.adopt(whole.domain, whole.codes[rows], self.weights[rows])
+        values = self.values[rows]
+        return learn_binned(categories, self.names, values, maps, self.effort.binned, self.n_jobs)
+
+    def _binned_share(self, network: MixedNetwork) -> float:
+        """Return the share that a network of bins deserves beside the fits, by held-out rows."""
+        if not len(self.held) or len(self.values) > self.effort.binned_rows:
+            return 0.0
+        other = self._network(network.maps, [self._binned(network.maps, self.train)])
+        held = self.table.select(self.held)
+        densities = [MixedAnswers(model, held).log_mass() for model in (network, other)]
+        share = float(stacking_weights(densities, self.weights[self.held])[1])
+        return share if share >= MIN_SHARE else 0.0

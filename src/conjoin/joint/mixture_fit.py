@@ -1,0 +1,326 @@
+"""One fit of a hidden column that numbers and categories share.
+
+Given its state, the normal scores of the numbers have a Gaussian distribution, and the categories follow
+a thin network whose single states are shifted:
+
+    log p(x, s | z) = (w + c + e_z) . f(x) - log Z_z + log N(s; mean_z, covariance_z).
+
+EM starts with categories that are independent given z; then the weights are learned for the posterior
+of the hidden states, in turn with the Gaussians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain, Variable
+from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
+from conjoin.joint.hidden_column import HiddenRows, HiddenTables
+from conjoin.joint.lbfgs import descend
+from conjoin.models.gaussians import Gaussians, Scores
+from conjoin.models.hidden_states import log_sum
+from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.mixed import GaussianComponent
+
+
+class FitSettings(NamedTuple):
+    """The shape of a fit.
+
+    Attributes
+    ----------
+    states : int
+        The number of hidden states.
+    prior : GaussianPrior
+        The prior of the Gaussians.
+    shift_sd : float
+        The standard deviation of the prior of e_z.
+    """
+
+    states: int
+    prior: GaussianPrior
+    shift_sd: float = 0.8
+
+
+COMMON_SD = 0.05
+"""The standard deviation of the prior of c."""
+
+CATEGORY_ROWS = 2.0
+"""The weight, in rows, of a category's marginal distribution, as long as categories are independent."""
+
+STEPS, CHECK_EVERY, PATIENCE, MIN_GAIN = 60, 4, 2, 1e-3
+"""Maximum number of steps of EM, steps between checks on held-out rows, checks without a gain before EM
+stops, and the least gain that counts, in nats per row."""
+
+ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 25, 4
+"""How often weights are learned, steps of L-BFGS each time, and steps of EM afterwards."""
+
+
+class MixedRows:
+    """Rows of numbers and categories.
+
+    Parameters
+    ----------
+    scores : Scores
+        The normal scores of the numbers.
+    codes : array of int, shape (rows, categories)
+        The states of the categories, none missing.
+    cards : array of int
+        Their numbers of states.
+    weights : array, shape (rows,)
+    """
+
+    def __init__(
+        self, scores: Scores, codes: IntArray, cards: IntArray, weights: FloatArray
+    ) -> None:
+        self.scores, self.codes, self.cards, self.weights = scores, codes, cards, weights
+        self.numbers = GaussianRows(scores, weights)
+        first = np.cumsum(cards) - cards
+        self.indicators = np.zeros((len(codes), int(cards.sum())))
+        self.indicators[np.arange(len(codes))[:, None], first + codes] = 1.0
+        self.column = np.repeat(np.arange(len(cards)), cards)
+        self.log_width = np.where(np.isnan(scores.middle), 0.0, np.log(scores.width)).sum(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryWeights:
+    """The network of the categories, with the weights of each hidden state.
+
+    Attributes
+    ----------
+    tables : HiddenTables
+        The thin network.
+    common : array, shape (features,)
+        c.
+    shift : array, shape (states, features that test a single state)
+        e.
+    log_z : array, shape (states,)
+        The log Z of each hidden state.
+    """
+
+    tables: HiddenTables
+    common: FloatArray
+    shift: FloatArray
+    log_z: FloatArray
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of all features given each hidden state."""
+        weights = np.tile(self.tables.features.weights + self.common, (len(self.shift), 1))
+        weights[:, self.tables.single] += self.shift
+        return weights
+
+    def log_probabilities(self, rows: HiddenRows) -> FloatArray:
+        """Return the log-probability of rows given each hidden state."""
+        return rows.cells @ (self.tables.matrix @ self.weights.T) - self.log_z
+
+    def learned(
+        self, rows: HiddenRows, posterior: FloatArray, shift_sd: float, steps: int
+    ) -> CategoryWeights:
+        """Return the weights that fit the posterior of the hidden states better."""
+        tables, states = self.tables, len(self.shift)
+        features, single = len(tables.features), tables.single
+        sums = (tables.transposed @ (rows.by_cell @ posterior)).T
+        count = posterior.sum(axis=0)
+        precision = np.concatenate(
+            [np.full(features, COMMON_SD**-2), np.full(self.shift.size, shift_sd**-2)]
+        )
+        log_z = self.log_z
+
+        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal log_z
+            shift = flat[features:].reshape(states, -1)
+            weights = np.tile(tables.features.weights + flat[:features], (states, 1))
+            weights[:, single] += shift
+            found = tables.expectations(weights)
+            if found is None:
+                return np.inf, np.zeros_like(flat)
+            log_z, means = found
+            value = float((weights * sums).sum() - count @ log_z)
+            gradient = sums - count[:, None] * means
+            flat_gradient = np.concatenate([gradient.sum(axis=0), gradient[:, single].ravel()])
+            pull = flat * precision
+            return 0.5 * float(pull @ flat) - value, pull - flat_gradient
+
+        mean = sums.sum(axis=0) / count.sum()
+        variance = np.maximum(mean * (1 - mean), 1e-3)
+        curvature = np.concatenate(
+            [count.sum() * variance, (count[:, None] * variance[single]).ravel()]
+        )
+        point = np.concatenate([self.common, self.shift.ravel()])
+        best = self
+        for step in islice(descend(objective, point, scale=curvature + precision), steps):
+            shift = step.point[features:].reshape(states, -1)
+            best = CategoryWeights(tables, step.point[:features], shift, log_z)
+        return best
+
+
+class MixtureFit:
+    """A hidden column for numbers and categories.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The shape of the fit.
+    base : MarkovNetwork, optional
+        The thin network of the categories; None if there are none.
+    rng : Generator
+        Where the fit starts.
+    """
+
+    gaussians: Gaussians
+    log_shares: FloatArray
+    given: FloatArray
+    categories: CategoryWeights | None
+
+    def __init__(
+        self, settings: FitSettings, base: MarkovNetwork | None, rng: np.random.Generator
+    ) -> None:
+        self.settings, self.rng = settings, rng
+        self.tables = None if base is None else HiddenTables(base, settings.states)
+        self.categories = None
+        self.steps = STEPS  # of EM until the best score of held-out rows
+
+    def fit(self, rows: MixedRows, held: MixedRows | None = None) -> MixtureFit:
+        """Learn everything; the Gaussians are those that predict held-out rows best."""
+        self.gaussians = rows.numbers.start(self.settings.states, self.settings.prior, self.rng)
+        self.log_shares = np.full(self.settings.states, -np.log(self.settings.states))
+        self.given = np.tile(self._marginal(rows), (self.settings.states, 1))
+        best, kept = -np.inf, (self.gaussians, self.log_shares, self.given, self.steps)
+        for step in range(1, STEPS + 1):
+            self._em_step(rows, self._independent(rows))
+            if held is not None and step % CHECK_EVERY == 0:
+                score = self.score(held)
+                if score > best + MIN_GAIN:
+                    best = score
+                    kept = (self.gaussians, self.log_shares, self.given, step)
+                elif step >= kept[3] + PATIENCE * CHECK_EVERY:
+                    break
+        if held is not None:
+            self.gaussians, self.log_shares, self.given, self.steps = kept
+        if self.tables is not None:
+            self._learn_network(rows)
+        return self
+
+    def fit_all(self, rows: MixedRows, base: MarkovNetwork | None) -> None:
+        """Continue on all rows, for a quarter of the steps that were taken on most of them."""
+        scores = self._category_scores(rows)
+        for _ in range(-(-self.steps // 4)):
+            self._em_step(rows, scores)
+        if base is not None and self.categories is not None:
+            self.tables = HiddenTables(base, self.settings.states)
+            weights = self.categories
+            self._learn_network(rows, weights, 1)
+
+    def _learn_network(
+        self,
+        rows: MixedRows,
+        start: CategoryWeights | None = None,
+        alternations: int = ALTERNATIONS,
+    ) -> None:
+        tables, states = self.tables, self.settings.states
+        assert tables is not None
+        data = tables.rows(rows.codes, rows.weights)
+        if start is None:
+            common, shift = np.zeros(len(tables.features)), np.zeros((states, len(tables.single)))
+            posterior = self._posterior(rows, self._independent(rows))
+        else:
+            common, shift = start.common, start.shift
+            posterior = self._posterior(rows, start.log_probabilities(data))
+        categories = CategoryWeights(tables, common, shift, np.zeros(states))
+        for _ in range(alternations):
+            categories = categories.learned(data, posterior, self.settings.shift_sd, WEIGHT_STEPS)
+            scores = categories.log_probabilities(data)
+            for _ in range(STEPS_BETWEEN):
+                posterior = self._em_step(rows, scores)
+        self.categories = categories
+
+    def _marginal(self, rows: MixedRows) -> FloatArray:
+        count = rows.weights @ rows.indicators + 0.5
+        return count / np.bincount(rows.column, count)[rows.column]
+
+    def _independent(self, rows: MixedRows) -> FloatArray:
+        return rows.indicators @ np.log(self.given).T
+
+    def _posterior(self, rows: MixedRows, categories: FloatArray) -> FloatArray:
+        score = rows.numbers.log_densities(self.gaussians) + categories + self.log_shares
+        score -= score.max(axis=1, keepdims=True)
+        posterior = np.exp(score, out=score)
+        posterior *= rows.weights[:, None] / posterior.sum(axis=1, keepdims=True)
+        return posterior
+
+    def _em_step(self, rows: MixedRows, categories: FloatArray) -> FloatArray:
+        posterior = self._posterior(rows, categories)
+        rows.numbers.fill(self.gaussians, posterior, self.rng)
+        self.gaussians = rows.numbers.update(self.gaussians, posterior, self.settings.prior)
+        count = posterior.sum(axis=0)
+        self.log_shares = np.log((count + 0.1) / (count + 0.1).sum())
+        held = posterior.T @ rows.indicators + CATEGORY_ROWS * self._marginal(rows)
+        self.given = held / (count + CATEGORY_ROWS)[:, None]
+        return posterior
+
+    def by_state(self, rows: MixedRows) -> FloatArray:
+        """Return the log-probability of rows together with each hidden state."""
+        numbers = self.gaussians.log_masses(rows.scores)
+        return numbers + self._category_scores(rows) + self.log_shares
+
+    def _category_scores(self, rows: MixedRows) -> FloatArray:
+        """Return the log-probability of the categories given each hidden state."""
+        if self.categories is None or self.tables is None:
+            return self._independent(rows)
+        return self.categories.log_probabilities(self.tables.rows(rows.codes, rows.weights))
+
+    def log_mass(self, rows: MixedRows) -> FloatArray:
+        """Return the log-probability of rows."""
+        return log_sum(self.by_state(rows))
+
+    def score(self, rows: MixedRows) -> float:
+        """Return the mean log-probability of rows."""
+        return float(np.average(self.log_mass(rows), weights=rows.weights))
+
+
+def stacked_component(
+    fits: Sequence[MixtureFit], shares: FloatArray, domain: Domain, name: str
+) -> GaussianComponent:
+    """Return one component whose hidden column has the states of all fits.
+
+    Parameters
+    ----------
+    fits : sequence of MixtureFit
+        Fits over the same thin network.
+    shares : array, shape (fits,)
+        Their weights.
+    domain : Domain
+        The categories and atoms.
+    name : str
+        The name of the hidden column.
+    """
+    prior, values = [], []
+    for fit, share in zip(fits, shares, strict=True):
+        log_shares = np.log(share) + fit.log_shares
+        if fit.categories is not None:
+            values.append(fit.categories.tables.matrix @ fit.categories.weights.T)
+            log_shares = log_shares - fit.categories.log_z
+        prior.append(log_shares)
+    hidden = Variable(name, range(sum(map(len, prior))), hidden=True)
+    factors = [TableFactor((len(domain),), np.concatenate(prior))]
+    if values:
+        assert fits[0].tables is not None
+        laid_out, together = fits[0].tables.tables, np.concatenate(values, axis=1)
+        axes = zip(laid_out.scopes, laid_out.shapes, laid_out.first, strict=False)
+        for scope, shape, low in axes:
+            part = together[low : low + int(np.prod(shape))]
+            table = part.reshape(*shape, len(hidden.states))
+            factors.append(TableFactor((*scope, len(domain)), table))
+    network = MarkovNetwork(Domain([*domain.variables, hidden]), factors=factors)
+    means = np.concatenate([fit.gaussians.means for fit in fits])
+    covariances = np.concatenate([fit.gaussians.covariances for fit in fits])
+    return GaussianComponent(network, Gaussians(means, covariances))

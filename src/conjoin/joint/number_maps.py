@@ -1,0 +1,200 @@
+"""Learning the distribution of a single column of numbers: its atoms and its map to normal scores.
+
+The distribution has two parts. Values that occur more often than their neighbours, such as multiples of
+ten in a column of estimates, have a probability of their own: their count less a discount that allows for
+values not seen yet. The rest is a histogram whose bins have about the same number of rows. Values that
+were held out choose the number of bins, and whether there are such values at all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.models.number_map import SMALLEST_STEP, NumberMap
+
+ATOM_SHARE, ATOM_RATIO, ATOM_NEIGHBOURS = 0.04, 4.0, 4
+"""An atom has at least this share of the rows, and this multiple of the mean count of the values next to
+it, of which this number count."""
+
+BINS = (4, 8, 16, 32, 64, 128, 256)
+"""Numbers of bins to choose from; a bin has at least two rows."""
+
+MAX_RECORDED = 400
+"""Maximum number of values with a probability of their own."""
+
+TAIL_ROWS = 2
+"""The outermost bins have this number of rows, the next ones twice as many, and so on."""
+
+TAIL_SHARE = 0.1
+"""The slope of the map beyond the values seen is that of this share of the rows at either end."""
+
+
+class MapChoice(NamedTuple):
+    """How the distribution of a column is estimated.
+
+    Attributes
+    ----------
+    bins : int
+        The number of bins.
+    recorded : bool
+        Whether values that occur often have a probability of their own.
+    """
+
+    bins: int
+    recorded: bool
+
+
+def find_atoms(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the values that are far more frequent than those around them.
+
+    Examples
+    --------
+    >>> numbers = np.concatenate([np.zeros(300), np.arange(700) / 10])
+    >>> find_atoms(numbers, np.ones(1000))
+    array([0.])
+    """
+    distinct, count = _counted(values, weights)
+    frequent = np.flatnonzero(count >= ATOM_SHARE * count.sum())
+    atoms = []
+    for k in frequent.tolist():
+        near = np.arange(max(0, k - ATOM_NEIGHBOURS // 2), k + ATOM_NEIGHBOURS // 2 + 1)
+        near = near[(near < len(distinct)) & (near != k)]
+        if not len(near) or count[k] > ATOM_RATIO * count[near].mean():
+            atoms.append(distinct[k])
+    return np.array(atoms)
+
+
+def learn_map(
+    values: FloatArray,
+    weights: FloatArray,
+    step: float | None,
+    atoms: FloatArray,
+    choice: MapChoice,
+) -> NumberMap:
+    """Learn the map of a column.
+
+    Parameters
+    ----------
+    values : array of float
+        The values, without missing ones.
+    weights : array of float
+        Their weights.
+    step : float, optional
+        The distance of neighbouring values that can be recorded.
+    atoms : array of float
+        Values that have a probability of their own and no score.
+    choice : MapChoice
+        How the distribution is estimated.
+    """
+    from scipy.special import ndtri
+
+    distinct, count = _counted(values, weights)
+    extent = (distinct[-1] - distinct[0]) if len(distinct) > 1 else max(1.0, abs(distinct[0]))
+    unit = SMALLEST_STEP * extent if step is None else step
+    rest = ~(np.abs(distinct[:, None] - atoms) < unit / 2).any(axis=1)
+    if rest.any():
+        distinct, count = distinct[rest], count[rest]
+    own = np.zeros(len(count))
+    if choice.recorded and step is not None:
+        once, twice = count[count <= 1].sum(), 2 * (count[(count > 1) & (count <= 2)] > 0).sum()
+        discount = once / (once + twice) if once else 0.0
+        own = np.maximum(count - discount, 0.0)
+        if len(own) > MAX_RECORDED:
+            own[np.argsort(-own, kind="stable")[MAX_RECORDED:]] = 0.0
+    edges, mass = _histogram(distinct, count - own, count, unit, choice.bins)
+    knots, share = _with_values(edges, mass, distinct, own, unit)
+    cumulative = (0.5 + np.concatenate([[0.0], np.cumsum(share)])) / (share.sum() + 1)
+    return _with_tails(knots, np.asarray(ndtri(cumulative)), unit, atoms)
+
+
+def choose_map(
+    values: FloatArray, weights: FloatArray, step: float | None, atoms: FloatArray, held: FloatArray
+) -> MapChoice:
+    """Return the choice under which values that were held out are most probable."""
+    best, found = -np.inf, MapChoice(BINS[0], False)
+    if not len(held):
+        return found
+    for recorded in (False, True) if step is not None else (False,):
+        for bins in BINS:
+            if bins > BINS[0] and 2 * bins > len(values):
+                break
+            choice = MapChoice(bins, recorded)
+            score = log_mass(learn_map(values, weights, step, atoms, choice), held)
+            if score > best + 1e-3:
+                best, found = score, choice
+    return found
+
+
+def log_mass(mapped: NumberMap, values: FloatArray) -> float:
+    """Return the mean log-probability of values that are not atoms, in a column of its own."""
+    from scipy.special import ndtr
+
+    rest = values[mapped.atom_of(values) == len(mapped.atoms)]
+    low, high = mapped.cell(rest)
+    sign = np.where(low > 0, -1.0, 1.0)
+    mass = np.abs(ndtr(sign * high) - ndtr(sign * low))
+    return float(np.log(np.maximum(mass, 1e-300)).mean()) if len(rest) else 0.0
+
+
+def _counted(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(inverse, weights, minlength=len(distinct))
+
+
+def _histogram(
+    distinct: FloatArray, count: FloatArray, rows: FloatArray, step: float, bins: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the edges of bins of about the same number of rows, and the counts in them."""
+    between = np.minimum(distinct[:-1] + step / 2, distinct[1:] - step / 2)
+    middle = np.maximum((distinct[:-1] + distinct[1:]) / 2, between)
+    snapped = (
+        middle
+        if step <= 0
+        else distinct[0] + step * (np.floor((middle - distinct[0]) / step) + 0.5)
+    )
+    snapped = np.clip(snapped, distinct[:-1] + step / 4, distinct[1:] - step / 4)
+    ranks = np.cumsum(rows)
+    size = ranks[-1] / bins
+    tail = TAIL_ROWS * 2.0 ** np.arange(max(0, int(np.ceil(np.log2(size / TAIL_ROWS)))))
+    wanted = np.concatenate([np.arange(1, bins) * size, tail, ranks[-1] - tail])
+    cut = np.unique(np.searchsorted(ranks[:-1], wanted))
+    cut = cut[cut < len(snapped)]
+    edges = np.concatenate([[distinct[0] - step / 2], snapped[cut], [distinct[-1] + step / 2]])
+    mass = np.diff(np.concatenate([[0.0], np.cumsum(count)[cut], [count.sum()]]))
+    return edges, mass
+
+
+def _with_values(
+    edges: FloatArray, mass: FloatArray, distinct: FloatArray, own: FloatArray, step: float
+) -> tuple[FloatArray, FloatArray]:
+    """Split bins around the values that have a probability of their own."""
+    kept = np.flatnonzero(own > 0)
+    ends = np.concatenate([distinct[kept] - step / 2, distinct[kept] + step / 2])
+    knots = np.unique(np.concatenate([edges, ends]))
+    knots = knots[np.concatenate([[True], np.diff(knots) > step * 1e-3])]
+    middle = (knots[:-1] + knots[1:]) / 2
+    k = np.clip(np.searchsorted(edges, middle) - 1, 0, len(mass) - 1)
+    share = mass[k] * np.diff(knots) / np.diff(edges)[k]
+    near = np.clip(np.searchsorted(middle, distinct[kept]), 1, max(1, len(middle) - 1))
+    closer = np.abs(middle[near - 1] - distinct[kept]) < np.abs(
+        middle[np.minimum(near, len(middle) - 1)] - distinct[kept]
+    )
+    np.add.at(share, np.where(closer, near - 1, np.minimum(near, len(middle) - 1)), own[kept])
+    return knots, np.maximum(share, 1e-3)
+
+
+def _with_tails(knots: FloatArray, scores: FloatArray, step: float, atoms: FloatArray) -> NumberMap:
+    """Add a knot at either end, so that the map continues with the mean slope of the values there."""
+    from scipy.special import ndtri
+
+    far = abs(float(ndtri(TAIL_SHARE)))
+    low = int(np.clip(np.searchsorted(scores, -far), 1, len(scores) - 1))
+    high = int(np.clip(np.searchsorted(scores, far), 0, len(scores) - 2))
+    below = (knots[low] - knots[0]) / (scores[low] - scores[0])
+    above = (knots[-1] - knots[high]) / (scores[-1] - scores[high])
+    values = np.concatenate([[knots[0] - below], knots, [knots[-1] + above]])
+    around = np.concatenate([[scores[0] - 1], scores, [scores[-1] + 1]])
+    return NumberMap(values, around, step, atoms)

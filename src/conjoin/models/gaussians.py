@@ -1,0 +1,163 @@
+"""Gaussian distributions of normal scores, one per hidden state, for rows with missing numbers.
+
+Rows that know the same numbers are treated together. A recorded value is not a point but a cell, as wide
+as the column's step, so that a row has a probability and not only a density: the product of the
+probabilities of its cells, each given the scores of the columns before it. Sorted by name, the columns
+always have the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
+
+BLOCK_VALUES = 1 << 21
+"""Number of scores (rows by hidden states by columns) that are computed together."""
+
+NARROW = 0.15
+"""Narrower cells, in standard deviations, and times their distance, are computed by a series."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Normal scores of rows.
+
+    Attributes
+    ----------
+    middle : array, shape (rows, columns)
+        The middle of each value's cell; NaN if it is missing or an atom.
+    width : array, shape (rows, columns)
+        The width of the cell.
+    """
+
+    middle: FloatArray
+    width: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.middle)
+
+    def __getitem__(self, rows: IntArray | BoolArray | slice) -> Scores:
+        return Scores(self.middle[rows], self.width[rows])
+
+    @cached_property
+    def patterns(self) -> list[tuple[IntArray, IntArray]]:
+        """The columns that rows know and the rows that know just these, the most frequent first."""
+        known = ~np.isnan(self.middle)
+        distinct, inverse, count = np.unique(known, axis=0, return_inverse=True, return_counts=True)
+        order = np.argsort(inverse.ravel(), kind="stable")
+        parts = np.split(order, np.cumsum(count)[:-1])
+        ranked = np.argsort(-count, kind="stable").tolist() if len(known) else []
+        return [(np.flatnonzero(distinct[k]), parts[k]) for k in ranked]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """A Gaussian distribution of the normal scores per hidden state.
+
+    Attributes
+    ----------
+    means : array, shape (states, columns)
+    covariances : array, shape (states, columns, columns)
+    """
+
+    means: FloatArray
+    covariances: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("means", "covariances"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
+
+    def log_masses(self, scores: Scores) -> FloatArray:
+        """Return the log-probability of the known values of each row given each hidden state."""
+        result = np.zeros((len(scores), len(self.means)))
+        for known, rows in scores.patterns:
+            if len(known):
+                root = np.linalg.cholesky(self.covariances[:, known[:, None], known])
+                inverse = np.linalg.inv(root)
+                sds = np.diagonal(root, axis1=1, axis2=2)
+                for part in _blocks(rows, result.shape[1] * len(known)):
+                    middle = scores.middle[part][:, known]
+                    width = scores.width[part][:, known]
+                    z = _whitened(middle, self.means[:, known], inverse)
+                    result[part] = log_cell(z, width[:, None] / sds).sum(axis=2)
+        return result
+
+    def conditionals(
+        self, scores: Scores, column: int
+    ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+        """Yield the distribution of a column's score given the others: rows, means, sds per state.
+
+        Means are rows by states. What a row knows of the column itself is not used.
+        """
+        middle = scores.middle.copy()
+        middle[:, column] = np.nan
+        for known, rows in Scores(middle, scores.width).patterns:
+            cross = self.covariances[:, column, known]
+            if len(known):
+                within = self.covariances[:, known[:, None], known]
+                slope = np.linalg.solve(within, cross[..., None])[..., 0]
+            else:
+                slope = cross
+            variance = self.covariances[:, column, column] - (slope * cross).sum(axis=1)
+            start = self.means[:, column] - (slope * self.means[:, known]).sum(axis=1)
+            yield rows, middle[rows][:, known] @ slope.T + start, np.sqrt(variance)
+
+    def drawn(self, scores: Scores, state: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return scores with missing ones drawn given the others and the row's hidden state."""
+        mean, covariance = self.means[state], self.covariances[state]
+        hole = np.isnan(scores.middle)
+        noise = rng.standard_normal(mean.shape)
+        free = mean + np.einsum("rij,rj->ri", np.linalg.cholesky(covariance), noise)
+        # A draw from the conditional is an unconditional draw, corrected by what the row knows.
+        both = ~hole[:, :, None] & ~hole[:, None, :]
+        inside = np.where(both, covariance, np.eye(mean.shape[1]))
+        residual = np.where(hole, 0.0, scores.middle - free)
+        solved = np.linalg.solve(inside, residual[..., None])[..., 0]
+        return np.where(hole, free + np.einsum("rij,rj->ri", covariance, solved), scores.middle)
+
+
+def drawn_states(p: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return a state drawn from each row of probabilities, which need not add up to 1."""
+    cumulative = np.cumsum(p, axis=1)
+    pick = rng.random(len(p))[:, None] * cumulative[:, -1:]
+    return (cumulative <= pick).sum(axis=1).clip(max=p.shape[1] - 1)
+
+
+def log_cell(z: FloatArray, width: FloatArray) -> FloatArray:
+    """Return the log-probability that a standard normal number is within half a width of z."""
+    from scipy.special import log_ndtr
+
+    z, width = np.broadcast_arrays(np.abs(z), width)
+    square, relative = z * z, width * width
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # The first terms of the Taylor series around the middle, exact to 1e-10 for narrow cells.
+        series = (square - 1) * relative / 24
+        series += (square * square - 6 * square + 3) * relative * relative / 1920
+        result = np.asarray(
+            np.log(width) - 0.5 * square - 0.5 * np.log(2 * np.pi) + np.log1p(series)
+        )
+    wide = (width > NARROW) | (z * width > NARROW)
+    if wide.any():
+        near, far = log_ndtr(width[wide] / 2 - z[wide]), log_ndtr(-width[wide] / 2 - z[wide])
+        with np.errstate(divide="ignore"):
+            result[wide] = near + np.log1p(-np.exp(far - near))
+    return result
+
+
+def _whitened(middle: FloatArray, means: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return the independent standard scores of rows given each state: rows by states by columns."""
+    states, columns = means.shape
+    product = middle @ inverse.reshape(states * columns, columns).T
+    shift = (inverse @ means[..., None])[..., 0]
+    return product.reshape(len(middle), states, columns) - shift
+
+
+def _blocks(rows: IntArray, values: int) -> Iterator[IntArray]:
+    step = max(1, BLOCK_VALUES // max(1, values))
+    for low in range(0, len(rows), step):
+        yield rows[low : low + step]

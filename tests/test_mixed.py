@@ -1,0 +1,567 @@
+"""Mixed networks: answers against brute force, and learning."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from conjoin.data.mixed_table import MixedDomain, MixedTable
+from conjoin.data.number_scale import NumberScale
+from scipy import integrate, stats
+
+from conjoin import Domain, Table
+from conjoin.data.domain import Variable
+from conjoin.errors import DataError, ModelError
+from conjoin.inference.mixed import MixedAnswers, log_density
+from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
+from conjoin.joint.mixed_learning import learn_mixed
+from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit
+from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map, log_mass
+from conjoin.models.gaussians import Gaussians, Scores, log_cell
+from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.mixed import REST, BinnedComponent, GaussianComponent, MixedNetwork
+from conjoin.models.number_map import NumberMap
+
+SEEDS = range(4)
+
+
+def scale(name, step=1.0, low=0.0, high=20.0):
+    return NumberScale(name, "number", step == 1.0, step, low, high)
+
+
+def random_map(rng, step=1.0, atoms=()):
+    values = np.concatenate([[-3.0], np.sort(rng.choice(np.arange(0, 20), 5, False)) + 0.5, [24.0]])
+    scores = np.sort(rng.normal(0, 1.5, 7)) + np.arange(7) * 0.05
+    return NumberMap(values, scores, step, np.array(atoms, float))
+
+
+def covariance(rng, size):
+    root = rng.normal(0, 0.7, (size, size))
+    return root @ root.T + 0.2 * np.eye(size)
+
+
+def random_model(seed, *, binned=True, atoms=True):
+    """A small model: two categories, three numbers (one with an atom), three hidden states."""
+    rng = np.random.default_rng(seed)
+    a, b = Variable("a", ["u", "v"]), Variable("b", ["x", "y", "z"])
+    maps = (
+        random_map(rng),
+        random_map(rng, atoms=[7.0] if atoms else []),
+        random_map(rng),
+    )
+    domain = MixedDomain(Domain([a, b]), tuple(map(scale, "pqr")), ("q", "a", "p", "b", "r"))
+    own = [Variable("q", [7.0, REST])] if atoms else []
+    hidden = Variable("(hidden)", range(3), hidden=True)
+    variables = Domain([a, b, *own, hidden])
+    cards = variables.cards.tolist()
+    scopes = [(0, 1, len(cards) - 1)] + ([(1, 2, 3)] if atoms else [])
+    factors = [TableFactor(s, rng.normal(0, 1, [cards[v] for v in s])) for s in scopes]
+    total = np.zeros(cards)
+    for factor in factors:
+        shape = [cards[v] if v in factor.variables else 1 for v in range(len(cards))]
+        total = total + factor.table.reshape(shape)
+    norm = np.log(np.exp(total).sum())
+    factors.append(TableFactor((len(cards) - 1,), np.full(3, -norm)))
+    gaussians = Gaussians(
+        rng.normal(0, 1, (3, 3)), np.stack([covariance(rng, 3) for _ in range(3)])
+    )
+    components = [GaussianComponent(MarkovNetwork(variables, factors=factors), gaussians)]
+    if binned:
+        cuts, bins = [], []
+        for name, mapped in zip("pqr", maps, strict=True):
+            edges = mapped.to_scores(np.sort(rng.choice(np.arange(1, 19), 2, False)) + 0.5)
+            cuts.append(edges)
+            bins.append(Variable(name, range(3 + len(mapped.atoms))))
+        names = Domain([a, b, *bins])
+        pairs = [(0, 2), (1, 3), (2, 3), (3, 4), (0, 4)]
+        size = names.cards.tolist()
+        tables = [TableFactor(s, rng.normal(0, 1, [size[v] for v in s])) for s in pairs]
+        components.append(BinnedComponent(MarkovNetwork(names, factors=tables), tuple(cuts)))
+    shares = np.array([0.6, 0.4]) if binned else np.ones(1)
+    return MixedNetwork(domain, maps, tuple(components), shares)
+
+
+def rows_of(model, rows):
+    """Rows as mappings; absent columns are missing."""
+    categories = model.domain.categories
+    table = Table.from_rows(categories, [{n: r.get(n) for n in categories.names} for r in rows])
+    numbers = [[r.get(name, np.nan) for name in model.domain.numeric] for r in rows]
+    return MixedTable(model.domain, table, np.array(numbers, float))
+
+
+def mass(model, row):
+    return float(np.exp(MixedAnswers(model, rows_of(model, [row])).log_mass()[0]))
+
+
+def slow_gaussian_mass(model, component, row):
+    """The probability of a complete row under a Gaussian component, from the definition."""
+    total, network = 0.0, component.network
+    for z in range(len(component.gaussians.means)):
+        states = {"a": row["a"], "b": row["b"], "(hidden)": z}
+        if "q" in network.domain.names:
+            states["q"] = 7.0 if row["q"] == 7 else REST
+        codes = [network.domain[name].index(states[name]) for name in network.domain.names]
+        log_p = sum(f.table[tuple(codes[v] for v in f.variables)] for f in network.factors)
+        p, seen, at = np.exp(log_p), [], []
+        mean, cov = component.gaussians.means[z], component.gaussians.covariances[z]
+        for j, name in enumerate(model.numbers):
+            if row[name] in model.maps[j].atoms:
+                continue
+            low, high = (e[0] for e in model.maps[j].cell(np.array([row[name]], float)))
+            m, v = mean[j], cov[j, j]
+            if seen:
+                slope = np.linalg.solve(cov[np.ix_(seen, seen)], cov[seen, j])
+                m, v = m + slope @ (np.array(at) - mean[seen]), v - slope @ cov[seen, j]
+            p *= stats.norm.cdf(high, m, v**0.5) - stats.norm.cdf(low, m, v**0.5)
+            seen.append(j)
+            at.append((low + high) / 2)
+        total += p
+    return total
+
+
+def slow_binned_mass(model, component, row):
+    network = component.network
+    states = dict(row)
+    within = 1.0
+    for j, name in enumerate(model.numbers):
+        mapped = model.maps[j]
+        if row[name] in mapped.atoms:
+            states[name] = list(mapped.atoms).index(row[name])
+            continue
+        low, high = (e[0] for e in mapped.cell(np.array([row[name]], float)))
+        ends = [-np.inf, *component.cuts[j], np.inf]
+        k = int(np.searchsorted(component.cuts[j], (low + high) / 2))
+        states[name] = k + len(mapped.atoms)
+        whole = stats.norm.cdf(ends[k + 1]) - stats.norm.cdf(ends[k])
+        within *= (stats.norm.cdf(high) - stats.norm.cdf(low)) / whole
+    names = network.domain.names
+
+    def potential(codes):
+        return np.exp(sum(f.table[tuple(codes[v] for v in f.variables)] for f in network.factors))
+
+    norm = sum(potential(codes) for codes in product(*map(range, network.domain.cards)))
+    return within * potential([network.domain[n].index(states[n]) for n in names]) / norm
+
+
+ROWS = [
+    {"a": "u", "b": "z", "p": 3, "q": 7, "r": 11},
+    {"a": "v", "b": "x", "p": 18, "q": 2, "r": 1},
+    {"a": "v", "b": "y", "p": 25, "q": 9, "r": -4},
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_probability_of_complete_rows_is_that_of_the_definition(seed):
+    model = random_model(seed)
+    for row in ROWS:
+        expected = model.shares[0] * slow_gaussian_mass(model, model.components[0], row)
+        expected += model.shares[1] * slow_binned_mass(model, model.components[1], row)
+        assert mass(model, row) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_missing_categories_are_summed_out(seed):
+    model = random_model(seed)
+    for known in ({"p": 3, "q": 7}, {"q": 4, "r": 11, "a": "u"}, {"b": "y"}, {}):
+        free = [n for n in "ab" if n not in known]
+        states = [model.domain.categories[n].states for n in free]
+        parts = [
+            mass(model, {**known, **dict(zip(free, s, strict=True))}) for s in product(*states)
+        ]
+        assert mass(model, known) == pytest.approx(sum(parts), rel=1e-9)
+    assert mass(model, {}) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_values_of_a_number_have_probability_1(seed):
+    model = random_model(seed)
+    known = {"a": "u", "q": 3, "p": 4}
+    values = np.arange(-3000, 3000)
+    parts = [mass(model, {**known, "r": float(r)}) for r in values[::1] if -200 < r < 200]
+    assert sum(parts) == pytest.approx(mass(model, known), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_categories_given_the_rest(seed):
+    model = random_model(seed)
+    known = [{"p": 3, "q": 7, "b": "x"}, {"r": 3}, {}, {"q": 9, "p": 14, "r": 0, "b": "z"}]
+    found = MixedAnswers(model, rows_of(model, [{**k, "a": "u"} for k in known])).category("a")
+    for row, p in zip(known, found, strict=True):
+        parts = np.array([mass(model, {**row, "a": s}) for s in "uv"])
+        assert p == pytest.approx(parts / parts.sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_numbers_given_the_rest(seed):
+    """The last number's conditional probabilities are ratios of those of rows."""
+    model = random_model(seed)
+    known = [{"p": 3, "q": 7, "b": "x"}, {"a": "u"}, {}, {"q": 9, "p": 14, "a": "v", "b": "z"}]
+    answers = MixedAnswers(model, rows_of(model, known)).number("r")
+    for i, row in enumerate(known):
+        one, whole = answers[i], mass(model, row)
+        masses = {r: mass(model, {**row, "r": float(r)}) / whole for r in range(-9, 30)}
+        for r in (0, 5, 12, 19):
+            assert one.probability(r, r) == pytest.approx(masses[r], abs=1e-9)
+            assert one.density(r) == pytest.approx(masses[r], abs=1e-9)
+        assert one.probability(2, 12) == pytest.approx(
+            sum(masses[r] for r in range(2, 13)), abs=1e-9
+        )
+        assert one.cdf(5) + one.probability(6) == pytest.approx(1, abs=1e-9)
+        assert one.probability(high=5) == pytest.approx(one.cdf(5), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_atoms_given_the_rest(seed):
+    model = random_model(seed)
+    known = [{"p": 3, "b": "x"}, {"a": "u"}, {}]
+    answers = MixedAnswers(model, rows_of(model, known)).number("q")
+    for i, row in enumerate(known):
+        assert answers.atoms[i, 0] == pytest.approx(mass(model, {**row, "q": 7}) / mass(model, row))
+        assert answers.atoms[i].sum() + answers.weights[i].sum() == pytest.approx(1, abs=1e-9)
+        one = answers[i]
+        jump = one.cdf(7) - one.cdf(6)
+        assert jump > answers.atoms[i, 0]
+        assert one.probability(7, 7) == pytest.approx(jump, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_means_and_deviations_are_integrals(seed):
+    model = random_model(seed)
+    known = [{"p": 3, "b": "x"}, {}, {"r": 2, "a": "v"}]
+    answers = MixedAnswers(model, rows_of(model, known)).number("q")
+    mapped = answers.map
+    for i in range(len(known)):
+
+        def moment(power, i=i):
+            total = float(answers.atoms[i] @ mapped.atoms**power)
+            parts = zip(answers.weights[i], answers.means[i], answers.sds[i], answers.low, answers.high,
+                        strict=True)  # fmt: skip
+            for w, m, sd, low, high in parts:
+                ends = np.unique(np.clip([m - 12 * sd, *mapped.scores, m, m + 12 * sd], low, high))
+                ends = ends[(ends >= m - 12 * sd) & (ends <= m + 12 * sd)]
+                inside = stats.norm.cdf(high, m, sd) - stats.norm.cdf(low, m, sd)
+                if len(ends) < 2 or inside < 1e-14:
+                    continue
+                for a, b in pairwise(ends):
+                    value, _ = integrate.quad(
+                        lambda s, m=m, sd=sd: mapped.to_values(np.array([s]))[0] ** power
+                        * stats.norm.pdf(s, m, sd), a, b, epsabs=1e-12, epsrel=1e-12)  # fmt: skip
+                    total += w * value / inside
+            return total
+
+        mean, square = moment(1), moment(2)
+        assert answers[i].mean() == pytest.approx(mean, abs=1e-8)
+        assert answers[i].sd() == pytest.approx(np.sqrt(square - mean**2), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_quantiles_invert_the_cdf(seed):
+    model = random_model(seed)
+    answers = MixedAnswers(model, rows_of(model, [{"p": 3, "b": "x"}, {}]))
+    for name in "pqr":
+        for i in range(2):
+            one = answers.number(name)[i]
+            for p in (0.01, 0.3, 0.5, 0.77, 0.999):
+                value = one.quantile(p)
+                assert isinstance(value, int)
+                assert one.cdf(value) >= p - 1e-9
+                assert one.cdf(value - 1) < p + 1e-9
+            low, high = one.interval(0.8)
+            assert one.probability(low, high) >= 0.8 - 1e-9
+            assert one.median() == one.quantile(0.5)
+            assert one.probability(one.mode(), one.mode()) > 0
+
+
+def test_a_draw_has_the_frequencies_of_the_model():
+    model = random_model(1)
+    given = {"p": 5, "b": "y"}
+    rows = rows_of(model, [given] * 4000)
+    drawn = MixedAnswers(model, rows, random_state=3).draws(1)[0]
+    again = MixedAnswers(model, rows, random_state=3).draws(1)[0]
+    assert (drawn.numbers == again.numbers).all()
+    assert (drawn.column("p") == 5).all()
+    assert not drawn.holes.any()
+    answers = MixedAnswers(model, rows_of(model, [given]))
+    share = (drawn.categories.codes[:, 0] == 0).mean()
+    assert share == pytest.approx(answers.category("a")[0, 0], abs=0.03)
+    for name in "qr":
+        one = answers.number(name)[0]
+        for x in (3, 7, 11):
+            assert (drawn.column(name) <= x).mean() == pytest.approx(one.cdf(x), abs=0.03)
+
+
+def test_likely_values():
+    model = random_model(2)
+    rows = rows_of(model, [{"p": 5, "b": "y"}, {"a": "u", "q": 7}, {}])
+    answers = MixedAnswers(model, rows)
+    for how in ("mean", "median", "mode"):
+        filled = answers.likely(how)
+        assert not filled.holes.any()
+        assert (
+            filled.numbers[~np.isnan(rows.numbers)] == rows.numbers[~np.isnan(rows.numbers)]
+        ).all()
+        expected = getattr(answers.number("r"), how)()
+        assert filled.column("r") == pytest.approx(np.rint(expected))
+    assert (filled.categories.codes[1:, 1] == answers.category("b")[1:].argmax(axis=1)).all()
+    with pytest.raises(ModelError, match="mean"):
+        answers.likely("best")
+
+
+def test_tables_of_other_columns_are_rejected():
+    model = random_model(0)
+    other = MixedDomain(Domain([Variable("a", ["u", "v"])]), (scale("p"),), ("a", "p"))
+    table = MixedTable(other, Table.from_rows(other.categories, [("u",)]), np.ones((1, 1)))
+    with pytest.raises(DataError, match="columns"):
+        MixedAnswers(model, table)
+
+
+def test_log_density_is_per_unit():
+    model = random_model(0)
+    half = tuple(NumberMap(m.values, m.scores, 0.5, m.atoms) for m in model.maps)
+    finer = MixedNetwork(model.domain, half, model.components, model.shares)
+    rows = rows_of(model, [ROWS[0], {"a": "u", "p": 3}])
+    for one, factor in ((model, 1), (finer, 2)):
+        mass = MixedAnswers(one, rows).log_mass()
+        known = np.array([3, 1])
+        assert log_density(one, rows) == pytest.approx(mass + known * np.log(factor))
+
+
+def test_cells():
+    z, width = np.array([0.3, -5.0, 9.0, 0.0]), np.array([1.0, 0.5, 0.1, 1e-6])
+    exact = stats.norm.sf(np.abs(z) - width / 2) - stats.norm.sf(np.abs(z) + width / 2)
+    assert log_cell(z, width) == pytest.approx(np.log(exact), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conditionals_of_gaussians(seed):
+    rng = np.random.default_rng(seed)
+    gaussians = Gaussians(
+        rng.normal(0, 1, (2, 3)), np.stack([covariance(rng, 3) for _ in range(2)])
+    )
+    middle = np.array([[0.3, np.nan, -1.0], [np.nan, 5.0, 0.4], [np.nan] * 3])
+    for rows, means, sds in gaussians.conditionals(Scores(middle, np.ones((3, 3))), 1):
+        for i, r in enumerate(rows):
+            known = [j for j in (0, 2) if not np.isnan(middle[r, j])]
+            for z in range(2):
+                m, c = gaussians.means[z], gaussians.covariances[z]
+                gain = c[1, known] @ np.linalg.inv(c[np.ix_(known, known)])
+                assert means[i, z] == pytest.approx(m[1] + gain @ (middle[r, known] - m[known]))
+                assert sds[z] ** 2 == pytest.approx(c[1, 1] - gain @ c[known, 1])
+
+
+def correlated(rng, rows, holes=0.0):
+    z = rng.integers(0, 2, rows)
+    x = rng.normal(0, 1, (rows, 3)) @ np.array([[1, 0.8, 0.1], [0, 0.5, 0.2], [0, 0, 1]])
+    x += 2 * z[:, None]
+    x[rng.random(x.shape) < holes] = np.nan
+    return Scores(x, np.full(x.shape, 0.2))
+
+
+def test_one_hidden_state_is_a_gaussian_copula():
+    rng = np.random.default_rng(0)
+    scores = correlated(rng, 200)
+    rows = GaussianRows(scores, np.ones(200))
+    prior = GaussianPrior(0.0, 0.0, 0.0)
+    start = rows.start(1, prior, rng)
+    found = rows.update(start, np.ones((200, 1)), prior)
+    assert found.means[0] == pytest.approx(scores.middle.mean(axis=0))
+    expected = np.cov(scores.middle.T, ddof=0) + 0.2**2 / 12 * np.eye(3)
+    assert found.covariances[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("patterns", [0, 24])
+def test_em_finds_the_gaussian_of_rows_with_holes(patterns):
+    rng = np.random.default_rng(1)
+    x = rng.multivariate_normal([1, -1], [[1, 0.8], [0.8, 1]], 6000)
+    x[x[:, 0] > 1.5, 1] = np.nan  # missing at random: it depends on what is known
+    scores = Scores(x, np.full(x.shape, 1e-6))
+    rows = GaussianRows(scores, np.ones(len(x)), patterns)
+    prior = GaussianPrior(0.0, 1e-9, 0.0)
+    found = rows.start(1, prior, rng)
+    for _ in range(60):
+        posterior = np.ones((len(x), 1))
+        rows.fill(found, posterior, rng)
+        found = rows.update(found, posterior, prior)
+    assert found.means[0] == pytest.approx([1, -1], abs=0.08)
+    assert found.covariances[0] == pytest.approx(np.array([[1, 0.8], [0.8, 1]]), abs=0.08)
+
+
+def test_em_never_lowers_the_likelihood():
+    rng = np.random.default_rng(2)
+    rows = GaussianRows(correlated(rng, 300, 0.2), np.ones(300))
+    prior = GaussianPrior(0.0, 0.0, 0.0)
+    found, last = rows.start(3, GaussianPrior(0.0, 1e-2, 0.0), rng), -np.inf
+    shares = np.full(3, 1 / 3)
+    for _ in range(15):
+        logs = rows.log_densities(found) + np.log(shares)
+        value = float(np.logaddexp.reduce(logs, axis=1).sum())
+        assert value >= last - 1e-6
+        last = value
+        posterior = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
+        shares = posterior.mean(axis=0)
+        found = rows.update(found, posterior, prior)
+
+
+def test_draws_and_sums_over_missing_numbers_agree():
+    rng = np.random.default_rng(3)
+    scores = correlated(rng, 3000, 0.3)
+    found = []
+    for patterns in (0, 24):
+        rows = MixedRows(
+            scores, np.zeros((3000, 0), np.int64), np.zeros(0, np.int64), np.ones(3000)
+        )
+        rows.numbers = GaussianRows(scores, np.ones(3000), patterns)
+        fit = MixtureFit(FitSettings(2, GaussianPrior(4, 1e-4)), None, np.random.default_rng(0))
+        found.append(fit.fit(rows).score(rows))
+    assert found[0] == pytest.approx(found[1], abs=0.03)
+
+
+def test_atoms_are_far_more_frequent_than_their_neighbours():
+    rng = np.random.default_rng(0)
+    smooth = np.round(rng.normal(50, 10, 900))
+    ones = np.ones(1000)
+    assert find_atoms(np.append(smooth, np.zeros(100)), ones).tolist() == [0]
+    assert not len(find_atoms(np.round(rng.normal(0, 1.5, 1000)), ones))
+    assert find_atoms(np.full(10, 3.0), np.ones(10)).tolist() == [3]
+
+
+@pytest.mark.parametrize("choice", [MapChoice(4, False), MapChoice(32, False), MapChoice(8, True)])
+def test_the_probabilities_of_recorded_values_add_up(choice):
+    rng = np.random.default_rng(0)
+    values = np.round(rng.gamma(2, 15, 500))
+    mapped = learn_map(values, np.ones(500), 1.0, np.zeros(0), choice)
+    grid = np.arange(-2000, 3000.0)
+    low, high = mapped.cell(grid)
+    total = np.sum(stats.norm.cdf(high) - stats.norm.cdf(low))
+    assert total == pytest.approx(1, abs=1e-9)
+    assert (np.diff(mapped.values) > 0).all()
+    assert (np.diff(mapped.scores) > 0).all()
+
+
+def test_recorded_values_are_chosen_where_they_help():
+    rng = np.random.default_rng(0)
+    heaped = np.where(rng.random(2000) < 0.7, 10 * np.rint(rng.normal(50, 15, 2000) / 10),
+                      np.rint(rng.normal(50, 15, 2000)))  # fmt: skip
+    smooth = np.round(rng.normal(500, 150, 2000))
+    none = np.zeros(0)
+    train, held = slice(0, 1500), slice(1500, 2000)
+    assert choose_map(heaped[train], np.ones(1500), 1.0, none, heaped[held]).recorded
+    choice = choose_map(smooth[train], np.ones(1500), 1.0, none, smooth[held])
+    assert not choice.recorded
+    best = log_mass(learn_map(smooth[train], np.ones(1500), 1.0, none, choice), smooth[held])
+    assert best > stats.norm.logpdf(smooth[held], 500, 150).mean() - 0.05
+
+
+def table_of(columns):
+    """A mixed table: columns of floats are numbers, others are categories."""
+    scales = tuple(
+        NumberScale.of(n, [x for x in v.tolist() if x == x])
+        for n, v in columns.items()
+        if v.dtype.kind == "f"
+    )
+    kept = {n: v for n, v in columns.items() if v.dtype.kind != "f"}
+    domain = Domain([Variable(n, sorted(set(v.tolist()) - {"?"})) for n, v in kept.items()])
+    count = len(next(iter(columns.values())))
+    rows = [[None if v[i] == "?" else v[i] for v in kept.values()] for i in range(count)]
+    categories = Table.from_rows(domain, rows)
+    numbers = np.stack([columns[s.name] for s in scales], axis=1)
+    return MixedTable(MixedDomain(domain, scales, tuple(columns)), categories, numbers)
+
+
+def example(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, rows)
+    x = np.round(rng.normal(40 + 10 * group, 5))
+    y = np.round(2 * x + rng.normal(0, 6, rows), 1)
+    zero = rng.random(rows) < 0.3
+    z = np.where(zero, 0.0, np.round(rng.gamma(3, 20, rows)))
+    colour = np.where(zero, "red", np.array(["red", "blue", "green"])[group])
+    x[rng.random(rows) < 0.1] = np.nan
+    colour = np.where(rng.random(rows) < 0.05, "?", colour)
+    kind = np.array(["one", "two"])[(y > 100).astype(int)]
+    return {"x": x, "colour": colour, "y": y, "z": z, "kind": kind}
+
+
+def test_learning_does_not_depend_on_the_order_of_columns():
+    columns = example(300)
+    table, turned = table_of(columns), table_of(dict(reversed(columns.items())))
+    first, second = learn_mixed(table), learn_mixed(turned)
+    assert MixedAnswers(first, table).log_mass() == pytest.approx(
+        MixedAnswers(second, turned).log_mass(), abs=1e-9
+    )
+    assert MixedAnswers(first, turned).log_mass() == pytest.approx(
+        MixedAnswers(first, table).log_mass(), abs=1e-12
+    )
+    again = learn_mixed(table)
+    assert (MixedAnswers(again, table).log_mass() == MixedAnswers(first, table).log_mass()).all()
+
+
+def test_learning_finds_what_columns_tell_about_each_other():
+    train, test = table_of(example(1500)), table_of(example(500, 1))
+    model = learn_mixed(train, effort="quick")
+    answers = MixedAnswers(model, test)
+    y, known = test.column("y"), ~np.isnan(test.column("x"))
+    found = answers.number("y")
+    assert np.sqrt(np.mean((found.mean() - y)[known] ** 2)) < 7.5  # the noise has 6
+    low, high = found.interval(0.9)
+    assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.97
+    atoms = answers.number("z").atoms[:, 0]
+    zero = test.column("z") == 0
+    assert atoms[zero].mean() > atoms[~zero].mean() + 0.1
+    kind = answers.category("kind")
+    right = kind[np.arange(len(test)), test.categories.codes[:, 1]]
+    assert -np.log(right).mean() < 0.12
+
+
+@pytest.mark.parametrize("rows", [1, 2, 10, 60])
+def test_few_rows(rows):
+    columns = example(rows + 20, 5)
+    complete = np.flatnonzero(~np.isnan(columns["x"]) & (columns["colour"] != "?"))
+    chosen = np.append(complete[:1], np.arange(rows - 1))
+    table = table_of({name: column[chosen] for name, column in columns.items()})
+    model = learn_mixed(table)
+    assert np.isfinite(MixedAnswers(model, table).log_mass()).all()
+    assert not MixedAnswers(model, table).likely().holes.any()
+
+
+def test_special_tables():
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(50, 10, 200))
+    only = learn_mixed(table_of({"x": x}))
+    one = MixedAnswers(only, table_of({"x": x[:1]})).number("x")[0]
+    assert one.mean() == pytest.approx(x.mean(), abs=1)
+    assert one.sd() == pytest.approx(x.std(), abs=1)
+    columns = {"x": x, "y": np.full(200, 3.0), "free": rng.random(200)}
+    columns["x"] = np.where(np.arange(200) == 7, np.nan, x)
+    columns["free"][7] = columns["y"][7] = np.nan
+    table = table_of(columns)
+    model = learn_mixed(table)
+    filled = MixedAnswers(model, table).likely()
+    assert filled.column("y")[7] == 3
+    assert filled.column("x")[7] == pytest.approx(x.mean(), abs=3)
+    assert 0.3 < filled.column("free")[7] < 0.7
+    assert MixedAnswers(model, table).log_mass()[7] == pytest.approx(0, abs=1e-9)
+    assert MixedAnswers(model, table).number("y")[0].probability(3, 3) > 0.95
+
+
+def test_wrong_arguments():
+    table = table_of(example(60))
+    with pytest.raises(ModelError, match="effort"):
+        learn_mixed(table, effort="much")
+    with pytest.raises(ModelError, match="rows"):
+        learn_mixed(table.select(np.zeros(0, np.int64)))
+    answers = MixedAnswers(learn_mixed(table), table)
+    with pytest.raises(DataError, match="between 0 and 1"):
+        answers.number("x").quantile(2)
+    with pytest.raises(DataError):
+        answers.number("colour")
+
+
+def test_narrow_and_wide_cells_agree():
+    rng = np.random.default_rng(0)
+    z, width = rng.normal(0, 3, 2000), rng.uniform(0.01, 0.3, 2000)
+    exact = stats.norm.logsf(np.abs(z) - width / 2) + np.log1p(
+        -np.exp(stats.norm.logsf(np.abs(z) + width / 2) - stats.norm.logsf(np.abs(z) - width / 2))
+    )
+    assert log_cell(z, width) == pytest.approx(exact, abs=1e-9)
