@@ -26,12 +26,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from conjoin.data.mixed_table import MixedTable
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
+from conjoin.data.mixed_table import MixedTable
 from conjoin.formats.files import read_columns
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.joint.mixed_learning import learn_mixed

@@ -6,12 +6,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from conjoin.data.mixed_table import MixedDomain, MixedTable
-from conjoin.data.number_scale import NumberScale
 from scipy import integrate, stats
 
 from conjoin import Domain, Table
 from conjoin.data.domain import Variable
+from conjoin.data.mixed_table import MixedDomain, MixedTable
+from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.mixed import MixedAnswers, log_density
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows

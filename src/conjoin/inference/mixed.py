@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Codes, Table, code_dtype
@@ -416,10 +416,11 @@ def _log_states(network: MarkovNetwork, codes: IntArray) -> FloatArray:
     domain = network.domain
     hidden = len(domain) - 1
     result = np.empty((len(codes), int(domain.cards[hidden])))
-    complete: BoolArray = (codes >= 0).all(axis=1)
+    complete = np.asarray((codes >= 0).all(axis=1))
     rows = np.flatnonzero(complete)
     if not hidden:
-        return np.tile(sum(f.table for f in network.factors), (len(codes), 1))
+        tables = [f.table for f in network.factors if isinstance(f, TableFactor)]
+        return np.tile(np.sum(tables, axis=0), (len(codes), 1))
     if len(rows):
         full = np.concatenate([codes[rows], np.full((len(rows), 1), -1)], axis=1)
         for part, cube in network.hidden_states.log_joints(_as_codes(domain, full)):

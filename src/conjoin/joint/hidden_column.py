@@ -213,7 +213,7 @@ class HiddenTables:
             offset = offset + np.log(np.maximum(shares, SMALLEST_SHARE))
         return None
 
-    def rows(self, codes: Codes, weights: FloatArray) -> HiddenRows:
+    def rows(self, codes: Codes | IntArray, weights: FloatArray) -> HiddenRows:
         """Return rows as the fit needs them."""
         from scipy import sparse
 

@@ -141,7 +141,8 @@ def log_mass(mapped: NumberMap, values: FloatArray) -> float:
 
 def _counted(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     distinct, inverse = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(inverse, weights, minlength=len(distinct))
+    count = np.bincount(inverse, weights, minlength=len(distinct))
+    return distinct, count.astype(np.float64)
 
 
 def _histogram(
