@@ -1,4 +1,4 @@
-"""Reading the Bayesian Interchange Format (.bif).
+"""Reading the Bayesian Interchange Format (.bif); `bayesian_writing` writes it.
 
 A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
 one regular expression and divided at its semicolons; the numbers of all tables are then normalized
@@ -20,6 +20,7 @@ import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.names_files import named_domain, names_path
 from conjoin.formats.storage import errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES, SUM_LIMIT, SUM_TOLERANCE
@@ -367,4 +368,6 @@ def read_bif(path: Path) -> BayesianNetwork:
         for table, logs in zip(tables.values(), reader.logarithms([*tables.values()]), strict=True):
             parents = [domain.index(p.name) for p in table.parents]
             cpds.append(TableCPD(domain.cards, domain.index(table.target.name), parents, logs))
+        if names_path(path).is_file():
+            domain = named_domain(path, domain.cards)
         return BayesianNetwork(domain, cpds, {"read_from": path.name})

@@ -40,6 +40,9 @@ MODEL_WRITERS = {
     ".mn": "libra_writing.write_network",
     ".bn": "libra_writing.write_network",
     ".uai": "uai.write_uai",
+    ".bif": "bayesian_writing.write_bif",
+    ".net": "bayesian_writing.write_net",
+    ".xdsl": "bayesian_writing.write_xdsl",
 }
 TABLE_READERS = {
     ".data": "libra_data.read_data",  # state numbers, read into a table
@@ -66,6 +69,9 @@ WRITTEN_MODELS: dict[str, Any] = {
     ".mn": MarkovNetwork,
     ".bn": BayesianNetwork,
     ".uai": (MarkovNetwork, BayesianNetwork),
+    ".bif": BayesianNetwork,
+    ".net": BayesianNetwork,
+    ".xdsl": BayesianNetwork,
 }
 """The kinds of model that each format can hold."""
 

@@ -1,0 +1,179 @@
+"""Bayesian networks written for other programs, and read by them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import conjoin
+from conjoin import BayesianNetwork, Domain, TableCPD, TreeCPD
+from conjoin.errors import FormatError
+from conjoin.formats.bayesian_writing import safe_domain, safe_words
+from strategies import generators
+
+
+def random_bayesian_network(rng, low=1, high=5, most=9):
+    n = int(rng.integers(low, high + 1))
+    domain = Domain({f"x{i}": [f"s{k}" for k in range(int(rng.integers(2, 4)))] for i in range(n)})
+    order = rng.permutation(n).tolist()
+    cpds = []
+    for place, target in enumerate(order):
+        parents = [p for p in order[:place] if rng.random() < 0.5][:most]
+        shape = [int(domain.cards[v]) for v in (*parents, target)]
+        table = rng.random(shape) * (rng.random(shape) < 0.85)
+        table[..., 0] += table.sum(axis=-1) == 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(table / table.sum(axis=-1, keepdims=True))
+        cpds.append(TableCPD(domain.cards, target, parents, logs))
+    return BayesianNetwork(domain, cpds)
+
+
+def joint(network):
+    states = np.array(list(itertools.product(*map(range, network.domain.cards))), np.uint8)
+    return np.exp(network.log_likelihood(states))
+
+
+ODD = Domain({
+    "wet grass": ["dry", "soaking wet", 3],
+    "table": [True, False],
+    'a"b|c, {d}': ["x,y", "x;y", "x y"],
+    "größe": [1.5, 2.5],
+})  # fmt: skip
+
+
+def odd_network():
+    rng = np.random.default_rng(0)
+    names = ODD.names
+
+    def rows(target, parents):
+        keys = itertools.product(*(ODD[p].states for p in parents))
+        return {k if len(k) > 1 else k[0]: rng.dirichlet(np.ones(len(ODD[target]))) for k in keys}
+
+    tree = (
+        "table",
+        {True: [0.25, 0.75], False: ("wet grass", {("dry", 3): 0.5, "soaking wet": 0.1})},
+    )
+    return BayesianNetwork(ODD, [
+        TableCPD.of(ODD, names[0], [], [0.5, 0.3, 0.2]),
+        TableCPD.of(ODD, names[1], [names[0]], rows(names[1], [names[0]])),
+        TableCPD.of(ODD, names[2], [names[3], names[0]], rows(names[2], [names[3], names[0]])),
+        TreeCPD.of(ODD, names[3], tree),
+    ])  # fmt: skip
+
+
+@given(generators())
+@settings(max_examples=40, deadline=None)
+def test_bif_round_trip(rng):
+    import tempfile
+    from pathlib import Path
+
+    network = random_bayesian_network(rng)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a.bif", "a.bif.gz"):
+            path = Path(folder) / name
+            network.save(path)
+            again = conjoin.load(path)
+            assert again.domain == network.domain
+            np.testing.assert_allclose(joint(again), joint(network), rtol=1e-12, atol=1e-15)
+        assert len(list(Path(folder).iterdir())) == 2  # plain names need no file beside
+
+
+def test_odd_names_survive_in_the_file_beside(tmp_path):
+    network = odd_network()
+    network.save(tmp_path / "odd.bif")
+    again = conjoin.load(tmp_path / "odd.bif")
+    assert again.domain == ODD
+    np.testing.assert_allclose(joint(again), joint(network), rtol=1e-12)
+    (tmp_path / "odd.bif.names.json").unlink()
+    plain = conjoin.load(tmp_path / "odd.bif")
+    assert plain.domain == safe_domain(ODD)
+    np.testing.assert_allclose(joint(plain), joint(network), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [".bif", ".net", ".xdsl"])
+@pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
+def test_pyagrum_reads_what_we_write(tmp_path, kind, seed):
+    gum = pytest.importorskip("pyagrum")
+    rng = np.random.default_rng(seed)
+    # In GeNIe's own files the last parent varies fastest. pyAgrum reads the first one so: chains only.
+    most = 1 if kind == ".xdsl" else 9
+    network = odd_network() if seed is None else random_bayesian_network(rng, 4, 6, most)
+    if seed is None and kind == ".xdsl":
+        pytest.skip("this network has a node with two parents")
+    path = tmp_path / f"model{kind}"
+    network.save(path)
+    other = gum.loadBN(str(path))
+    words = safe_domain(network.domain)
+    assert sorted(other.names()) == sorted(words.names)
+    states = itertools.product(*(v.states for v in words))
+    for chosen, p in zip(states, joint(network), strict=True):
+        labels = dict(zip(words.names, chosen, strict=True))
+        found = 1.0
+        for name in words.names:
+            found *= other.cpt(name)[{n: labels[n] for n in other.cpt(name).names}]
+        # Its readers of BIF and NET keep single precision only.
+        assert found == pytest.approx(p, abs=1e-9 if kind == ".xdsl" else 1e-7)
+
+
+@pytest.mark.parametrize("kind", [".bif", ".net", ".xdsl"])
+def test_probabilities_are_written_in_full(tmp_path, kind):
+    domain = Domain({"a": ["x", "y"], "b": ["x", "y", "z"]})
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 2)
+    b = TableCPD.of(domain, "b", ["a"], {"x": rows[0], "y": rows[1]})
+    network = BayesianNetwork(domain, [TableCPD.of(domain, "a", [], 1 / 3), b])
+    path = tmp_path / f"model{kind}"
+    network.save(path)
+    written = [float(word) for word in re.findall(r"[0-9]\.[0-9]+(?:e-[0-9]+)?", path.read_text())]
+    for p in [1 / 3, 2 / 3, *rows.ravel()]:
+        assert min(abs(p - w) for w in written) < 1e-15
+
+
+@pytest.mark.parametrize("kind", ["bif", "xdsl"])
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_pgmpy_reads_what_we_write(tmp_path, seed, kind):
+    readwrite = pytest.importorskip("pgmpy.readwrite")
+    rng = np.random.default_rng(seed)
+    network = odd_network() if seed is None else random_bayesian_network(rng, 3, 5)
+    path = tmp_path / f"model.{kind}"
+    network.save(path)
+    reader = readwrite.BIFReader if kind == "bif" else readwrite.XDSLReader
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = reader(str(path)).get_model()
+    words = safe_domain(network.domain)
+    states = itertools.product(*(v.states for v in words))
+    for chosen, p in zip(states, joint(network), strict=True):
+        labels = dict(zip(words.names, chosen, strict=True))
+        found = 1.0
+        for name in words.names:
+            factor = other.get_cpds(name).to_factor()
+            found *= factor.get_value(**{n: labels[n] for n in factor.scope()})
+        assert found == pytest.approx(p, abs=1e-9)
+
+
+def test_safe_words_are_different_words():
+    labels = ["a", "a b", "a-b", "a_b", "", " ", 1, "1", True, "é", "net"]
+    words = safe_words(labels)
+    assert len(set(words)) == len(labels)
+    assert words[0] == "a" and words[3] == "a_b"
+    assert all(word.isascii() and word.isidentifier() for word in words)
+
+
+def test_tables_that_would_be_too_large_are_refused(tmp_path):
+    domain = Domain.numbered([2] * 40)
+    leaf = [0.5, 0.5]
+    tree = leaf
+    for i in range(1, 40):
+        tree = (f"v{i}", {0: leaf, 1: tree})
+    cpds = [TreeCPD.of(domain, "v0", tree)]
+    cpds += [TableCPD.of(domain, f"v{i}", [], 0.5) for i in range(1, 40)]
+    for kind in ("bif", "net", "xdsl"):
+        with pytest.raises(FormatError, match="'v0' has 39 parents, too many for a table"):
+            BayesianNetwork(domain, cpds).save(tmp_path / f"a.{kind}")
+    with pytest.raises(FormatError, match="a Markov network cannot be written as .bif"):
+        conjoin.MarkovNetwork(domain).save(tmp_path / "a.bif")
