@@ -148,8 +148,9 @@ def write_bif(model: BayesianNetwork, path: Path) -> None:
         head = f"{node.name} | {', '.join(v.name for v in given)}" if given else node.name
         lines.append(f"probability ( {head} ) {{")
         if given:
-            for states, row in zip(product(*(v.states for v in given)), node.rows, strict=True):
-                lines.append(f"  ({', '.join(states)}) {_numbers(row, ', ')};")
+            chosen = product(*(v.states for v in given))
+            for known, row in zip(chosen, node.rows, strict=True):
+                lines.append(f"  ({', '.join(known)}) {_numbers(row, ', ')};")
         else:
             lines.append(f"  table {_numbers(node.rows[0], ', ')};")
         lines.append("}")
