@@ -154,38 +154,42 @@ def test_weights_of_rows(rng):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", ["bits", "pairs", "mixed"])
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("make_domain", [binary_domain, mixed_domain])
 @pytest.mark.parametrize("directed", [False, True])
-def test_marginals_of_a_joint(seed, kind, directed):
+def test_marginals_of_a_joint(seed, pairs, make_domain, directed):
     rng = np.random.default_rng(seed)
-    domain = (mixed_domain if kind == "mixed" else binary_domain)(9)
-    mn = random_network(rng, domain, 150, longest=2 if kind == "pairs" else 5)
+    domain, binary = make_domain(9), make_domain is binary_domain
+    count = 600 if pairs else 150  # most pairs of states get a weight
+    mn = random_network(rng, domain, count, longest=2 if pairs else 5)
     model = DependencyNetwork.from_markov_network(mn) if directed else mn
     free = [0, 2, 3, 5, 8]
     made = batch_marginals(model, free, SAMPLED)
-    assert engines(made) == {RowChains if kind == "mixed" else BitpackedChains}
-    if kind != "mixed":
-        ((_, chains),) = made.engines
-        assert len(chains.pairs) == (len(free) if kind == "pairs" else 0)
-        assert len(chains.slots.node) == 0 or kind == "bits"
-        if kind == "bits":  # slots with one weight and with one per row, short and long
-            part = chains.slots.part
-            assert (part[:, 1] > part[:, 0]).any() and (part[:, 2] > part[:, 1]).any()
-            assert mn.form.features.lengths.max() > 3
-    codes = random_codes(rng, domain, 5 if kind == "mixed" else 70)
+    ((component, chains),) = made.engines
+    assert isinstance(chains, BitpackedChains)
+    assert len(chains.pairs) == ((domain.cards[free] - 1).sum() if pairs else 0)
+    assert (len(chains.slots.node) == 0) == (pairs and binary)
+    assert (len(chains.states.member) == 0) == binary  # sets of several states
+    if not pairs:  # slots with one weight and with one per row, short and long
+        part = chains.slots.part
+        assert (part[:, 1] > part[:, 0]).any() and (part[:, 2] > part[:, 1]).any()
+        assert mn.form.features.lengths.max() > 3
+    codes = random_codes(rng, domain, 70)
     expected = np.stack([marginals_of_joint(mn, row, free) for row in codes])
     check(made, domain.cards, free, codes, expected)
+    if seed == 0:
+        made.engines = [(component, RowChains(made.projection, component))]
+        check(made, domain.cards, free, codes[:5], expected[:5])
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("engine", [BitpackedChains, RowChains])
-def test_dependency_networks_without_a_joint(seed, engine):
+@pytest.mark.parametrize("domain", [binary_domain(6), mixed_domain(5)])
+def test_dependency_networks_without_a_joint(seed, domain):
     rng = np.random.default_rng(seed)
-    domain = binary_domain(6) if engine is BitpackedChains else mixed_domain(5)
     dn = random_dependency_network(rng, domain, kinds=("tree", "table"))
     free = [0, 1, 3, 4]
     made = batch_marginals(dn, free, SAMPLED)
-    assert engines(made) <= {engine, Enumeration}
+    assert engines(made) <= {BitpackedChains, Enumeration}
     codes = random_codes(rng, domain, 12)
     expected = np.stack([marginals_of_sweeps(dn, row, free) for row in codes])
     check(made, domain.cards, free, codes, expected)
@@ -206,7 +210,8 @@ def test_small_components_are_enumerated(rng):
 @settings(max_examples=25)
 @with_random(generators())
 def test_variables_that_depend_on_nothing_are_exact(rng):
-    mn = random_network(rng, binary_domain(7), 9, longest=4)
+    domain = binary_domain(7) if rng.random() < 0.5 else mixed_domain(7)
+    mn = random_network(rng, domain, 9, longest=4)
     free = [1, 3, 4, 5]
     made = batch_marginals(mn, free, Settings.of(5, 50, enumerate_small=False))
     codes = random_codes(rng, mn.domain, 5)
@@ -216,15 +221,15 @@ def test_variables_that_depend_on_nothing_are_exact(rng):
         left = [tests for w, tests in feature_rows(mn.form.features.condition(given)) if w != 0]
         tied = {v for tests in left if len(tests) > 1 for v in tests}
         assert all(exact[r][k] for k, v in enumerate(free) if v not in tied)
-        sure = np.repeat(exact[r], 2)
+        sure = np.repeat(exact[r], domain.cards[free])
         expected = marginals_of_joint(mn, row, free)
         assert mean[r][sure] == pytest.approx(expected[sure], abs=1e-9)
 
 
 @pytest.mark.parametrize("longest", [2, 4])
-def test_rows_do_not_depend_on_their_block(longest):
+@pytest.mark.parametrize("domain", [binary_domain(40), mixed_domain(40)])
+def test_rows_do_not_depend_on_their_block(longest, domain):
     rng = np.random.default_rng(3)
-    domain = binary_domain(40)
     mn = random_network(rng, domain, 800, longest=longest)
     made = batch_marginals(mn, list(range(0, 40, 2)), Settings.of(5, 50))
     codes = random_codes(rng, domain, 128)
@@ -254,19 +259,16 @@ def in_groups(rng, cards, groups):
     return MarkovNetwork(domain, Features.from_terms(domain, terms)), parts
 
 
-@pytest.mark.parametrize(
-    ("cards", "engine", "rows"),
-    [((2, 2, 2, 2, 2), BitpackedChains, 150), ((2, 3, 2, 4), RowChains, 6)],
-)
-def test_cmll_of_many_variables(cards, engine, rows):
+@pytest.mark.parametrize("cards", [(2, 2, 2, 2, 2), (2, 3, 2, 4)])
+def test_cmll_of_many_variables(cards):
     rng = np.random.default_rng(4)
     mn, parts = in_groups(rng, cards, 40)
-    table = Table(mn.domain, random_codes(rng, mn.domain, rows))
+    table = Table(mn.domain, random_codes(rng, mn.domain, 150))
     sets = random_sets(mn.domain, 2)
     free = sorted(mn.domain.index(name) for name in sets[0])
     assert len(free) > 64
     kinds = engines(batch_marginals(mn, free, Settings.of(100, 1000, enumerate_small=False)))
-    assert engine in kinds
+    assert BitpackedChains in kinds
     assert engines(batch_marginals(mn, free, Settings.of(100, 1000))) == {Enumeration}
     result = cmll(mn, table, sets=sets)
     expected = np.zeros(len(table))

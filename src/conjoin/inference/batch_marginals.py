@@ -1,8 +1,8 @@
 """Marginals of some variables given all others, for many rows of evidence at once.
 
 The free variables fall into components that do not depend on each other. Components of few states are
-enumerated. Components of binary variables are sampled by chains of 128 rows side by side, all others by
-the general chain, row by row.
+enumerated, all others are sampled: by chains of 128 rows side by side or, if they have hard constraints
+or off values, by the general chain, row by row.
 """
 
 from __future__ import annotations

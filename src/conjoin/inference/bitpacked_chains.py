@@ -1,22 +1,26 @@
-"""Gibbs chains for 128 rows of evidence side by side, over binary variables.
+"""Gibbs chains for 128 rows of evidence side by side.
 
-The log-odds of a variable are a sum of conjunctions of tests of other variables. Short conjunctions are
-expanded, ``[x=0] = 1 - [x=1]``, so that units over the same variables share their terms.
+The log-odds of a state, relative to the first state of its variable, are a sum of conjunctions of tests
+of other variables. In short conjunctions, tests that hold for the first state are replaced by their
+complements, ``[x=0] = 1 - [x=1]``, so that units over the same variables share their terms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.inference.projection import ROWS, Projection, RowWeights
-from conjoin.kernels.layouts import SlotArrays, packed
-from conjoin.models.features import segment_index
+from conjoin.kernels.layouts import SlotArrays, StateArrays, packed
+from conjoin.models.features import Features, segment_index
+from conjoin.models.loglinear import LogLinearForm
 
 EXPANDED = 2
 """Maximum number of other tests in a conjunction that is expanded."""
@@ -25,7 +29,7 @@ TINY = 1e-12
 """Weights of smaller absolute value are rounding errors of weights that cancel."""
 
 DENSE = 0.25
-"""Pairs of variables with one weight for all rows form a matrix if at least this fraction of all pairs
+"""Pairs of states with one weight for all rows form a matrix if at least this fraction of all pairs
 has one; otherwise they are slots like all others."""
 
 MAX_ENTRIES = 1 << 22
@@ -39,13 +43,13 @@ class Terms:
     Attributes
     ----------
     line : array of int
-        The variable whose log-odds each term belongs to, counted within the free ones.
+        The state whose log-odds each term belongs to, counted without the first of each variable.
     unit : array of int
         The unit whose weight it has.
     coefficient : array of float
         1 or -1.
     first, test : arrays of int
-        The tests of the conjunction of each term: 2v + s for "v has state s".
+        The tests of the conjunction of each term (see `StateTests`).
     """
 
     line: IntArray
@@ -62,8 +66,70 @@ class Terms:
         return Terms(self.line[rows], self.unit[rows], self.coefficient[rows], first, test)
 
 
+@dataclass(frozen=True, eq=False)
+class StateTests:
+    """The states of some variables, and the tests of them.
+
+    The tests that are not single states are *sets*; they are numbered after the states.
+
+    Attributes
+    ----------
+    arrays : StateArrays
+        The states and the sets.
+    as_test : array of int, shape (tests of the features,)
+        The number of each test; -1 for tests of other variables.
+    as_complement : array of int, shape (tests of the features,)
+        The same for the complement, if the test holds for the first state.
+    holds_first : array of bool, shape (tests of the features,)
+        Whether a test holds for the first state of its variable.
+    sign : array of int8, shape (tests of the features, states)
+        What a test adds to the log-odds of each state of its variable: 1, 0 or -1.
+    variable : array of int
+        The variable of each test, counted within the given ones.
+    """
+
+    arrays: StateArrays
+    as_test: IntArray
+    as_complement: IntArray
+    holds_first: BoolArray
+    sign: npt.NDArray[np.int8]
+    variable: IntArray
+
+    @classmethod
+    def of(cls, features: Features, cards: IntArray, members: IntArray) -> StateTests:
+        """Number the states of some variables and the tests of them."""
+        local = np.full(len(cards), -1, np.int64)
+        local[members] = np.arange(len(members))
+        first = np.concatenate([[0], np.cumsum(cards[members])])
+        var = local[features.tests.var]
+        used = np.flatnonzero(var >= 0)
+        width = int(cards[members].max())
+        exists = np.arange(width) < cards[features.tests.var][:, None]
+        holds = features.tests.members()[:, :width] & exists
+        complement = np.where(holds[:, :1], exists & ~holds, holds)
+        # One row per distinct set of states; sets of one state are that state.
+        rows = np.concatenate([holds[used], complement[used]])
+        single = rows.sum(axis=1) == 1
+        number = first[np.tile(var[used], 2)] + rows.argmax(axis=1)
+        keyed = np.column_stack([np.tile(var[used], 2), rows])[~single]
+        sets, which = np.unique(keyed, axis=0, return_inverse=True)
+        number[~single] = first[-1] + which.ravel()
+        as_test, as_complement = np.full((2, len(var)), -1, np.int64)
+        as_test[used], as_complement[used] = number[: len(used)], number[len(used) :]
+        owner, state = np.nonzero(sets[:, 1:])
+        arrays = StateArrays(
+            first=packed(first, np.int64),
+            set_first=packed(np.searchsorted(sets[:, 0], np.arange(len(members) + 1)), np.int64),
+            member_first=packed(np.searchsorted(owner, np.arange(len(sets) + 1)), np.int64),
+            member=packed(first[sets[owner, 0]] + state, np.int64),
+        )
+        variable = np.append(np.repeat(np.arange(len(members)), cards[members]), sets[:, 0])
+        sign = np.where(holds[:, :1], -1, 1) * complement
+        return cls(arrays, as_test, as_complement, holds[:, 0], sign.astype(np.int8), variable)
+
+
 def fits(projection: Projection, units: IntArray) -> bool:
-    """Return whether units over binary variables can be sampled side by side.
+    """Return whether units can be sampled side by side.
 
     They cannot if a weight stands for -inf, which single precision has no room for, if they have off
     values, or if there are too many to fit into memory.
@@ -71,14 +137,13 @@ def fits(projection: Projection, units: IntArray) -> bool:
     form, known = projection.units, projection.known
     features = form.features.select(units)
     lengths = features.lengths
-    entries = np.where(form.own_entry[units] < 0, lengths * lengths, lengths).sum()
-    sizes = form.domain.cards[features.entry_var]
-    members = features.tests.members()[:, :2].sum(axis=1)[features.indices]
+    lines = form.domain.cards[features.entry_var] - 1
+    entries = np.where(form.own_entry[units] < 0, lengths * lengths, lengths)
+    entries *= lines.max(initial=1)
     in_units = np.repeat(np.isin(np.arange(len(form.features)), units), np.diff(known.unit_first))
     return bool(
-        entries <= MAX_ENTRIES
-        and (sizes == 2).all()
-        and (members == 1).all()
+        entries.sum() <= MAX_ENTRIES
+        and (lines > 0).all()
         and not features.soft_rows().any()
         and known.plain[in_units].all()
         and (known.weight[in_units] > projection.hard_weight / 2).all()
@@ -86,7 +151,7 @@ def fits(projection: Projection, units: IntArray) -> bool:
 
 
 class BitpackedChains:
-    """Chains over some binary variables that do not depend on other free ones.
+    """Chains over some variables that do not depend on other free ones.
 
     Parameters
     ----------
@@ -103,14 +168,19 @@ class BitpackedChains:
     def __init__(
         self, projection: Projection, members: IntArray, units: IntArray, order: IntArray
     ) -> None:
-        self.n, units_in_all = len(members), len(projection.units.features)
-        terms = _terms(projection, members, units)
+        units_in_all = len(projection.units.features)
+        tests = StateTests.of(projection.units.features, projection.units.domain.cards, members)
+        self.states = tests.arrays
+        first, n_tests = self.states.first, len(tests.variable)
+        self.n_states, self.lines = int(first[-1]), int(first[-1]) - len(members)
+        terms = _terms(projection.units, tests, units)
         empty = np.diff(terms.first) == 0
         self.bias = ByUnit.of(terms.select(np.flatnonzero(empty)), units_in_all)
         terms = terms.select(np.flatnonzero(~empty))
         groups = _grouped(terms, projection)
         is_pair = groups.kept & groups.constant & (np.diff(terms.first)[groups.head] == 1)
-        self.pairs = _pair_matrix(terms, groups, is_pair, self.n)
+        is_pair &= terms.test[terms.first[groups.head]] < self.n_states
+        self.pairs = _pair_matrix(terms, groups, is_pair, tests, self.lines)
         kept = groups.kept & ~is_pair if len(self.pairs) else groups.kept
         # Slots are sorted by line, those with one weight first.
         place = np.lexsort((~groups.one_weight, terms.line[groups.head]))
@@ -122,11 +192,12 @@ class BitpackedChains:
         self.terms_slot = packed(slot_of[groups.of_term[by_row]][self.terms.order], np.int64)
         conjunctions = terms.select(groups.head[place])
         self.slots = _slot_arrays(
-            conjunctions, groups.weight[place], groups.one_weight[place], self.n
+            conjunctions, groups.weight[place], groups.one_weight[place], self.lines, n_tests
         )
-        used = np.full(self.n, len(self.pairs) > 0)
-        used[conjunctions.line] = True
-        used[conjunctions.test // 2] = True
+        line_variable = np.repeat(np.arange(len(members)), np.diff(first) - 1)
+        used = np.full(len(members), len(self.pairs) > 0)
+        used[line_variable[conjunctions.line]] = True
+        used[tests.variable[conjunctions.test]] = True
         self.order = packed(order[used[order]], np.int64)  # the other variables influence nothing
 
     def marginals(
@@ -141,9 +212,9 @@ class BitpackedChains:
 
         Returns
         -------
-        mean : array of float, shape (2 * members, ROWS)
+        mean : array of float, shape (states of the members, ROWS)
             The marginals of the variables that depend on no other, where `exact`.
-        sums : array of float32, shape (batches, 2 * members, ROWS)
+        sums : array of float32, shape (batches, states of the members, ROWS)
             Sums of conditional probabilities.
         exact : array of bool, shape (members, ROWS)
             Which variables depend on no other.
@@ -151,10 +222,10 @@ class BitpackedChains:
         from conjoin.kernels.gibbs_bitpacked import live_slots, row_weights, sweep_rows
 
         kernel: Any = row_weights
-        bias = np.zeros((self.n, ROWS))
+        bias = np.zeros((self.lines, ROWS))
         units = weights.alive(self.bias.units)
         kernel(units, weights.of_units(units), self.bias.first, self.bias.line,
-               self.bias.coefficient, np.arange(self.n), bias)  # fmt: skip
+               self.bias.coefficient, np.arange(self.lines), bias)  # fmt: skip
         units = weights.alive(self.terms.units)
         index = segment_index(self.terms.first[units], np.diff(self.terms.first)[units])
         place = np.full(len(self.slots.node), -1, np.int64)
@@ -166,21 +237,25 @@ class BitpackedChains:
                self.terms.coefficient, place, rows)  # fmt: skip
         slots = SlotArrays._make(np.empty_like(array) for array in self.slots)
         words = np.zeros((len(self.slots.node), 2), np.uint64)
-        linked = np.zeros((self.n, 2), np.uint64)
+        linked = np.zeros((self.lines, 2), np.uint64)
         kernel = live_slots
         kernel(self.slots, weights.words, place, rows, slots, words, linked)
         linked[np.flatnonzero((self.pairs != 0).any(axis=1))] = ~np.uint64(0)
+        first = self.states.first[:-1]
+        linked = np.bitwise_or.reduceat(linked, first - np.arange(len(first)), axis=0)
         lanes = np.arange(ROWS)
         exact = linked[:, lanes >> 6] >> (lanes & 63).astype(np.uint64) & np.uint64(1) == 0
-        both = np.stack([-np.logaddexp(0.0, bias), -np.logaddexp(0.0, -bias)], axis=1)
-        sums = np.zeros((batches, self.n, 2 * ROWS), np.float32)
+        logs = np.zeros((self.n_states, ROWS))
+        logs[np.setdiff1d(np.arange(self.n_states), first)] = bias
+        logs -= np.repeat(np.logaddexp.reduceat(logs, first), np.diff(self.states.first), axis=0)
+        sums = np.zeros((batches, self.n_states * ROWS), np.float32)
         if not exact.all():
             kernel = sweep_rows
             kernel(
-                self.order, self.pairs, slots, words, rows.astype(np.float32),
+                self.order, self.states, self.pairs, slots, words, rows.astype(np.float32),
                 bias.astype(np.float32), burn_in, samples, counters, sums,
             )  # fmt: skip
-        return np.exp(both).reshape(2 * self.n, ROWS), sums.reshape(batches, -1, ROWS), exact
+        return np.exp(logs), sums.reshape(batches, -1, ROWS), exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,54 +282,59 @@ class ByUnit:
         )
 
 
-def _terms(projection: Projection, members: IntArray, units: IntArray) -> Terms:
-    """Write units as terms of the log-odds of the variables they test."""
-    form = projection.units
-    features = form.features
-    local = np.full(len(form.domain), -1, np.int64)
-    local[members] = np.arange(len(members))
-    is_one = features.tests.members()[:, :2].argmax(axis=1)
-    code = 2 * local[features.entry_var] + is_one[features.indices]
+def _terms(form: LogLinearForm, tests: StateTests, units: IntArray) -> Terms:
+    """Write units as terms of the log-odds of the states of the variables they test."""
+    features, first = form.features, tests.arrays.first
     lengths = features.lengths[units]
-    lines, owners, coefficients, tests = [], [], [], []
+    lines, owners, coefficients, conjunctions = [], [], [], []
     for length in np.unique(lengths).tolist():
         rows = units[lengths == length]
         entry = features.indptr[rows][:, None] + np.arange(length)
-        codes = code[entry]
-        negative = codes % 2 == 0
+        test = features.indices[entry]
+        negative = tests.holds_first[test]
+        own = form.own_entry[rows]
         for j in range(length):
-            own = form.own_entry[rows]
+            variable = tests.variable[tests.as_test[test[:, j]]]
             mine = (own < 0) | (own == entry[:, j])
             others = [i for i in range(length) if i != j]
-            expand = len(others) <= EXPANDED
-            for taken in product((True, False), repeat=len(others)) if expand else [None]:
-                sign = np.where(negative[:, j], -1.0, 1.0)
-                chosen = mine.copy()
-                listed = others
-                if taken is not None:
-                    listed = [i for i, take in zip(others, taken, strict=True) if take]
-                    for i, take in zip(others, taken, strict=True):
-                        if take:
-                            sign *= np.where(negative[:, i], -1.0, 1.0)
-                        else:
-                            chosen &= negative[:, i]
-                found = np.flatnonzero(chosen)
-                conjunction = codes[found][:, listed]
-                lines.append(codes[found, j] // 2)
-                owners.append(rows[found])
-                coefficients.append(sign[found])
-                tests.append(conjunction | 1 if expand else conjunction)
+            for listed, factor in _expanded(negative, others):
+                codes = (tests.as_complement if factor is not None else tests.as_test)[test]
+                for state in range(1, tests.sign.shape[1]):
+                    sign = tests.sign[test[:, j], state] * mine
+                    found = np.flatnonzero(sign if factor is None else sign * factor)
+                    lines.append(first[variable[found]] - variable[found] + state - 1)
+                    owners.append(rows[found])
+                    coefficients.append((sign if factor is None else sign * factor)[found])
+                    conjunctions.append(codes[found][:, listed])
     if not lines:
         nothing = np.zeros(0, np.int64)
         return Terms(nothing, nothing, np.zeros(0), np.zeros(1, np.int64), nothing)
-    count = np.concatenate([np.full(len(part), part.shape[1]) for part in tests])
+    count = np.concatenate([np.full(len(part), part.shape[1]) for part in conjunctions])
     return Terms(
         np.concatenate(lines),
         np.concatenate(owners),
-        np.concatenate(coefficients),
+        np.concatenate(coefficients).astype(np.float64),
         np.concatenate([[0], np.cumsum(count)]),
-        np.concatenate([part.ravel() for part in tests]),
+        np.concatenate([part.ravel() for part in conjunctions]),
     )
+
+
+def _expanded(
+    negative: BoolArray, others: list[int]
+) -> Iterator[tuple[list[int], IntArray | None]]:
+    """Yield the products of which a conjunction of other tests is the sum.
+
+    Each is a list of columns, whose complements are meant if tests are `negative`, and the factor of
+    every row: 1, 0 or -1. A long conjunction is left as it is; the factor is None then.
+    """
+    if len(others) > EXPANDED:
+        yield others, None
+        return
+    for taken in product((True, False), repeat=len(others)):
+        factor = np.ones(len(negative), np.int64)
+        for i, take in zip(others, taken, strict=True):
+            factor *= np.where(negative[:, i], -1, 1) if take else negative[:, i]
+        yield [i for i, take in zip(others, taken, strict=True) if take], factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,20 +390,25 @@ def _grouped(terms: Terms, projection: Projection) -> Groups:
     )
 
 
-def _pair_matrix(terms: Terms, groups: Groups, is_pair: BoolArray, n: int) -> Float32Array:
-    """Return the weights of pairs of variables as a matrix, without rows if they are few."""
-    if is_pair.sum() < DENSE * n * (n - 1):
+def _pair_matrix(
+    terms: Terms, groups: Groups, is_pair: BoolArray, tests: StateTests, lines: int
+) -> Float32Array:
+    """Return the weights of pairs of states as a matrix, without rows if they are few."""
+    if is_pair.sum() < DENSE * lines * (lines - 1):
         return np.zeros((0, 0), np.float32)
     head = groups.head[is_pair]
-    pairs = np.zeros((n, -(-n // 4) * 4), np.float32)
-    pairs[terms.line[head], terms.test[terms.first[head]] // 2] = groups.weight[is_pair]
+    state = terms.test[terms.first[head]]
+    pairs = np.zeros((lines, -(-lines // 4) * 4), np.float32)
+    pairs[terms.line[head], state - tests.variable[state] - 1] = groups.weight[is_pair]
     return pairs
 
 
-def _slot_arrays(conjunctions: Terms, weight: FloatArray, shared: BoolArray, n: int) -> SlotArrays:
+def _slot_arrays(
+    conjunctions: Terms, weight: FloatArray, shared: BoolArray, n_lines: int, tests: int
+) -> SlotArrays:
     """Lay out slots that are sorted by line, those with a shared weight first."""
-    node_first, parent, test, node = _prefix_trees(conjunctions, n)
-    line, lines = conjunctions.line, np.arange(n)
+    node_first, parent, test, node = _prefix_trees(conjunctions, n_lines, tests)
+    line, lines = conjunctions.line, np.arange(n_lines)
     ends = [
         np.searchsorted(line, lines),
         np.searchsorted(line + 0.5 * ~shared, lines + 0.5),
@@ -340,7 +425,9 @@ def _slot_arrays(conjunctions: Terms, weight: FloatArray, shared: BoolArray, n: 
     )
 
 
-def _prefix_trees(conjunctions: Terms, lines: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _prefix_trees(
+    conjunctions: Terms, lines: int, tests: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Write the conjunctions of each line as a tree: a node is its parent and one more test.
 
     Frequent tests come first, so that many conjunctions share them. Returns where the nodes of each
@@ -349,7 +436,6 @@ def _prefix_trees(conjunctions: Terms, lines: int) -> tuple[IntArray, IntArray, 
     """
     count = np.diff(conjunctions.first)
     slot = np.repeat(np.arange(len(count)), count)
-    tests = 2 * lines
     frequency = np.bincount(conjunctions.test, minlength=tests)
     rank = np.empty(tests, np.int64)
     rank[np.argsort(-frequency, kind="stable")] = np.arange(tests)

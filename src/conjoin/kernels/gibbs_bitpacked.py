@@ -1,4 +1,4 @@
-"""Gibbs chains of 128 rows of evidence side by side, for binary variables: one bit per row.
+"""Gibbs chains of 128 rows of evidence side by side: one bit per row and state.
 
 The rows in which a test holds are two words; those in which a conjunction holds are the AND of such
 words, and its weight is added to the log-odds of these rows at once. The conjunctions in the log-odds of
@@ -13,6 +13,8 @@ from conjoin.kernels.kernel import (
     add_lanes,
     add_row,
     compiled,
+    copy_into,
+    inlined_fused,
     inner,
     inner_fused,
     lanes_set,
@@ -26,6 +28,7 @@ from conjoin.kernels.layouts import (
     Single2,
     Single3,
     SlotArrays,
+    StateArrays,
     Word1,
     Word2,
 )
@@ -111,7 +114,7 @@ def live_slots(
     words : uint64, (slots, 2)
         Set to the rows in which each kept slot is alive.
     linked : uint64, (lines, 2)
-        Set to the rows in which the log-odds of each variable have any slot.
+        Set to the rows in which each line has any slot.
     """
     number = np.empty(len(slots.test) + 1, np.int64)  # of the kept nodes of a line
     linked[:] = NONE
@@ -169,40 +172,84 @@ def seed_rows(counters, random):
         random[lane] |= np.uint32(1)
 
 
+@inlined_fused
+def exponential(x):
+    """Return exp(x) of a number that is not positive."""
+    t = max(x * F(1.4426950408889634), F(-126.0))
+    shifted = t + F(12582912.0)  # rounds to the nearest integer
+    whole = shifted - F(12582912.0)
+    r = t - whole
+    e = F(1.3333558e-3)
+    e = e * r + F(9.618129e-3)
+    e = e * r + F(5.550411e-2)
+    e = e * r + F(2.402265e-1)
+    e = e * r + F(6.931472e-1)
+    e = e * r + F(1.0)
+    return e * power_of_two(whole)
+
+
+@inlined_fused
+def next_uniform(random, lane):
+    """Return the next random number of a row, from 0 to 1."""
+    a, b = random[lane], random[ROWS + lane]
+    c, d = random[2 * ROWS + lane], random[3 * ROWS + lane]
+    result = np.uint32(a + d)
+    c2, d2 = np.uint32(c ^ a), np.uint32(d ^ b)
+    random[lane] = np.uint32(a ^ d2)
+    random[ROWS + lane] = np.uint32(b ^ c2)
+    random[2 * ROWS + lane] = np.uint32(c2 ^ np.uint32(b << np.uint32(9)))
+    random[3 * ROWS + lane] = np.uint32(
+        np.uint32(d2 << np.uint32(11)) | np.uint32(d2 >> np.uint32(21))
+    )
+    return F(np.int32(result >> np.uint32(8))) * F(1.0 / 16777216.0)
+
+
 @inner_fused
-def draw_rows(odds, random, ones, sums):
-    """Draw a variable in all rows, given its log-odds; add its probabilities to the sums."""
+def draw_binary(odds, random, ones, sums):
+    """Draw a variable of two states in all rows; add its probabilities to the sums."""
     for lane in range(ROWS):
         x = odds[lane]
-        t = max(abs(x) * F(-1.4426950408889634), F(-126.0))
-        shifted = t + F(12582912.0)  # rounds to the nearest integer
-        whole = shifted - F(12582912.0)
-        r = t - whole
-        e = F(1.3333558e-3)
-        e = e * r + F(9.618129e-3)
-        e = e * r + F(5.550411e-2)
-        e = e * r + F(2.402265e-1)
-        e = e * r + F(6.931472e-1)
-        e = e * r + F(1.0)
-        e *= power_of_two(whole)
+        e = exponential(-abs(x))
         more = F(1.0) / (F(1.0) + e)
         less = e * more
         p = more if x >= F(0.0) else less
         q = less if x >= F(0.0) else more
         sums[lane] += q
         sums[ROWS + lane] += p
-        a, b = random[lane], random[ROWS + lane]
-        c, d = random[2 * ROWS + lane], random[3 * ROWS + lane]
-        result = np.uint32(a + d)
-        c2, d2 = np.uint32(c ^ a), np.uint32(d ^ b)
-        random[lane] = np.uint32(a ^ d2)
-        random[ROWS + lane] = np.uint32(b ^ c2)
-        random[2 * ROWS + lane] = np.uint32(c2 ^ np.uint32(b << np.uint32(9)))
-        random[3 * ROWS + lane] = np.uint32(
-            np.uint32(d2 << np.uint32(11)) | np.uint32(d2 >> np.uint32(21))
-        )
-        u = F(np.int32(result >> np.uint32(8))) * F(1.0 / 16777216.0)
-        ones[lane] = F(1.0) if u < p else F(0.0)
+        ones[lane] = F(1.0) if next_uniform(random, lane) < p else F(0.0)
+
+
+@inner_fused
+def draw_states(count, odds, random, ones, sums, top, total):
+    """Draw a variable in all rows, given the log-odds of all states but the first.
+
+    `odds`, `ones` and `sums` hold the numbers of one state after another; `odds` is overwritten.
+    """
+    top[:] = F(0.0)
+    for s in range(count):
+        x = odds[s * ROWS : (s + 1) * ROWS]
+        for lane in range(ROWS):
+            top[lane] = max(top[lane], x[lane])
+    for lane in range(ROWS):
+        total[lane] = exponential(-top[lane])
+    for s in range(count):
+        x = odds[s * ROWS : (s + 1) * ROWS]
+        for lane in range(ROWS):
+            x[lane] = exponential(x[lane] - top[lane])
+            total[lane] += x[lane]
+    for lane in range(ROWS):
+        scale = F(1.0) / total[lane]
+        sums[lane] += exponential(-top[lane]) * scale
+        total[lane] = scale
+        top[lane] = next_uniform(random, lane)  # from here on what is left of it
+    for s in range(count):
+        x, one = odds[s * ROWS : (s + 1) * ROWS], ones[s * ROWS : (s + 1) * ROWS]
+        sums_of_state = sums[(s + 1) * ROWS : (s + 2) * ROWS]
+        for lane in range(ROWS):
+            p, left = x[lane] * total[lane], top[lane]
+            sums_of_state[lane] += p
+            one[lane] = F(1.0) if left >= F(0.0) and left < p else F(0.0)
+            top[lane] = left - p
 
 
 @inner
@@ -270,9 +317,9 @@ def add_slots(shared, end, words, weights, which, rows, odds):
 
 @inner_fused
 def add_pairs(weight, ones, odds):
-    """Add the weights that the states 1 of the other variables have in all rows.
+    """Add the weights that the states of the other variables, except the first, have in all rows.
 
-    The variables come in fours, padded with weights of 0.
+    The states come in fours, padded with weights of 0.
     """
     for j in range(0, len(weight), 4):
         w0, w1, w2, w3 = weight[j], weight[j + 1], weight[j + 2], weight[j + 3]
@@ -286,16 +333,33 @@ def add_pairs(weight, ones, odds):
 
 
 @inner
-def set_tests(v, ones, bits):
-    """Set the rows in which a variable has state 1 and 0."""
-    low, high = lanes_set(ones[:64]), lanes_set(ones[64:])
-    bits[2 * v, 0], bits[2 * v, 1] = ~low, ~high
-    bits[2 * v + 1, 0], bits[2 * v + 1, 1] = low, high
+def set_tests(v, first, set_first, member_first, member, ones, bits):
+    """Find the rows in which the tests of a variable hold, given those in which it has each state.
+
+    `ones` are the rows in which it has each state but the first.
+    """
+    low, high = NONE, NONE
+    start = first[v]
+    for s in range(1, first[v + 1] - start):
+        at = (s - 1) * ROWS
+        a, b = lanes_set(ones[at : at + 64]), lanes_set(ones[at + 64 : at + ROWS])
+        bits[start + s, 0], bits[start + s, 1] = a, b
+        low |= a
+        high |= b
+    bits[start, 0], bits[start, 1] = ~low, ~high
+    n_states = first[len(first) - 1]
+    for k in range(set_first[v], set_first[v + 1]):
+        low, high = NONE, NONE
+        for i in range(member_first[k], member_first[k + 1]):
+            low |= bits[member[i], 0]
+            high |= bits[member[i], 1]
+        bits[n_states + k, 0], bits[n_states + k, 1] = low, high
 
 
 @compiled
 def sweep_rows(
     order: Int1,
+    states: StateArrays,
     pairs: Single2,
     slots: SlotArrays,
     alive: Word2,
@@ -304,76 +368,96 @@ def sweep_rows(
     burn_in: int,
     samples: int,
     counters: Word1,
-    sums: Single3,
+    sums: Single2,
 ) -> None:
-    """Run one chain per row; set the sums of p(x=0), p(x=1) by batch and variable.
+    """Run one chain per row; set the sums of the conditional probabilities by batch and state.
 
     Parameters
     ----------
     order : int64 array
         The order of a sweep.
-    pairs : float32, (variables, variables or more)
-        Weights of pairs of states 1 that all rows share, in addition to the slots; or without rows.
+    states : StateArrays
+        The states of the variables, and the tests of them.
+    pairs : float32, (lines, lines or more)
+        Weights of pairs of states that all rows share, in addition to the slots; or without rows.
     slots : SlotArrays
         The other log-odds; `source` is an index into `rows`.
     alive : uint64, (slots, 2)
         The rows in which each slot is alive.
     rows : float32, (any, 128)
         The weights of the other slots.
-    bias : float32, (variables, 128)
+    bias : float32, (lines, 128)
         The constant part of the log-odds.
     burn_in, samples : int
         The number of sweeps that are discarded and the number of those that count.
     counters : uint64, (128,)
         The random numbers of each row.
-    sums : float32, (batches, variables, 256)
+    sums : float32, (batches, states * 128)
         The result.
     """
-    n, batches, node_first = len(bias), len(sums), slots.node_first
-    random = np.empty(4 * ROWS, np.uint32)
-    odds = np.empty(ROWS, np.float32)
-    ones = np.zeros(4 * ((n + 3) // 4) * ROWS, np.float32)
-    now = np.zeros((n, 2 * ROWS), np.float32)
-    bits = np.zeros((2 * n, 2), np.uint64)
-    longest, deepest = 0, 0
+    # Reading the members of tuples in a loop costs time: references to them are counted.
+    part, node, source, weight = slots.part, slots.node, slots.source, slots.weight
+    node_first, parent, test = slots.node_first, slots.parent, slots.test
+    first, set_first, member_first, member = (
+        states.first, states.set_first, states.member_first, states.member,
+    )  # fmt: skip
+    n, lines, batches = len(first) - 1, len(bias), len(sums)
+    widest, longest, deepest = 1, 0, 0
     for v in range(n):
-        longest = max(longest, slots.part[v, 2] - slots.part[v, 0])
-        deepest = max(deepest, slots.node_first[v + 1] - slots.node_first[v])
+        widest = max(widest, first[v + 1] - first[v] - 1)
+    for line in range(lines):
+        longest = max(longest, part[line, 2] - part[line, 0])
+        deepest = max(deepest, node_first[line + 1] - node_first[line])
+    random = np.empty(4 * ROWS, np.uint32)
+    odds = np.empty(widest * ROWS, np.float32)
+    top, total = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32)
+    ones = np.zeros(4 * ((lines + 3) // 4) * ROWS, np.float32)
+    now = np.zeros(first[n] * ROWS, np.float32)
+    bits = np.zeros((first[n] + set_first[n], 2), np.uint64)
     low, high = np.empty(deepest + 1, np.uint64), np.empty(deepest + 1, np.uint64)
     words = np.empty((2, longest + 8), np.uint64)
     weights = np.empty(longest + 8, np.float32)
     which = np.empty(longest + 8, np.int64)
     seed_rows(counters, random)
     for v in range(n):
+        start = first[v] - v
         for lane in range(ROWS):
-            word = scatter(counters[lane] - STEP * np.uint64(v // 64))
-            ones[v * ROWS + lane] = F(np.int64(word >> np.uint64(v % 64)) & 1)
-        set_tests(v, ones[v * ROWS : (v + 1) * ROWS], bits)
+            drawn = scatter(counters[lane] - STEP * np.uint64(v)) >> np.uint64(16)
+            s = np.int64(drawn % np.uint64(first[v + 1] - first[v]))
+            if s > 0:
+                ones[(start + s - 1) * ROWS + lane] = F(1.0)
+        set_tests(v, first, set_first, member_first, member, ones[start * ROWS :], bits)
     batch = 0
     for sweep in range(burn_in + samples):
         for i in range(len(order)):
             v = order[i]
-            odds[:] = bias[v]
-            if len(pairs):
-                add_pairs(pairs[v], ones, odds)
-            if slots.part[v, 0] < slots.part[v, 2]:
-                node_words(
-                    node_first[v], node_first[v + 1], slots.parent, slots.test, bits, low, high
-                )
-                shared, end = true_slots(
-                    slots.part[v], slots.node, slots.source, slots.weight, alive, low, high, words,
-                    weights, which,
-                )  # fmt: skip
-                add_slots(shared, end, words, weights, which, rows, odds)
-            own = ones[v * ROWS : (v + 1) * ROWS]
-            draw_rows(odds, random, own, now[v])
+            start, count = first[v] - v, first[v + 1] - first[v] - 1
+            for k in range(count):
+                line, mine = start + k, odds[k * ROWS : (k + 1) * ROWS]
+                copy_into(mine, bias[line])
+                if len(pairs):
+                    add_pairs(pairs[line], ones, mine)
+                if part[line, 0] < part[line, 2]:
+                    node_words(
+                        node_first[line], node_first[line + 1], parent, test, bits, low, high
+                    )
+                    shared, end = true_slots(
+                        part[line], node, source, weight, alive, low, high, words, weights, which
+                    )
+                    add_slots(shared, end, words, weights, which, rows, mine)
+            own = ones[start * ROWS : (start + count) * ROWS]
+            sums_of_own = now[first[v] * ROWS : first[v + 1] * ROWS]
+            if count == 1:
+                draw_binary(odds, random, own, sums_of_own)
+            else:
+                draw_states(count, odds, random, own, sums_of_own, top, total)
             if longest:
-                set_tests(v, own, bits)
+                set_tests(v, first, set_first, member_first, member, own, bits)
         done = sweep + 1 - burn_in
         if done <= 0:
             now[:] = F(0.0)
         elif done * batches // samples > batch:
-            sums[batch] = now
+            copy_into(sums[batch], now)
             now[:] = F(0.0)
             batch += 1
 

@@ -37,6 +37,9 @@ inner_sums = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_INNER)
 inner_fused = numba.njit(fastmath={"contract"}, **_INNER)
 """The same where a product and a sum may be one instruction, but nothing may be reordered."""
 
+inlined_fused = numba.njit(fastmath={"contract"}, forceinline=True, **_INNER)
+"""The same for parts of loops that become vector instructions."""
+
 
 class Notice(event.Listener):
     """Tells a waiting user, on a terminal, that kernels are being compiled; once per process."""

@@ -92,6 +92,7 @@ compiled: Any = Kernel
 
 inner: Any = _only_declared
 inlined: Any = _only_declared
+inlined_fused: Any = _only_declared
 inner_sums: Any = _only_declared
 inner_fused: Any = _only_declared
 popcount: Any = None
@@ -111,6 +112,7 @@ if not MODE.compiled:
         add_row,
         copy_into,
         inlined,
+        inlined_fused,
         inner,
         inner_fused,
         inner_sums,
@@ -123,6 +125,6 @@ if not MODE.compiled:
 
 __all__ = [
     "MODE", "SIDE_BY_SIDE", "Kernel", "add_lanes", "add_row", "compiled", "copy_into", "inlined",
-    "inner", "inner_fused", "inner_sums", "lanes_set", "popcount", "power_of_two", "sum_lanes",
-    "sum_rows",
+    "inlined_fused", "inner", "inner_fused", "inner_sums", "lanes_set", "popcount", "power_of_two",
+    "sum_lanes", "sum_rows",
 ]  # fmt: skip

@@ -239,13 +239,37 @@ class KnownTests(NamedTuple):
 
 
 @layout
-class SlotArrays(NamedTuple):
-    """Conjunctions in the log-odds of binary variables, for rows of evidence side by side.
+class StateArrays(NamedTuple):
+    """The states of the variables of chains that run side by side, and the tests of them.
 
-    Line v is the log-odds of variable v. Its *slots* are conjunctions of tests of other variables, each
-    with a weight that all rows share or with one weight per row; slots of the first kind come first in
-    a line. The conjunctions of a line form a tree: a *node* is its parent and one more test. Test
-    2v + s is "variable v has state s".
+    The first tests are the states themselves, the others are *sets* of two or more states (or none).
+
+    Attributes
+    ----------
+    first : int64, (variables + 1,)
+        The first state of each variable.
+    set_first : int64, (variables + 1,)
+        The first set of each variable.
+    member_first : int64, (sets + 1,)
+        The first member of each set.
+    member : int64
+        The states that are members.
+    """
+
+    first: Int1
+    set_first: Int1
+    member_first: Int1
+    member: Int1
+
+
+@layout
+class SlotArrays(NamedTuple):
+    """Conjunctions in the log-odds of states, for rows of evidence side by side.
+
+    A *line* is the log-odds of a state relative to the first state of its variable. Its *slots* are
+    conjunctions of tests of other variables, each with a weight that all rows share or with one weight
+    per row; slots of the first kind come first in a line. The conjunctions of a line form a tree: a
+    *node* is its parent and one more test (see `StateArrays`).
 
     Attributes
     ----------
