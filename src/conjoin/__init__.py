@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
+    from conjoin.inference.questions import next_questions as next_questions
     from conjoin.inference.sampling import sample as sample
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
@@ -66,6 +67,7 @@ _HOMES = {
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
     "most_probable": "inference.engines",
+    "next_questions": "inference.questions",
     "pll": "scoring.pseudo_likelihood",
     "probability": "inference.engines",
     "read_table": "formats.files",

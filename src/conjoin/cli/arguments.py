@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
+    from conjoin.inference.results import Run
 
 TABLE_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
@@ -173,6 +174,12 @@ def announce(work: str) -> None:
     """Say on a terminal what has started, because the first run takes longer."""
     if sys.stderr.isatty():
         print(f"{work} (the first run also compiles code, once)", file=sys.stderr)
+
+
+def say_if_approximate(run: Run) -> None:
+    """Say on standard error that an answer is approximate, and by which method it was found."""
+    if not run.exact:
+        print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
 
 def print_json(report: dict[str, Any]) -> None:

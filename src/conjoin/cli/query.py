@@ -1,8 +1,9 @@
 """Ask a model for probabilities.
 
-Ask a model for the distribution of each variable given evidence, for the probability of an event,
-or for the most probable instance. Answers are exact if exact inference fits into memory and
-approximate otherwise; each answer says which.
+Ask a model for the distribution of each variable given evidence, for the probability of an event, for
+the most probable instance, for the joint distribution of some variables, for what to ask next, or for
+what would change under other evidence. Answers are exact if exact inference fits into memory; answers
+that are not say so on standard error, and by which method they were found.
 """
 
 from __future__ import annotations
@@ -43,6 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--map", action="store_true", help="print the most probable instance")
     add(
+        "--joint",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a variable of a joint distribution to print (repeat it for two or more variables)",
+    )
+    add(
+        "--picture",
+        metavar="SVG",
+        help="with --joint of two variables: write a picture of their joint distribution to this file",
+    )
+    add(
+        "--next",
+        metavar="NAME",
+        help="rank the other variables by what their values are expected to tell about this one",
+    )
+    add(
+        "--what-if",
+        metavar="CONDITIONS",
+        action="append",
+        default=[],
+        help="compare the distributions given --given with those after this change of it; may be "
+        "repeated",
+    )
+    add(
         "--task",
         choices=("MAR", "PR", "MAP"),
         help="print a UAI solution file: marginals, the base-10 logarithm of the probability of the "
@@ -60,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-memory",
         metavar="GIB",
         type=float,
-        help="memory that exact inference may use, in GiB (default 4)",
+        help="memory that exact inference may use, in GiB (default: three quarters of what is free)",
     )
     shared.add_json(parser)
 
@@ -83,6 +109,12 @@ def run(options: argparse.Namespace) -> None:
         how["max_memory"] = options.max_memory * 2**30
     if options.task:
         print("\n".join(uai_solution(model, given, options.task, how)))
+    elif options.joint:
+        _print_joint(model, given, options, how)
+    elif options.next is not None:
+        _print_questions(model, given, options, how)
+    elif options.what_if:
+        _print_what_if(model, given, options, how)
     elif options.map:
         _print_most_probable(model, given, how, options.json)
     elif options.probability:
@@ -94,17 +126,22 @@ def run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Reject questions that cannot be combined."""
-    if options.task and (options.json or options.map or options.target or options.probability):
-        raise ModelError(
-            "--task prints a whole UAI solution; it cannot be combined with --json, --map, --target or "
-            "--probability"
-        )
-    if options.map and (options.target or options.probability):
-        raise ModelError(
-            "--map prints all variables; it cannot be combined with --target or --probability"
-        )
-    if options.probability and options.target:
-        raise ModelError("--probability and --target cannot be combined")
+    asked = {
+        "--task": options.task is not None,
+        "--joint": bool(options.joint),
+        "--next": options.next is not None,
+        "--what-if": bool(options.what_if),
+        "--map": options.map,
+        "--probability": bool(options.probability),
+        "--target": bool(options.target) and not options.what_if,
+    }
+    questions = [name for name, is_asked in asked.items() if is_asked]
+    if len(questions) > 1:
+        raise ModelError(f"{questions[0]} and {questions[1]} cannot be combined; ask one at a time")
+    if options.task and options.json:
+        raise ModelError("--task prints a UAI solution; it cannot be combined with --json")
+    if options.picture is not None and len(options.joint) != 2:
+        raise ModelError("--picture needs --joint of two variables")
     if options.max_memory is not None and not options.max_memory > 0:
         raise ModelError(f"--max-memory must be more than 0, not {options.max_memory:g}")
 
@@ -116,6 +153,7 @@ def _print_marginals(
 
     names = targets or [name for name in model.domain.observed.names if name not in given.certain]
     found = marginals(model, given, targets=names, **how)
+    shared.say_if_approximate(found.run)
     if as_json:
         report = {name: {str(s): p for s, p in found[name].items()} for name in names}
         shared.print_json({"marginals": report, **_how_found(found.run)})
@@ -133,6 +171,7 @@ def _print_probability(
     from conjoin.inference.engines import probability
 
     found = probability(model, event, given, **how)
+    shared.say_if_approximate(found.run)
     if as_json:
         shared.print_json({"probability": float(found), **_how_found(found.run)})
         return
@@ -146,6 +185,7 @@ def _print_most_probable(
     from conjoin.models.dependency import DependencyNetwork
 
     found = most_probable(model, given, **how)
+    shared.say_if_approximate(found.run)
     if as_json:
         states = {
             name: state if isinstance(state, str | int | float) else str(state)
@@ -164,6 +204,80 @@ def _print_most_probable(
     directed = isinstance(model, DependencyNetwork)
     score = "sum of log-conditionals" if directed else "log-potential"
     print(f"{score}: {found.score:.6g}")
+
+
+def _print_joint(
+    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+) -> None:
+    from conjoin.inference.engines import joint
+
+    if how.pop("method") not in ("auto", "exact"):
+        raise ModelError("joint distributions are found by exact inference only")
+    found = joint(model, options.joint, given, **how)
+    if options.picture is not None:
+        from conjoin.formats.storage import write_bytes
+        from conjoin.reports.heat_map import heat_map
+
+        write_bytes(Path(options.picture), heat_map(found).encode())
+    if options.json:
+        states = [[str(s) for s in v.states] for v in found.domain]
+        report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
+        shared.print_json({**report, **_how_found(found.run)})
+        return
+    print(f"Joint distribution{_given(given)}")
+    print(found)
+
+
+def _print_questions(
+    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+) -> None:
+    from conjoin.inference.questions import next_questions
+
+    if how.pop("method") not in ("auto", "exact"):
+        raise ModelError("--next chooses its method by itself; leave out --method")
+    found = next_questions(model, options.next, given, **how)
+    shared.say_if_approximate(found.run)
+    if not options.json:
+        print(f"What to ask about {shown(options.next)}{_given(given)}")
+        print(found)
+        return
+    questions = [
+        {
+            "name": question.name,
+            "bits": question.information,
+            "answers": {
+                str(s): {"probability": p, options.next: _texts(question.targets.get(s, {}))}
+                for s, p in question.answers.items()
+            },
+        }
+        for question in found
+    ]
+    report = {"target": options.next, "bits": found.entropy, "questions": questions}
+    shared.print_json({**report, **_how_found(found.run)})
+
+
+def _print_what_if(
+    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+) -> None:
+    from conjoin.inference.scenarios import what_if
+
+    found = what_if(model, given, options.what_if, targets=options.target or None, **how)
+    for answer in found.answers:
+        shared.say_if_approximate(answer.run)
+    if not options.json:
+        print(f"What if{_given(given)}")
+        print(found)
+        return
+    before, *after = ({name: _texts(answer[name]) for name in answer} for answer in found.answers)
+    changes = [
+        {"change": change, "marginals": p} for change, p in zip(found.changes, after, strict=True)
+    ]
+    report = {"marginals": before, "what_if": changes}
+    shared.print_json({**report, **_how_found(found.answers[0].run)})
+
+
+def _texts(p: dict[Any, float]) -> dict[str, float]:
+    return {str(state): x for state, x in p.items()}
 
 
 def _given(given: Evidence) -> str:
@@ -188,14 +302,19 @@ def uai_solution(model: Network, given: Evidence, task: str, how: dict[str, Any]
     from conjoin.inference.engines import log_partition, marginals, most_probable
 
     if task == "PR":
-        return ["PR", f"{log_partition(model, given, **how).value / math.log(10):.6g}"]
+        log_z = log_partition(model, given, **how)
+        shared.say_if_approximate(log_z.run)
+        return ["PR", f"{log_z.value / math.log(10):.6g}"]
     if task == "MAR":
-        arrays = marginals(model, given, **how).arrays()
+        answer = marginals(model, given, **how)
+        shared.say_if_approximate(answer.run)
+        arrays = answer.arrays()
         words = [str(len(arrays))]
         for p in arrays:
             words += [str(len(p)), *(f"{x:.6g}" for x in p)]
         return ["MAR", " ".join(words)]
     found = most_probable(model, given, **how)
+    shared.say_if_approximate(found.run)
     codes = model.domain.observed.encode(
         {name: found[name] for name in model.domain.observed.names}
     )

@@ -63,6 +63,11 @@ def run(options: argparse.Namespace) -> None:
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output)
+    if not exact:
+        print(
+            f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",
+            file=sys.stderr,
+        )
     seconds = time.perf_counter() - started
     if r_hat is not None and r_hat > MAX_R_HAT:
         print(

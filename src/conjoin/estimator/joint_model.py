@@ -16,7 +16,9 @@ from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.explain import Explanation
 from conjoin.estimator.seeds import integer_seed
+from conjoin.inference.evidence import Evidence
 from conjoin.inference.results import Assignment, Marginals
+from conjoin.models.markov import MarkovNetwork
 
 if TYPE_CHECKING:
     from conjoin.explorer.page import Explorer
@@ -166,6 +168,11 @@ class JointModel(Estimator):
                 f"this {type(self).__name__} instance is not fitted yet; call 'fit' first"
             )
         return self.encoding_
+
+    def known(self, given: Mapping[Any, Any] | str | None) -> tuple[MarkovNetwork, Evidence]:
+        """Return the network and what is known, for the functions that take any model."""
+        encoding = self._fitted()
+        return self.model_, encoding.evidence(given)
 
     def states(self, target: Any = None) -> list[Any]:
         """Return the states of a column, in the order of the columns of `predict_proba`."""

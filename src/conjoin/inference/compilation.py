@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.inference.free_memory import memory_limit
 from conjoin.inference.plan import Order, Plan, TooLarge, find_order, size_text
 from conjoin.inference.terms import (
     as_markov_network,
@@ -26,6 +27,9 @@ from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
 from conjoin.models.network import Network
+
+SMALL = 1 << 26
+"""Tables of at most this size, in bytes, are taken to fit into memory without asking how much is free."""
 
 MAX_PLANS = 256
 """Maximum number of plans kept per network."""
@@ -112,7 +116,7 @@ class Compiled:
     def plan(
         self,
         given: tuple[int, ...],
-        max_memory: float,
+        max_memory: float | None,
         targets: Sequence[int] | None = None,
         keep_tables: bool = True,
         soft: Iterable[int] = (),
@@ -126,6 +130,10 @@ class Compiled:
         kept = b"" if used is None else used.tobytes()
         key = (np.array(given, np.int64).tobytes(), kept, bool(soft))
         plan = self.plans.get(key)
+        if max_memory is None and isinstance(plan, Plan) and plan.cells * 8 <= SMALL:
+            self.plans.move_to_end(key)
+            return plan  # without asking the system how much memory is free
+        max_memory = memory_limit(max_memory)
         if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
             plan = self.plans[key] = self._make(given, dropped, used, max_memory, bool(soft))
             if len(self.plans) > MAX_PLANS:

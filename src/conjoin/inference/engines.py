@@ -21,7 +21,7 @@ from conjoin.inference.evidence import (
     no_new_marginals,
 )
 from conjoin.inference.methods import check_options, engine, fitting
-from conjoin.inference.plan import MAX_MEMORY, Forecast, TooLarge
+from conjoin.inference.plan import Forecast, TooLarge
 from conjoin.inference.results import (
     Assignment,
     Joint,
@@ -40,14 +40,14 @@ def marginals(
     *,
     targets: Sequence[str] | None = None,
     method: str = "auto",
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
     **options: Any,
 ) -> Marginals:
     """Return the distribution of each variable given evidence.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or DependencyNetwork
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     given : mapping or str, optional
         The evidence: {variable: state or condition}, or text such as "rain=yes, age > 40, city in {A, B}"
@@ -58,8 +58,8 @@ def marginals(
         "exact", "bp" (belief propagation), "mean_field", "gibbs"; "auto" is exact where that fits into
         `max_memory`, otherwise Gibbs sampling if its chains agree, or else belief propagation (mean
         field for dependency networks).
-    max_memory : float
-        Memory limit of exact inference, in bytes.
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
         Options of the engine, such as `damping` or `max_sweeps`.
 
@@ -81,7 +81,7 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
-    known = _known(model, given, targets)
+    model, known = known_of(model, given, targets)
     if method == "exact":
         return engine("marginals", "exact")(
             model, known, targets=targets, max_memory=max_memory, **options
@@ -115,14 +115,14 @@ def log_partition(
     given: Given = None,
     *,
     method: str = "auto",
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
     **options: Any,
 ) -> LogValue:
     """Return log Z, the logarithm of the sum of the potentials of all instances.
 
     Parameters
     ----------
-    model : MarkovNetwork or BayesianNetwork
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     given : mapping or str, optional
         Sum only over instances that agree with this; a likelihood per state is a factor of each instance.
@@ -130,8 +130,8 @@ def log_partition(
         "exact", "bp", "mean_field" or "ais" (annealed importance sampling); "auto" is exact where that
         fits, otherwise annealed importance sampling, or belief propagation if the effective sample size
         of the former is too small and the latter converges.
-    max_memory : float
-        Memory limit of exact inference, in bytes.
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
         Options of the engine, such as `chains` and `steps`.
 
@@ -143,7 +143,7 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
-    known = _known(model, given)
+    model, known = known_of(model, given)
     no_new_marginals(known)
     if method == "exact":
         return engine("log_partition", "exact")(model, known, max_memory=max_memory, **options)
@@ -171,14 +171,14 @@ def probability(
     given: Given = None,
     *,
     method: str = "auto",
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
     **options: Any,
 ) -> Probability:
     """Return the probability of an event given evidence.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or DependencyNetwork
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     query : mapping or str
         The event: conditions that all hold, such as {variable: state} or "age > 40, income=high".
@@ -188,8 +188,8 @@ def probability(
         "exact", "bp", "mean_field", "ais" or "gibbs", which can also estimate rare probabilities.
         "auto" is exact where that fits; otherwise a query of one variable is answered by
         `marginals`, others by `log_partition`, and queries to a dependency network by Gibbs sampling.
-    max_memory : float
-        Memory limit of exact inference, in bytes.
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
         Options of the engine.
 
@@ -209,7 +209,7 @@ def probability(
     >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
-    known = _known(model, given)
+    model, known = known_of(model, given)
     event = event_of(model.domain, query, known.numbers)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
         from conjoin.inference import exact
@@ -231,24 +231,24 @@ def joint(
     targets: Sequence[str],
     given: Given = None,
     *,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
 ) -> Joint:
     """Return the joint distribution of a few variables given evidence, exactly.
 
     Parameters
     ----------
-    model : MarkovNetwork or BayesianNetwork
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     targets : sequence of str
         The variables, in the order of the table's axes.
     given : mapping, optional
         The evidence.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
     """
     from conjoin.inference import exact
 
-    known = _known(model, given, targets)
+    model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
 
@@ -257,7 +257,7 @@ def most_probable(
     given: Given = None,
     *,
     method: str = "auto",
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
     **options: Any,
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
@@ -267,7 +267,7 @@ def most_probable(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or DependencyNetwork
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     given : mapping, optional
         The evidence.
@@ -276,8 +276,8 @@ def most_probable(
         "viterbi", for dependency networks. "auto" is exact where that fits, otherwise the better of
         integer programming and annealing; for a dependency network "viterbi" where that fits,
         otherwise "icm".
-    max_memory : float
-        Memory limit of exact inference, in bytes.
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
         Options of the engine, such as `time_limit` or `starts`.
 
@@ -290,7 +290,7 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    known = _known(model, given)
+    model, known = known_of(model, given)
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):
             raise ModelError(
@@ -323,7 +323,7 @@ def _searched(
     model: Network,
     given: Mapping[str, Any],
     method: str,
-    max_memory: float,
+    max_memory: float | None,
     options: dict[str, Any],
 ) -> Assignment:
     """Search for the most probable instance; by itself, of a dependency network."""
@@ -340,40 +340,50 @@ def _searched(
         return replace(found, run=explained(found.run, error))
 
 
-def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY) -> Forecast:
+def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
     """Return the time and memory that exact marginals would need, without running anything.
 
     Parameters
     ----------
-    model : MarkovNetwork or BayesianNetwork
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     given : mapping, optional
         The evidence; only the names matter.
-    max_memory : float
-        In bytes; a model that needs more is rejected.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free. A model that needs more is
+        rejected.
     """
     from conjoin.inference import exact
 
-    return exact.forecast(model, _known(model, given), max_memory=max_memory)
+    model, known = known_of(model, given)
+    return exact.forecast(model, known, max_memory=max_memory)
 
 
-def _known(model: Any, given: Given = None, targets: Sequence[str] | None = None) -> Evidence:
-    """Check the model and the names, and return the evidence."""
-    if not isinstance(model, Network):
+def known_of(
+    model: Any, given: Given = None, targets: Sequence[str] | None = None
+) -> tuple[Network, Evidence]:
+    """Check the model and the names; return the network and the evidence.
+
+    A fitted estimator, which has a method `known`, stands for its network.
+    """
+    if hasattr(model, "known"):
+        network, known = model.known(given)
+    elif isinstance(model, Network):
+        network, known = model, evidence_of(model.domain, given)
+    else:
         raise ModelError(f"expected a model, not {type(model).__name__}; use `load` to read one")
     if isinstance(targets, str):
         raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
     for name in targets or ():
-        model.domain.index(name)
-    known = evidence_of(model.domain, given)
+        network.domain.index(name)
     if known.is_contradictory:
         from conjoin.inference.exact import impossible
 
         raise impossible(known.given)
-    return known
+    return network, evidence_of(network.domain, known)
 
 
-def _fitted(model: Network, known: Evidence, max_memory: float) -> Evidence:
+def _fitted(model: Network, known: Evidence, max_memory: float | None) -> Evidence:
     """Return the evidence with new marginals turned into likelihoods, which takes exact inference."""
     if not known.marginals:
         return known
@@ -388,7 +398,7 @@ def _fitted(model: Network, known: Evidence, max_memory: float) -> Evidence:
 
 
 def states_only(
-    model: Network, known: Evidence, max_memory: float
+    model: Network, known: Evidence, max_memory: float | None
 ) -> tuple[Network, dict[str, Any]]:
     """Return a model that includes all likelihoods, and the states that are certain."""
     known = _fitted(model, known, max_memory)

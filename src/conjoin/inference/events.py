@@ -18,7 +18,7 @@ def event_probability(
     event: Evidence,
     known: Evidence,
     method: str,
-    max_memory: float,
+    max_memory: float | None,
     options: dict[str, Any],
 ) -> tuple[float, float, Run]:
     """Return the log-probability of an event given evidence, its standard error and its run.
@@ -31,7 +31,7 @@ def event_probability(
         The event and the evidence, without new marginals.
     method : str
         The engine, or "auto".
-    max_memory : float
+    max_memory : float, optional
         Memory limit of exact inference, in bytes.
     options : dict
         Options of the engine.

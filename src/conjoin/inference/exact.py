@@ -19,11 +19,12 @@ from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
 from conjoin.errors import ModelError
-from conjoin.inference.compilation import compiled, refusal
+from conjoin.inference.compilation import SMALL, compiled, refusal
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.evidence import Evidence, Given, event_of, evidence_of, no_new_marginals
+from conjoin.inference.free_memory import memory_limit
 from conjoin.inference.new_marginals import with_new_marginals
-from conjoin.inference.plan import MAX_MEMORY, Forecast, Plan
+from conjoin.inference.plan import Forecast, Plan
 from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
@@ -41,17 +42,18 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
     )
 
 
-def _known(model: Network, given: Given, max_memory: float) -> Evidence:
+def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
     """Return the evidence, with new marginals turned into likelihoods."""
     known = evidence_of(compiled(model).domain, given)
     return with_new_marginals(model, known, max_memory) if known.marginals else known
 
 
-def _run(known: Evidence) -> Run:
+def run_of(known: Evidence) -> Run:
+    """Return how an exact answer was found; evidence may be approximate."""
     return replace(EXACT, note="; ".join(known.notes)) if known.notes else EXACT
 
 
-def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY) -> Forecast:
+def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
     """Return the cost of the marginals of all variables, without running anything.
 
     Parameters
@@ -60,8 +62,9 @@ def forecast(model: Network, given: Given = None, *, max_memory: float = MAX_MEM
         The model.
     given : mapping, optional
         The evidence; only the names matter.
-    max_memory : float
-        In bytes. A model that needs more is rejected.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free. A model that needs more is
+        rejected.
     """
     ready = compiled(model)
     known = evidence_of(ready.domain, given)
@@ -73,7 +76,7 @@ def marginals(
     given: Given = None,
     *,
     targets: Sequence[str] | None = None,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
 ) -> Marginals:
     """Return the exact distribution of each variable given the evidence.
 
@@ -85,8 +88,8 @@ def marginals(
         The evidence: {variable: state or condition}, or conditions as text.
     targets : sequence of str, optional
         The variables of interest; by default all.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
 
     Examples
     --------
@@ -107,7 +110,7 @@ def marginals(
     if log_z[0] == -np.inf:
         raise impossible(known.given)
     names = None if targets is None else tuple(targets)
-    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), _run(known), names)
+    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), run_of(known), names)
 
 
 def _arrays(
@@ -131,7 +134,7 @@ def _arrays(
 
 
 def log_partition(
-    model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY
+    model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> LogValue:
     """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
 
@@ -144,7 +147,7 @@ def log_partition(
     codes = known.states
     plan = ready.plan(tuple(codes), max_memory, keep_tables=False, soft=known.likelihoods)
     log_z, _, _ = plan.run(plan.slots(list(codes.values())), SUM, known.tilt())
-    return LogValue(float(log_z[0]) + known.constant, _run(known), given=dict(known.given))
+    return LogValue(float(log_z[0]) + known.constant, run_of(known), given=dict(known.given))
 
 
 def probability(
@@ -152,7 +155,7 @@ def probability(
     query: Given,
     given: Given = None,
     *,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
 ) -> Probability:
     """Return P(query | evidence), exactly.
 
@@ -164,8 +167,8 @@ def probability(
         Conditions on any number of variables.
     given : mapping or str, optional
         The evidence.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
     """
     known = _known(model, given, max_memory)
     below = _log_sum(model, known, max_memory)
@@ -174,10 +177,10 @@ def probability(
     event = event_of(known.domain, query, known.numbers)
     together = known.both(event)
     log = _log_sum(model, together, max_memory) - below
-    return Probability(log, _run(together), query=event.given, given=known.given)
+    return Probability(log, run_of(together), query=event.given, given=known.given)
 
 
-def _log_sum(model: Network, known: Evidence, max_memory: float) -> float:
+def _log_sum(model: Network, known: Evidence, max_memory: float | None) -> float:
     """Return the logarithm of the sum over all instances that agree with evidence."""
     codes, soft = known.states, known.likelihoods
     plan = compiled(model).plan(tuple(codes), max_memory, targets=(), keep_tables=False, soft=soft)
@@ -190,7 +193,7 @@ def joint(
     targets: Sequence[str],
     given: Given = None,
     *,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
 ) -> Joint:
     """Return the joint distribution of a few variables given the evidence, exactly.
 
@@ -204,8 +207,8 @@ def joint(
         The variables, in the order of the axes.
     given : mapping, optional
         The evidence.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
     """
     ready = compiled(model)
     domain = ready.domain
@@ -216,8 +219,9 @@ def joint(
         raise ModelError("a target is named twice")
     asked = [v for v in scope if v not in known]
     shape = [int(domain.cards[v]) for v in asked]
-    if np.prod(shape, dtype=float) * 8 > max_memory:
-        raise refusal(np.prod(shape, dtype=float) * 8, None, max_memory)
+    size = 8 * np.prod(shape, dtype=float)
+    if size > SMALL and size > memory_limit(max_memory):
+        raise refusal(size, None, memory_limit(max_memory))
     fixed, soft = (*known, *asked), evidence.likelihoods
     plan = ready.plan(fixed, max_memory, targets=(), keep_tables=False, soft=soft)
     rows = joint_codes(domain.cards, asked)[:, asked]
@@ -232,11 +236,11 @@ def joint(
     index = tuple(known.get(v, slice(None)) for v in scope)
     order = [asked.index(v) for v in scope if v not in known]
     table[index] = (p / p.sum()).reshape(shape).transpose(order) if shape else 1.0
-    return Joint(domain.subset(scope), table, _run(evidence))
+    return Joint(domain.subset(scope), table, run_of(evidence))
 
 
 def most_probable(
-    model: Network, given: Given = None, *, max_memory: float = MAX_MEMORY
+    model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence.
 
@@ -255,7 +259,7 @@ def most_probable(
     if scores[0] == -np.inf:
         raise impossible(known.given)
     row, score = whole_rows(domain, plan, states, codes)[0], float(scores[0]) + known.constant
-    return Assignment(domain.decode(row), score, _run(known), bound=score)
+    return Assignment(domain.decode(row), score, run_of(known), bound=score)
 
 
 def whole_rows(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
@@ -275,7 +279,7 @@ def sample(
     given: Given = None,
     *,
     random_state: int | np.random.Generator = 0,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
 ) -> Table:
     """Draw independent instances from the exact distribution given the evidence.
 
@@ -291,8 +295,8 @@ def sample(
         The evidence.
     random_state : int or Generator
         The seed or the source of the random numbers.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
     """
     ready = compiled(model)
     known = _known(model, given, max_memory)
@@ -306,7 +310,7 @@ def sample(
     return drawn.over(ready.domain.observed)
 
 
-def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> FloatArray:
+def log_likelihood(model: Network, rows: Any, *, max_memory: float | None = None) -> FloatArray:
     """Return log P of each row, exactly; missing values are summed over.
 
     Parameters
@@ -315,8 +319,8 @@ def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY)
         The model.
     rows : Table, array of codes, mapping or iterable of mappings
         Rows, complete or not.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
     """
     log_z = log_partition(model, max_memory=max_memory).value
     codes = codes_of(model.domain, rows, complete=False)
@@ -326,7 +330,9 @@ def log_likelihood(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY)
     return result - log_z
 
 
-def marginal_rows(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) -> list[FloatArray]:
+def marginal_rows(
+    model: Network, rows: Any, *, max_memory: float | None = None
+) -> list[FloatArray]:
     """Return, for each variable, its distribution in each row given the row's other values.
 
     Rows with the same missing values share one plan.
@@ -337,8 +343,8 @@ def marginal_rows(model: Network, rows: Any, *, max_memory: float = MAX_MEMORY) 
         The model.
     rows : Table, array of codes, mapping or iterable of mappings
         Rows with missing values; the distribution of a known value is certain.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default three quarters of the memory that is free.
 
     Returns
     -------
@@ -372,7 +378,7 @@ def _patterns(domain: Domain, codes: Codes) -> list[tuple[tuple[int, ...], IntAr
 
 
 def _run_rows(
-    model: Network, pattern: tuple[int, ...], codes: Codes, mode: int, max_memory: float
+    model: Network, pattern: tuple[int, ...], codes: Codes, mode: int, max_memory: float | None
 ) -> tuple[Plan, FloatArray, FloatArray]:
     """Return the plan, log Z and the marginals of rows with the same missing values."""
     plan = compiled(model).plan(pattern, max_memory, keep_tables=mode != SUM)

@@ -31,7 +31,7 @@ MAX_CHANGES = 1000
 """Maximum number of changes of single variables per row."""
 
 
-def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float) -> Assignment:
+def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | None) -> Assignment:
     """Return the best instance found that agrees with the evidence, and an upper bound.
 
     Parameters

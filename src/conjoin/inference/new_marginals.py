@@ -24,7 +24,7 @@ MAX_PASSES = 10_000
 """Maximum number of exact passes over the network."""
 
 
-def with_new_marginals(model: Network, known: Evidence, max_memory: float) -> Evidence:
+def with_new_marginals(model: Network, known: Evidence, max_memory: float | None) -> Evidence:
     """Return evidence without new marginals, whose likelihoods produce them.
 
     Parameters
@@ -33,8 +33,8 @@ def with_new_marginals(model: Network, known: Evidence, max_memory: float) -> Ev
         The model.
     known : Evidence
         The evidence.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default what is free.
     """
     if not known.marginals:
         return known

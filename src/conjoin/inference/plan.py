@@ -13,7 +13,7 @@ from conjoin.errors import ModelError
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, JunctionTree, Program, Terms
 
 MAX_MEMORY = 4 << 30
-"""Default limit of the memory for the tables of exact inference, in bytes."""
+"""Memory for the tables of exact inference while a network is learned, in bytes."""
 
 MAX_VARIABLES = 20_000
 """Maximum number of variables of a graph for which an order is searched."""

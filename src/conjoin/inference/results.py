@@ -13,6 +13,9 @@ from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.inference.condition_text import conditions_text
 
+MAX_CROSS_TABLE = 12
+"""Two variables with at most this number of states each are printed as a table."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -270,7 +273,23 @@ class Joint:
         index = tuple(v.index(s) for v, s in zip(self.domain, states, strict=True))
         return float(self.table[index])
 
+    def _cross_table(self) -> str:
+        """Return two variables as a table, the first by rows and the second by columns."""
+        rows, columns = self.domain.variables
+        name = f"{shown(rows.name)} \\ {shown(columns.name)}"
+        lines = [[name, *map(shown, columns.states)]]
+        for state, p in zip(rows.states, self.table.tolist(), strict=True):
+            lines.append([shown(state), *(f"{x:.4g}" for x in p)])
+        widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+        text = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+            for line in lines
+        ]
+        return "\n".join([*text, f"({self.run})"])
+
     def __repr__(self) -> str:
+        if self.table.ndim == 2 and max(self.table.shape) <= MAX_CROSS_TABLE:
+            return self._cross_table()
         lines = []
         for cell in np.argsort(-self.table, axis=None, kind="stable")[:20]:
             codes = np.unravel_index(cell, self.table.shape)

@@ -13,7 +13,7 @@ from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
 from conjoin.inference.engines import states_only
 from conjoin.inference.evidence import Given, evidence_of
-from conjoin.inference.plan import MAX_MEMORY, TooLarge
+from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.dependency import DependencyNetwork
@@ -21,9 +21,6 @@ from conjoin.models.network import Network
 from conjoin.progress import progress
 
 METHODS = ("auto", "exact", "gibbs")
-
-EXACT_MEMORY = 1 << 28
-"""Maximum memory, in bytes, of the tables with which `method="auto"` draws exactly."""
 
 BLOCK_CELLS = 1 << 24
 """Maximum number of cells of a table in a stream of samples, unless the caller sets its rows."""
@@ -56,7 +53,7 @@ def sample(
         The evidence: {variable: state or condition}, or conditions as text. Every row agrees with it.
     method : str
         "exact" draws independent rows by exact inference, "gibbs" takes them from Gibbs chains, where
-        consecutive rows are correlated; "auto" is exact if that takes little memory, and Gibbs
+        consecutive rows are correlated; "auto" is exact if that fits into memory, and Gibbs
         sampling otherwise and for dependency networks (see `sampling_method`).
     burn_in : int
         Number of sweeps of each chain before its first row; for Gibbs sampling, like the next three.
@@ -110,7 +107,7 @@ def sampling_method(model: Network, given: Given = None) -> str:
     if isinstance(model, DependencyNetwork):
         return "gibbs"
     try:
-        exact.forecast(model, given, max_memory=EXACT_MEMORY)
+        exact.forecast(model, given)
     except TooLarge:
         return "gibbs"
     return "exact"
@@ -159,7 +156,7 @@ def samples(
     seed = seed_sequence(random_state)
     if method == "exact":
         return _exact_stream(model, n, given, np.random.default_rng(seed), block)
-    weighted, certain = states_only(model, evidence_of(model.domain, given), MAX_MEMORY)
+    weighted, certain = states_only(model, evidence_of(model.domain, given), None)
     sampler = Sampler(weighted.form, model.domain.encode_partial(certain), sweep)
     share, extra = divmod(n, chains)
     parts = [(s, share + (i < extra)) for i, s in enumerate(seed.spawn(chains))]

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 from conjoin.errors import ModelError
 from conjoin.inference import exact
-from conjoin.inference.plan import MAX_MEMORY
 from conjoin.inference.results import Assignment, Run
 from conjoin.models.bayes import cpd_as_factor
 from conjoin.models.cpd import CPD
@@ -25,7 +24,7 @@ _products: WeakKeyDictionary[Network, MarkovNetwork] = WeakKeyDictionary()
 
 
 def most_probable(
-    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float = MAX_MEMORY
+    model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float | None = None
 ) -> Assignment:
     """Return the instance with the highest product of conditionals.
 
@@ -35,8 +34,8 @@ def most_probable(
         A chain, or another network with few loops.
     given : mapping, optional
         The evidence.
-    max_memory : float
-        In bytes.
+    max_memory : float, optional
+        In bytes; by default what is free.
     """
     if not isinstance(model, DependencyNetwork):
         raise ModelError(

@@ -13,7 +13,6 @@ from conjoin.data.table import Codes
 from conjoin.errors import DataError
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import log_partition
-from conjoin.inference.plan import MAX_MEMORY
 from conjoin.inference.results import LogValue
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
@@ -68,7 +67,7 @@ class LogLikelihood(Score):
 
 
 def log_likelihood(
-    model: Network, table: Any, *, random_state: int = 0, max_memory: float = MAX_MEMORY
+    model: Network, table: Any, *, random_state: int = 0, max_memory: float | None = None
 ) -> LogLikelihood:
     """Score a network by the log-probability of the rows of a table, in nats.
 
@@ -83,8 +82,8 @@ def log_likelihood(
         The rows, with their weights if they have some.
     random_state : int
         The seed, where something has to be estimated.
-    max_memory : float
-        Memory limit of exact inference, in bytes.
+    max_memory : float, optional
+        Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
 
     Returns
     -------

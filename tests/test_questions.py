@@ -1,0 +1,274 @@
+"""Questions about a model: what to ask next, what if, joint distributions; how answers are found."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import conjoin as cj
+from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork, next_questions
+from conjoin.cli.main import main
+from conjoin.errors import ModelError
+from conjoin.inference import free_memory
+from conjoin.inference.conditions import Likelihood, Marginal
+from conjoin.inference.evidence import evidence_of
+from conjoin.inference.plan import TooLarge
+from conjoin.inference.scenarios import what_if
+from conjoin.models.markov import TableFactor
+from conjoin.reports.heat_map import heat_map
+from test_evidence import CASES, fitted, random_evidence, random_model
+
+
+def information(joint):
+    """The mutual information of the rows and columns of a table, in bits."""
+    independent = joint.sum(1, keepdims=True) * joint.sum(0)
+    inside = joint > 0
+    return float((joint[inside] * np.log2(joint[inside] / independent[inside])).sum())
+
+
+@pytest.mark.parametrize(("kind", "seed"), CASES)
+def test_questions_are_ranked_by_information(kind, seed):
+    rng, model, states, potential = random_model(kind, seed)
+    domain = model.domain
+    target = domain.names[rng.integers(4)]
+    given, weights = random_evidence(rng, domain, states, 0.4)
+    given.pop(target, None)
+    weights = np.ones(len(states))
+    for name, value in given.items():
+        v = domain.index(name)
+        weights *= np.exp(evidence_of(domain, {name: value}).log_weights(v))[states[:, v]]
+    p = potential * weights
+    if not p.any():
+        with pytest.raises(ModelError, match="impossible"):
+            next_questions(model, target, given)
+        return
+    p /= p.sum()
+    found = next_questions(model, target, given)
+    t = domain.index(target)
+    assert found.run.exact and found.target == target
+    certain = evidence_of(domain, given).certain
+    open_names = [n for n in domain.observed.names if n not in certain and n != target]
+    assert sorted(q.name for q in found) == sorted(open_names)
+    assert all(a.information >= b.information for a, b in pairwise(found))
+    for question in found:
+        u = domain.index(question.name)
+        joint = np.array([
+            [p[(states[:, t] == s) & (states[:, u] == r)].sum() for r in range(domain.cards[u])]
+            for s in range(domain.cards[t])
+        ])  # fmt: skip
+        assert question.information == pytest.approx(information(joint), abs=1e-9)
+        for r, state in enumerate(domain.variables[u].states):
+            assert question.answers[state] == pytest.approx(joint[:, r].sum(), abs=1e-9)
+            if joint[:, r].sum():
+                after = list(question.targets[state].values())
+                np.testing.assert_allclose(after, joint[:, r] / joint[:, r].sum(), atol=1e-9)
+        assert question.information <= found.entropy + 1e-9
+    assert question.name in repr(found)
+
+
+def test_questions_after_new_marginals():
+    _, model, states, potential = random_model("features and factors", 3)
+    domain = model.domain
+    given = {"word": Marginal({"a": 0.2, "b": 0.3, "c, d": 0.5})}
+    p = fitted(potential, states, {domain.index("word"): np.array([0.2, 0.3, 0.5])})
+    found = {q.name: q for q in next_questions(model, "n", given)}
+    t, u = domain.index("n"), domain.index("word")
+    joint = np.array(
+        [[p[(states[:, t] == s) & (states[:, u] == r)].sum() for r in range(3)] for s in range(3)]
+    )
+    assert found["word"].information == pytest.approx(information(joint), abs=1e-9)
+
+
+def test_questions_where_exact_inference_does_not_fit():
+    rng = np.random.default_rng(0)
+    domain = Domain({f"x{i}": [0, 1] for i in range(5)})
+    tables = [TableFactor((i, i + 1), rng.normal(size=(2, 2))) for i in range(4)]
+    mn = MarkovNetwork(domain, factors=tables)
+    exact = next_questions(mn, "x2", "x0=1")
+    sampled = next_questions(mn, "x2", "x0=1", max_memory=8, n_samples=4000)
+    by_name = {q.name: q.information for q in sampled}
+    for question in exact:
+        assert by_name[question.name] == pytest.approx(question.information, abs=0.02)
+    dn = DependencyNetwork.from_markov_network(mn)
+    found = next_questions(dn, "x2", "x0=1")
+    assert not found.run.exact and len(found) == 3
+    with pytest.raises(ModelError, match="'x0' is given"):
+        next_questions(mn, "x0", "x0=1")
+
+
+def test_what_if_compares_answers():
+    _, model, _, _ = random_model("features and factors", 1)
+    row = {"n": 2, "word": "a", "age": "30-39"}
+    found = what_if(model, row, ["n=5", {"word": None, "n": 1}], targets=["day", "age"])
+    for answer, given in zip(
+        found.answers, [{"n": 2, "word": "a"}, {"n": 5, "word": "a"}, {"n": 1}], strict=True
+    ):
+        for name in ("day", "age"):
+            np.testing.assert_allclose(
+                answer.array(name), cj.marginals(model, given).array(name), atol=1e-12
+            )
+    assert found.changes == ["n=5", "n=1, forget word"]
+    lines = repr(found).splitlines()
+    assert lines[0].split("  ")[-1].strip() == "n=1, forget word"
+    assert len(lines) == 1 + 3 + 3 + 1
+    assert set(what_if(model, row, "n=5").answers[0]) == {"day"}
+    assert found.moved("day") > 0
+    with pytest.raises(ModelError, match="at least one change"):
+        what_if(model, row, [])
+    soft = what_if(model, {"n": Likelihood({1: 1, 2: 2, 5: 3})}, "n != 1", targets=["word"])
+    np.testing.assert_allclose(
+        soft.answers[1].array("word"), cj.marginals(model, "n in {2, 5}").array("word"), atol=1e-12
+    )
+
+
+def test_joint_models_are_models():
+    rng = np.random.default_rng(0)
+    rain = rng.random(400) < 0.3
+    wet = np.where(rng.random(400) < 0.9, rain, ~rain)
+    model = JointModel().fit(np.where(np.stack([rain, wet], axis=1), "yes", "no").astype(object))
+    (question,) = next_questions(model, "v0")
+    assert question.name == "v1" and question.information > 0.3
+    assert what_if(model, "v0=yes", "v0=no").answers[0]["v1"]["yes"] > 0.8
+    assert cj.marginals(model, "v0=yes")["v1"] == model.marginals({"v0": "yes"})["v1"]
+    assert float(cj.probability(model, "v1 != no", {"v0": ["yes"]})) > 0.8
+    assert set(model.sample(50, "v0 != no")[:, 0]) == {"yes"}
+
+
+def test_two_columns_as_a_table_and_as_a_picture():
+    domain = Domain({"rain <b>": ["no", "yes"], "wet": ["no", "yes", "x" * 40]})
+    table = np.log([[0.6, 0.1, 0.05], [0.05, 0.15, 0.05]])
+    joint = cj.inference.joint(
+        MarkovNetwork(domain, factors=[TableFactor((0, 1), table)]), domain.names
+    )
+    lines = repr(joint).splitlines()
+    assert lines[0].split() == ["rain", "<b>", "\\", "wet", "no", "yes", "x" * 40]
+    assert lines[2].split() == ["yes", "0.05", "0.15", "0.05"]
+    picture = ElementTree.fromstring(heat_map(joint))
+    titles = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[1] == "rain <b>=no, wet=yes: 0.1" and len(titles) == 6
+    three = Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
+    with pytest.raises(ModelError, match="two columns"):
+        heat_map(cj.inference.joint(MarkovNetwork(three), three.names))
+
+
+@pytest.fixture
+def path(tmp_path):
+    domain = Domain(
+        {"rain": ["no", "yes"], "city, state": ["Austin, TX", "Reno, NV"], "n": [1, 2, 3]}
+    )
+    rng = np.random.default_rng(0)
+    tables = [
+        TableFactor(scope, rng.normal(size=domain.cards[list(scope)])) for scope in ((0, 1), (1, 2))
+    ]
+    MarkovNetwork(domain, factors=tables).save(tmp_path / "m.conjoin")
+    return str(tmp_path / "m.conjoin")
+
+
+def asked(capsys, *arguments):
+    assert main(["query", *arguments]) == 0
+    return capsys.readouterr()
+
+
+def test_questions_on_the_command_line(path, tmp_path, capsys):
+    model = cj.load(path)
+    said = asked(
+        capsys, path, "--given", '"city, state"="Austin, TX", n > 1', "--target", "rain"
+    ).out
+    assert said.startswith('Probabilities given "city, state"="Austin, TX", n > 1 (exact)')
+    said = asked(
+        capsys,
+        path,
+        "--probability",
+        "n >= 2 and rain=no",
+        "--given",
+        '"city, state" != "Reno, NV"',
+    ).out
+    true = cj.probability(model, {"n": [2, 3], "rain": "no"}, {"city, state": "Austin, TX"})
+    assert said == f'P(n >= 2, rain=no | "city, state" != "Reno, NV") = {float(true):.4g} (exact)\n'
+    said = asked(capsys, path, "--next", "rain", "--json").out
+    report = json.loads(said)
+    assert [q["name"] for q in report["questions"]] == ["city, state", "n"]
+    assert report["questions"][1]["answers"]["1"]["rain"].keys() == {"no", "yes"}
+    assert (
+        "What to ask about rain given n=1"
+        in asked(capsys, path, "--next", "rain", "--given", "n=1").out
+    )
+    said = asked(
+        capsys, path, "--given", "n=1", "--what-if", "n=2", "--what-if", "n=3", "--target", "rain"
+    ).out
+    assert said.splitlines()[:2] == ["What if given n=1", "          as it is     n=2     n=3"]
+    said = asked(capsys, path, "--given", "n=1", "--what-if", "n=2", "--json").out
+    report = json.loads(said)
+    assert report["what_if"][0]["change"] == "n=2" and report["exact"]
+    picture = tmp_path / "joint.svg"
+    said = asked(capsys, path, "--joint", "n", "--joint", "rain", "--picture", str(picture)).out
+    assert "n \\ rain" in said and picture.read_text(encoding="utf-8").startswith("<svg")
+    report = json.loads(asked(capsys, path, "--joint", "n", "--joint", "rain", "--json").out)
+    assert np.sum(report["probabilities"]) == pytest.approx(1)
+
+
+def test_quoting_is_explained(path, capsys):
+    assert main(["query", path, "--given", "city, state=Austin, TX"]) == 1
+    assert 'write "city, state"="Austin, TX"' in capsys.readouterr().err
+    for pair in (
+        ("--next", "n", "--map"),
+        ("--what-if", "n=1", "--joint", "n"),
+        ("--picture", "x.svg"),
+    ):
+        assert main(["query", path, *pair]) == 1
+        assert "conjoin: --" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
+def test_approximate_answers_say_so(task, path, capsys):
+    said = asked(capsys, path, "--task", task)
+    assert said.err == "" and said.out.startswith(task)
+    method = {"MAR": "gibbs", "PR": "ais", "MAP": "icm"}[task]
+    said = asked(capsys, path, "--task", task, "--method", method)
+    assert f"conjoin: the answer is approximate ({method}: " in said.err
+    said = asked(capsys, path, "--target", "rain", "--method", "bp")
+    assert said.err == ""  # exact on a tree
+    said = asked(capsys, path, "--probability", "rain=no, n=1", "--max-memory", "1e-9")
+    assert "approximate (ais: " in said.err
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+def test_the_memory_limit_is_a_share_of_what_is_free(monkeypatch):
+    assert free_memory.memory_limit(123) == 123
+    for free, limit in (([8 << 30], 6 << 30), ([8 << 30, 4 << 30], 3 << 30), ([], 3 << 30)):
+        monkeypatch.setattr(free_memory, "_free", lambda free=free: iter(free))
+        assert free_memory.memory_limit() == limit
+    monkeypatch.undo()
+    assert (1 << 20) <= free_memory.memory_limit() < float(1 << 50)
+
+
+def test_limits_of_control_groups(tmp_path):
+    (tmp_path / "memory.max").write_text("max\n")
+    assert list(free_memory._of_control_group(tmp_path)) == []
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("700\n")
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50\n")
+    assert list(free_memory._of_control_group(tmp_path)) == [350.0]
+
+
+def test_auto_is_exact_if_the_forecast_fits_the_free_memory(monkeypatch):
+    rng = np.random.default_rng(0)
+    domain = Domain({f"x{i}": [0, 1] for i in range(144)})
+    at = np.arange(144).reshape(12, 12)
+    pairs = [*zip(at[1:].flat, at[:-1].flat), *zip(at[:, 1:].flat, at[:, :-1].flat)]  # noqa: B905
+    grid = MarkovNetwork(domain, factors=[TableFactor(p, rng.normal(size=(2, 2))) for p in pairs])
+    needed = cj.inference.forecast(grid).bytes
+    monkeypatch.setattr("conjoin.inference.compilation.SMALL", 0)
+    monkeypatch.setattr(free_memory, "_free", lambda: iter([needed / 2]))
+    with pytest.raises(TooLarge):
+        cj.marginals(grid, method="exact")
+    assert not cj.marginals(grid, n_samples=50).run.exact
+    assert cj.marginals(grid, max_memory=2 * needed).run.exact
+    monkeypatch.setattr(free_memory, "_free", lambda: iter([3 * needed + (8 << 20)]))
+    assert cj.marginals(grid).run.exact
