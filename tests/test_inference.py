@@ -348,7 +348,7 @@ def test_what_does_not_fit_is_refused_at_once(monkeypatch):
     )
     for ask in (cj.marginals, cj.log_partition, cj.most_probable):
         with pytest.raises(TooLarge, match=r"may use 4 GiB.*max_memory.*'bp'"):
-            ask(mn, method="exact")
+            ask(mn, method="exact", max_memory=4 << 30)
     # The search is given up after about 0.3 s, and what was refused is not searched again.
     assert works and sum(works) < 3e8
     searched = len(works)
@@ -358,10 +358,10 @@ def test_what_does_not_fit_is_refused_at_once(monkeypatch):
     with pytest.raises(TooLarge):
         cj.marginals(mn, method="exact", max_memory=1 << 33)
     assert len(works) > searched
-    found = cj.marginals(mn)
+    found = cj.marginals(mn, max_memory=4 << 30)
     assert found.run.method == "gibbs" and not found.run.exact
     assert "exact needs" in found.run.note
-    assert cj.log_partition(mn, chains=4, steps=5).run.method == "ais"
+    assert cj.log_partition(mn, chains=4, steps=5, max_memory=4 << 30).run.method == "ais"
     with pytest.raises(TooLarge):
         cj.marginals(mn, {f"v{i}": 0 for i in range(280)}, method="exact", max_memory=100)
 
@@ -799,7 +799,7 @@ def test_more_variables_together_than_a_float_has_powers_of_two():
     domain = Domain.numbered([2] * 1100)
     tests = [{f"v{i}": int(i != k) for i in range(1100)} for k in range(6)]  # too long for chains
     mn = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, test) for test in tests]))
-    with pytest.raises(TooLarge, match="may use 4 GiB"):
+    with pytest.raises(TooLarge, match=r"may use .* [GM]iB"):
         cj.marginals(mn, method="exact")
 
 

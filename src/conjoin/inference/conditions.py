@@ -386,7 +386,7 @@ def is_ordered(variable: Variable) -> bool:
 
 
 def range_weights(
-    variable: Variable, ranges: Sequence[Range], numbers: Sequence[FloatArray] | None = None
+    variable: Variable, ranges: Sequence[Range], numbers: Sequence[Any] | None = None
 ) -> tuple[FloatArray, list[Any]]:
     """Return the share of each state that lies in all of some ranges, and the bins that lie in part.
 
@@ -408,7 +408,7 @@ def range_weights(
     shares = np.empty(len(variable))
     whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.states)
     for k in range(len(variable)):
-        known = numbers[k] if numbers is not None else ()
+        known: Any = numbers[k] if numbers is not None else ()
         last = k == len(variable) - 1
         low, high = variable.cuts[k], variable.cuts[k + 1]
         shares[k] = (

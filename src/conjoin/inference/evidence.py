@@ -64,7 +64,7 @@ class Evidence:
     fitted: dict[int, FloatArray] = field(default_factory=dict)
     constants: dict[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    numbers: Mapping[str, Sequence[FloatArray]] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def constant(self) -> float:
@@ -136,7 +136,7 @@ Given = Mapping[str, Any] | str | Evidence | None
 
 
 def evidence_of(
-    domain: Domain, given: Any = None, numbers: Mapping[str, Sequence[FloatArray]] | None = None
+    domain: Domain, given: Any = None, numbers: Mapping[str, Sequence[Any]] | None = None
 ) -> Evidence:
     """Return evidence in its one meaning, whichever way it was written.
 
@@ -203,7 +203,7 @@ def _both(one: Any, other: Any, name: str = "") -> Any:
 
 
 def _resolved(
-    domain: Domain, given: Mapping[str, Any], numbers: Mapping[str, Sequence[FloatArray]]
+    domain: Domain, given: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]]
 ) -> Evidence:
     """Turn conditions into states and likelihoods."""
     states: dict[int, int] = {}
@@ -238,7 +238,7 @@ def _resolved(
 
 
 def _weights(
-    variable: Variable, parts: Sequence[Condition], numbers: Sequence[FloatArray] | None
+    variable: Variable, parts: Sequence[Condition], numbers: Sequence[Any] | None
 ) -> tuple[FloatArray, list[str]]:
     """Return the likelihood of each state, and what was approximated."""
     weights = np.ones(len(variable))
@@ -262,7 +262,7 @@ def _weights(
 
 
 def event_of(
-    domain: Domain, query: Given, numbers: Mapping[str, Sequence[FloatArray]] | None = None
+    domain: Domain, query: Given, numbers: Mapping[str, Sequence[Any]] | None = None
 ) -> Evidence:
     """Return an event: conditions that hold or do not hold."""
     event = evidence_of(domain, query, numbers)
