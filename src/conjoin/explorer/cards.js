@@ -375,8 +375,8 @@ class CardList {
 
   // Create the cards that come into view, update all that exist, and remove the others.
   #show(top = this.root.getBoundingClientRect().top) {
-    const low = -top - 500;
-    const high = -top + window.innerHeight + 500;
+    const low = -top - 300;
+    const high = -top + window.innerHeight + 300;
     const wanted = this.places.filter(({ y, height }) => y + height > low && y < high);
     const keep = new Set(wanted.map(({ index }) => index));
     const focused = document.activeElement?.closest?.(".card")?.dataset.column;

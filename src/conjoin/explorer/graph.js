@@ -142,7 +142,7 @@ class PairsPanel {
     this.list = element("ol", { class: "pairs" });
     const table = rows === undefined ? "" : " The small mark is the table's own figure.";
     root.append(
-      element("p", { class: "quiet", text: `What goes with what when nothing is known, strongest first: the share of the doubt about one column that the other removes at most.${table}${exactPairs ? "" : " Estimated from 20,000 drawn rows."}` }),
+      element("p", { class: "quiet", text: `What goes with what when nothing is known, in bits: what knowing one column tells about the other. One bit settles an even bet.${table}${exactPairs ? "" : " Estimated from 20,000 drawn rows."}` }),
       this.list);
     if (!pairs.length) this.list.append(element("li", { class: "quiet", text: "No two columns depend on each other." }));
     const most = Math.max(1e-9, ...pairs.map(({ bits, table: seen }) => Math.max(bits, seen ?? 0)));
@@ -152,9 +152,9 @@ class PairsPanel {
       bar.firstChild.style.width = `${100 * bits / most}%`;
       if (seen !== undefined) bar.lastChild.style.left = `${100 * seen / most}%`;
       const row = element("li", {},
-        element("button", { class: "plain link", title: `${a} and ${b}: ${bits.toFixed(4)} bits${seen === undefined ? "" : `, in the table ${seen.toFixed(4)}`}`, onclick: () => explorer.only(ends) },
+        element("button", { class: "plain link", title: `Show ${a} and ${b}: ${bits.toFixed(4)} bits${seen === undefined ? "" : ` (in the table ${seen.toFixed(4)})`}, up to ${percent(share)} of the doubt about one of them`, onclick: () => explorer.only(ends) },
           element("span", { text: a }), element("span", { class: "quiet", text: " · " }), element("span", { text: b })),
-        bar, element("small", { text: percent(share) }));
+        bar, element("small", { text: `${bits.toFixed(3)} bits` }));
       this.list.append(row);
       return { row, text: `${a}\0${b}`.toLowerCase() };
     });

@@ -274,19 +274,9 @@ class JunctionTree {
     if (informed) {
       for (let i = 0; i < above.length; i++) above[i] = message[i] > 0 ? above[i] / message[i] : 0;
     }
-    const source = informed ? work : table;
     const joint = new Float64Array(inner);
-    for (let s = 0, at = 0; s < outer; s++) {
-      for (let r = 0; r < inner; r++) {
-        let sum = 0;
-        for (let from = s * lanes, end = from + lanes; from < end; from++, at++) {
-          const value = source[at] * above[from];
-          work[at] = value;
-          sum += value;
-        }
-        joint[r] += sum;
-      }
-    }
+    if (clique.children.length) timesAbove(informed ? work : table, above, work, joint, outer, inner, lanes);
+    else sumsAbove(informed ? work : table, above, joint, outer, inner, lanes);
     this.#separate(joint, own, found);
   }
 
@@ -398,6 +388,32 @@ class JunctionTree {
       }
     }
     return log + Math.log(weights.reduce((a, b) => a + b, 0));
+  }
+}
+
+// Multiply a table by the distribution of its shared variables, and sum over these and the lanes.
+function timesAbove(table, above, result, joint, outer, inner, lanes) {
+  for (let s = 0, at = 0; s < outer; s++) {
+    for (let r = 0; r < inner; r++) {
+      let sum = 0;
+      for (let from = s * lanes, end = from + lanes; from < end; from++, at++) {
+        const value = table[at] * above[from];
+        result[at] = value;
+        sum += value;
+      }
+      joint[r] += sum;
+    }
+  }
+}
+
+// The same sums alone, for a clique without children.
+function sumsAbove(table, above, joint, outer, inner, lanes) {
+  for (let s = 0, at = 0; s < outer; s++) {
+    for (let r = 0; r < inner; r++) {
+      let sum = 0;
+      for (let from = s * lanes, end = from + lanes; from < end; from++, at++) sum += table[at] * above[from];
+      joint[r] += sum;
+    }
   }
 }
 

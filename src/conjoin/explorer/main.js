@@ -83,6 +83,15 @@ class Explorer {
     this.store.listen(() => this.update());
     window.addEventListener("hashchange", () => { this.store.address = this.#hash(); });
     this.update();
+    this.#warmUp();
+  }
+
+  // Run inference a few times while nobody waits, so that the browser has compiled it before the first click.
+  async #warmUp() {
+    const steps = this.steps("warm-up");
+    for (let k = 0; k < 5 && await steps.next(); k++) {
+      this.tree.marginals(this.model.columns.map(({ states }, i) => (i === k ? new Float64Array(states.length).fill(0.5) : null)));
+    }
   }
 
   steps(name) { return new Steps(this, name); }

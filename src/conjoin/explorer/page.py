@@ -154,7 +154,7 @@ def _column(variable: Variable) -> dict[str, Any]:
     column: dict[str, Any] = {
         "name": variable.name,
         "kind": "category",
-        "states": [str(s) for s in states],
+        "states": [_label(s) for s in states],
         "python": [repr(s) for s in states],
     }
     if variable.cuts is not None:
@@ -162,6 +162,11 @@ def _column(variable: Variable) -> dict[str, Any]:
     elif numeric and len(states) >= MANY_NUMBERS:
         column |= {"kind": "number", "values": [float(s) for s in states]}
     return column
+
+
+def _label(state: Any) -> str:
+    """Return a state as it is shown: whole numbers without a fraction."""
+    return str(int(state)) if isinstance(state, float) and state.is_integer() else str(state)
 
 
 def _frequencies(table: Table, v: int) -> list[float]:

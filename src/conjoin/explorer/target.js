@@ -35,7 +35,7 @@ class TargetPanel {
     const focus = this.#focus(q);
     this.headline = element("p", { class: "headline" },
       element("strong", { text: percent(q[focus]) }),
-      element("span", { text: column.states[focus] || "∅" }),
+      element("span", { text: `${column.name} = ${column.states[focus] || "∅"}` }),
       element("small", { text: store.evidence.size ? `before ${percent(p[focus])}` : "nothing is known yet" }));
     this.reasons = element("section", { class: "reasons", "aria-label": "What explains it" });
     this.questions = element("section", { class: "questions", "aria-label": "What to ask next" });
@@ -88,7 +88,7 @@ class TargetPanel {
     const { target } = store;
     const steps = explorer.steps("target");
     const pieces = [...store.evidence.keys()];
-    if (pieces.length) reasons.append(element("h3", { text: `What explains ${column.states[focus] || "∅"}` }));
+    if (pieces.length) reasons.append(element("h3", { text: `What explains ${column.name} = ${column.states[focus] || "∅"}` }));
     const found = [];
     for (const i of pieces) {
       if (!await steps.next()) return;
