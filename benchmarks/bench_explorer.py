@@ -3,7 +3,7 @@
     python benchmarks/bench_explorer.py MODEL [MODEL ...]
 
 Needs selenium, Chromium and its driver, on Linux. An update is all that happens between a click and the
-picture: inference, cards, layout and painting. CPU times are those of the page's main thread, so that other
+picture: inference, cards, layout and painting. CPU times are those of the page's main thread; other
 programs on the machine do not count.
 """
 

@@ -23,6 +23,7 @@ from conjoin.explorer.associations import associations, counted
 from conjoin.explorer.low_rank import LaneTable, compact
 from conjoin.explorer.tables import browser_tree
 from conjoin.inference import exact
+from conjoin.inference.evidence import evidence_of
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from strategies import random_bayesian_network, random_features, random_markov_network
@@ -336,6 +337,28 @@ def test_the_page_gives_pythons_answers(kind, browser, tmp_path):
         for name, p in zip(domain.names, answer["after"], strict=True):
             np.testing.assert_allclose(p, expected.array(name), rtol=0, atol=1e-9)
     assert possible >= 15
+
+
+@pytest.mark.parametrize("kind", ["tables", "zeros", "many_states", "hidden", "refined"])
+def test_python_reads_the_conditions_that_the_page_writes(kind, browser, tmp_path):
+    model = KINDS[kind]()
+    domain = as_markov_network(model).domain.observed
+    rng = np.random.default_rng(23)
+    asked = [random_evidence(rng, domain) for _ in range(12)]
+    show(browser, explore(model), tmp_path)
+    found = browser.execute_script(
+        "return arguments[0].map((text) => { explorer.store.address = text; return "
+        "[conditions(explorer.store), explorer.after && explorer.after.map((p) => [...p])]; })",
+        ["&".join(text for _, text in given.values()) for given in asked],
+    )
+    for text, answer in found:
+        if answer is None:
+            with pytest.raises(cj.ConjoinError, match="impossible|probability 0"):
+                cj.marginals(model, text)
+            continue
+        expected = cj.marginals(model, text)
+        for name, p in zip(domain.names, answer, strict=True):
+            np.testing.assert_allclose(p, expected.array(name), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -654,6 +677,8 @@ def test_hostile_names(browser, tmp_path):
         asked = []
         exec(code, {"cj": FakeConjoin(asked), "print": str})
         assert asked == [(HOSTILE[0], {HOSTILE[column]: f"{HOSTILE[column]}1"})]
+        text = browser.execute_script("return conditions(explorer.store)")
+        assert evidence_of(domain, text).certain == {HOSTILE[column]: f"{HOSTILE[column]}1"}
         browser.execute_script("explorer.store.clear()")
     assert browser.execute_script("return window.hacked") is None
 
