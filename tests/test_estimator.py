@@ -37,9 +37,11 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
+from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.errors import ConvergenceWarning, DataError, DataWarning
 from conjoin.estimator import predict as predict_module
 from conjoin.estimator.explain import explain
+from conjoin.estimator.predict import probabilities
 from conjoin.inference import exact as exact_module
 from conjoin.inference.completion import Completion, completed
 from conjoin.inference.plan import TooLarge
@@ -196,6 +198,23 @@ def test_impossible_rows_are_errors():
 # ---- explanations ------------------------------------------------------------------------------
 
 
+def explained(mn, row, target, *states):
+    """Explain a row of codes; the value of the target is not looked at."""
+    table = Table(mn.domain, row[None])
+    rows = MixedTable(MixedDomain(mn.domain, (), mn.domain.names), table, np.empty((1, 0)))
+    at = mn.domain.index(target)
+    return explain(lambda r: probabilities(mn, r.categories, at), rows, target, *states)
+
+
+def brute_log_odds(mn, row, target, known, a, b):
+    """Return the log-odds of two states given some columns, all others summed out."""
+    states = all_states(mn.domain)
+    weight = np.exp(log_potentials(mn, states))
+    fits = (states[:, list(known)] == row[list(known)]).all(axis=1)
+    one, other = (weight[fits & (states[:, target] == s)].sum() for s in (a, b))
+    return np.log(one / other)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_explanations_add_up_and_are_shapley_values(seed):
     from itertools import permutations
@@ -204,49 +223,32 @@ def test_explanations_add_up_and_are_shapley_values(seed):
     mn = random_markov_network(
         rng, Domain({f"x{i}": range(int(rng.integers(2, 4))) for i in range(4)})
     )
-    marginals = [rng.dirichlet(np.ones(c)) for c in mn.domain.cards]
-    states = all_states(mn.domain)
-    row = states[rng.integers(len(states))]
-    found = explain(mn, row[None], 0, marginals)
-    table = log_potentials(mn, states).reshape(mn.domain.cards)
-    a, b = found.state, found.against
-    odds = table[a] - table[b]
+    row = np.array([rng.integers(c) for c in mn.domain.cards])
+    found = explained(mn, row, "x0")
 
-    def mean(known):
-        left = odds
-        for v in (3, 2, 1):
-            left = left[..., row[v]] if v in known else left @ marginals[v]
-            left = np.asarray(left)
-        return float(left)
+    def value(known):
+        return brute_log_odds(mn, row, 0, known, found.state, found.against)
 
-    # Axes go from the last to the first, so that the last one is always the one to be dealt with.
     orders = list(permutations((1, 2, 3)))
     for v in (1, 2, 3):
-        want = np.mean([mean({*o[: o.index(v)], v}) - mean(set(o[: o.index(v)])) for o in orders])
+        want = np.mean([value({*o[: o.index(v)], v}) - value(set(o[: o.index(v)])) for o in orders])
         assert found.contributions.get(f"x{v}", 0.0) == pytest.approx(want, abs=1e-9)
-    assert found.base == pytest.approx(mean(set()), abs=1e-9)
-    assert found.log_odds == pytest.approx(odds[tuple(row[1:])], abs=1e-9)
-    total = found.base + sum(found.contributions.values()) + found.unknown
-    assert total == pytest.approx(found.log_odds, abs=1e-9)
+    assert found.base == pytest.approx(value(set()), abs=1e-9)
+    assert found.log_odds == pytest.approx(value({1, 2, 3}), abs=1e-9)
+    assert found.base + sum(found.contributions.values()) == pytest.approx(found.log_odds, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_explanations_of_rows_with_holes_add_up(seed):
+def test_missing_values_explain_nothing(seed):
     rng = np.random.default_rng(seed)
     mn = random_markov_network(rng, Domain({f"x{i}": range(2) for i in range(4)}))
-    marginals = [rng.dirichlet(np.ones(c)) for c in mn.domain.cards]
-    row = np.array([0, 1, HOLE, 0], np.uint8)
-    found = explain(mn, row[None], 3, marginals, 1, 0)
-    states = all_states(mn.domain)
-    weight = np.exp(log_potentials(mn, states))
-    fits = (states[:, 0] == 0) & (states[:, 1] == 1)
-    want = np.log(
-        weight[fits & (states[:, 3] == 1)].sum() / weight[fits & (states[:, 3] == 0)].sum()
-    )
-    assert found.log_odds == pytest.approx(want, abs=1e-9)
-    total = found.base + sum(found.contributions.values()) + found.unknown
-    assert total == pytest.approx(want, abs=1e-9)
-    assert "x2" not in found.contributions and "x3" not in found.contributions
+    row = np.array([0, 1, -1, 0])
+    found = explained(mn, row, "x3", 1, 0)
+    assert found.base == pytest.approx(brute_log_odds(mn, row, 3, set(), 1, 0), abs=1e-9)
+    assert found.log_odds == pytest.approx(brute_log_odds(mn, row, 3, {0, 1}, 1, 0), abs=1e-9)
+    assert set(found.contributions) <= {"x0", "x1"}
+    assert found.base + sum(found.contributions.values()) == pytest.approx(found.log_odds, abs=1e-9)
+    assert "missing" not in repr(found)
 
 
 # ---- refining ----------------------------------------------------------------------------------
@@ -363,12 +365,12 @@ def test_any_column_from_any_others(fitted):
     assert fitted.states("visits") == [0, 1, 2, 3, 4]
     assert fitted.predict(frame, "visits").dtype == np.int64
     assert fitted.states() == ["none", "old", "young"]  # the last column
-    assert set(fitted.predict(frame, "age")) <= set(fitted.states("age"))  # bins
+    assert fitted.predict_proba(frame, "age").shape == (30, len(fitted.states("age")))  # bins
     plain = JointModel("tree", refine=False).fit(people())
-    read = plain.encoding_.table(people())
+    read = plain.encoding_.table(people()).categories
     ordered = read.reordered(read.domain.sorted_names())
     mn = convert(learn(ordered, "tree", min_leaf=None), ordered).reordered(read.domain.names)
-    codes = plain.encoding_.table(frame)
+    codes = plain.encoding_.table(frame).categories
     p = plain.predict_proba(frame, "smokes")
     assert p == pytest.approx(mn.conditional("smokes", codes), abs=1e-9)
     steps = refine(mn, read)
@@ -404,7 +406,7 @@ def test_values_that_were_never_seen(fitted):
     with pytest.raises(ConjoinError, match="no variable 'cuogh'. Did you mean 'cough'"):
         fitted.predict(frame, "cuogh")
     with pytest.raises(ConjoinError, match="there is no column 'age'"):
-        fitted.impute(frame.drop(columns="age"))
+        fitted.score(frame.drop(columns="age"), metric="pll")
 
 
 def test_odd_rows_and_columns():

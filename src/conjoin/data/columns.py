@@ -76,6 +76,16 @@ class Column:
         listed = Column.of_values(self.name, numbers)  # "2.5" and "2.50" are one number
         return Column(self.name, np.append(listed.codes, -1)[self.codes], listed.labels)
 
+    def select(self, rows: IntArray) -> Column:
+        """Return some of the rows, or rows more than once; labels that do not occur are dropped."""
+        codes = self.codes[rows]
+        if self.variable is not None or self.ordered:
+            return replace(self, codes=codes)
+        used = np.unique(codes[codes >= 0])
+        place = np.full(len(self.labels) + 1, -1, np.int64)
+        place[used] = np.arange(len(used))
+        return replace(self, codes=place[codes], labels=[self.labels[i] for i in used])
+
     def without(self, labels: Collection[Any]) -> Column:
         """Return the column with some labels missing."""
         kept = [label for label in self.labels if label not in labels]

@@ -25,6 +25,7 @@ EPOCH = datetime.date(1970, 1, 1).toordinal()
 UTC = datetime.UTC
 DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y", "%d %b %Y")
 ISO = "iso"
+MIDNIGHT = "midnight"
 _ISO_DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?$")
 SECONDS = (86400.0, 3600.0, 60.0, 1.0)
 
@@ -50,7 +51,8 @@ class NumberScale:
     low, high : float
         The extremes among the recorded numbers.
     form : str, optional
-        How the column writes its dates, if they are text ("iso", or a format of `strptime`).
+        How the column writes its dates: "iso", or a format of `strptime`, if they are text; "midnight"
+        if they are dates with a time of day that is always midnight; None if they are dates.
     utc : bool
         Whether dates with a time of day know their time zone; they are then returned in UTC.
 
@@ -81,7 +83,7 @@ class NumberScale:
             raise DataError(f"column {self.name!r}: the scale has the numbers {numbers}")
         if self.step is not None and self.step <= 0:
             raise DataError(f"column {self.name!r}: the step must be more than 0, not {self.step}")
-        if self.form is not None and self.form not in (ISO, *DATE_FORMATS):
+        if self.form is not None and self.form not in (ISO, MIDNIGHT, *DATE_FORMATS):
             raise DataError(f"column {self.name!r}: there is no format of dates {self.form!r}")
 
     @classmethod
@@ -137,7 +139,7 @@ class NumberScale:
 
     def _date(self, value: Any) -> datetime.date:
         if isinstance(value, str):
-            if self.form not in (None, ISO):
+            if self.form not in (None, ISO, MIDNIGHT):
                 try:
                     return datetime.datetime.strptime(value.strip(), self.form).date()
                 except ValueError:
@@ -189,7 +191,11 @@ class NumberScale:
     def own(self, x: float) -> Any:
         """Return a number as the column itself holds it: as `value`, but dates as text if they were."""
         value = self.value(x)
-        return value if self.form is None or value is None else self._written(value)
+        if self.form is None or value is None:
+            return value
+        if self.form == MIDNIGHT:
+            return datetime.datetime.combine(value, datetime.time())
+        return self._written(value)
 
     def text(self, x: float) -> str:
         """Return a number as text, as the column would write it."""
@@ -199,7 +205,7 @@ class NumberScale:
         return str(value) if self.kind == "number" else self._written(value)
 
     def _written(self, value: Any) -> str:
-        if self.form not in (None, ISO):
+        if self.form not in (None, ISO, MIDNIGHT):
             return str(value.strftime(self.form))
         return str(value.isoformat(" ") if self.kind == "datetime" else value.isoformat())
 
@@ -229,6 +235,8 @@ def _kind(name: str, values: list[Any]) -> tuple[str, str | None, bool]:
         aware = {v.tzinfo is not None for v in times}
         if len(times) < len(values) or len(aware) > 1:
             raise DataError(f"column {name!r} mixes dates with and without a time or time zone")
+        if aware == {False} and all(v.time() == datetime.time() for v in times):
+            return "date", MIDNIGHT, False
         return "datetime", None, aware == {True}
     if all(isinstance(v, str) for v in values):
         form = date_format(values)

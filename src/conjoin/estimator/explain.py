@@ -1,18 +1,15 @@
 """Explanations of predictions: the contribution of each column to the log-odds of two states.
 
-The log-odds of two states of a variable are a sum of weighted conjunctions of the other columns. The
-baseline is a row whose columns are drawn independently from the training rows. Under it a conjunction is
-a product of independent factors, and the Shapley value of a column (its contribution averaged over all
-orders in which the columns become known) is the integral of a polynomial, which a Gauss-Legendre rule
-computes exactly.
-
-In a network with hidden columns the log-odds are no such sum. There the value of a set of known columns
-is the log-odds given these columns, with all others summed out, and the baseline is that of the empty
-set. Shapley values are exact for few columns; otherwise they are means over some orders of the columns.
+The value of a set of known columns is the log-odds of the two states given these columns, with all others
+summed out. It starts at the log-odds before anything is known, and ends at those given the whole row. A
+column contributes its Shapley value: what it adds, averaged over all orders in which the columns become
+known. Columns whose value is missing contribute nothing. Shapley values are exact for few columns;
+otherwise they are means over some orders of the columns, and still add up exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -21,17 +18,15 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.labels import shown
-from conjoin.data.table import Codes
-from conjoin.estimator.seeds import integer_seed
-from conjoin.inference.completion import Completion
-from conjoin.inference.terms import as_markov_network
-from conjoin.models.network import Network
+from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
+from conjoin.estimator.encoding import values_of
 
 ALL_SETS_UP_TO = 8
-"""With hidden columns, all sets of known columns are compared for at most this number of columns."""
+"""All sets of known columns are compared for at most this number of columns."""
 
 ORDERS = 16
-"""Number of orders of more columns than that, with hidden columns."""
+"""Number of orders of more columns than that."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +44,13 @@ class Explanation:
     log_odds : float
         log P(state) / P(against), given the row.
     base : float
-        The mean of the log-odds before anything is known about the row.
+        The log-odds before anything is known about the row.
     contributions : dict
         The contribution of each known column, the largest first.
-    unknown : float
-        The contribution of summing over missing values.
     row : dict
         The known values of the row.
 
-    `base` + the contributions + `unknown` = `log_odds`.
+    `base` + the contributions = `log_odds`.
     """
 
     target: str
@@ -67,7 +60,6 @@ class Explanation:
     log_odds: float
     base: float
     contributions: dict[str, float]
-    unknown: float
     row: dict[str, Any]
 
     def __repr__(self) -> str:
@@ -81,134 +73,67 @@ class Explanation:
         rest = sum(list(self.contributions.values())[15:])
         if len(self.contributions) > 15:
             lines.append(f"{rest:+9.4f}  {len(self.contributions) - 15} other columns")
-        if self.unknown:
-            lines.append(f"{self.unknown:+9.4f}  missing values")
         return "\n".join(lines)
 
 
 def explain(
-    model: Network,
-    row: Codes,
-    target: int,
-    marginals: list[FloatArray],
+    distribution: Callable[[MixedTable], FloatArray],
+    row: MixedTable,
+    name: str,
     state: int | None = None,
     against: int | None = None,
-    random_state: Any = 0,
+    seed: int = 0,
 ) -> Explanation:
-    """Explain a prediction for one row of codes, whose value of the target is ignored.
+    """Explain a prediction of a column for a table of one row, whose value of that column is ignored.
 
-    `row` is over the visible columns. `marginals` are the distributions when nothing is known. By default
-    the two most probable states are compared.
+    `distribution` returns the distribution of the column given the known values of rows. By default the
+    two most probable states are compared.
     """
-    domain, seed = model.domain.observed, integer_seed(random_state)
-    codes = np.array(row, np.int64).reshape(1, -1)
-    codes[0, target] = np.iinfo(np.uint16).max
-    p = Completion(model, codes.astype(np.uint16), seed).marginals(target)[0][0]
-    order = np.argsort(-p, kind="stable")
+    variable = row.domain.categories[name]
+    known = ~row.holes[0] & np.array([column != name for column in row.names])
+    names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
+    sets, before, after, weights = _coalitions(len(names), seed)
+    p = distribution(_with_only(row, names, sets))
+    found = p[sets.all(axis=1).argmax()]
+    order = np.argsort(-found, kind="stable")
     if state is None:
         state = int(order[0])
     if against is None:
-        against = int(next(s for s in order if s != state)) if len(p) > 1 else state
-    log_odds = _log_odds(p[None], (state, against))[0]
-    known = (codes[0] < domain.cards) & (domain.cards > 1)
-    known[target] = False
-    if model.domain.hidden.any():
-        base, shares = _summed_shares(model, codes[0], known, target, (state, against), seed)
-    else:
-        base, shares = _shares(model, codes[0], target, marginals, state, against)
-    at = np.flatnonzero(known)
-    at = at[np.argsort(-np.abs(shares[at]), kind="stable")]
-    contributions = {domain.names[v]: float(shares[v]) for v in at.tolist() if shares[v] != 0}
-    complete = bool((known | (domain.cards == 1) | (np.arange(len(domain)) == target)).all())
-    complete |= bool(model.domain.hidden.any())  # other columns are summed over in any case
-    unknown = log_odds - base - sum(contributions.values())
-    if complete:
-        log_odds, unknown = base + sum(contributions.values()), 0.0
+        against = int(next(s for s in order if s != state)) if len(found) > 1 else state
+    values = _log_odds(np.maximum(p, np.finfo(float).tiny), (state, against))
+    shares = [float(weights[k] @ (values[after[k]] - values[before[k]])) for k in range(len(names))]
+    ranked = sorted(range(len(names)), key=lambda k: -abs(shares[k]))
+    contributions = {names[k]: shares[k] for k in ranked if shares[k] != 0}
     return Explanation(
-        domain.names[target],
-        domain.variables[target].states[state],
-        domain.variables[target].states[against],
-        float(p[state]),
-        log_odds,
-        base,
+        name,
+        variable.states[state],
+        variable.states[against],
+        float(found[state]),
+        float(values[0]) + sum(contributions.values()),
+        float(values[0]),
         contributions,
-        unknown,
-        {domain.names[v]: domain.variables[v].states[codes[0, v]] for v in at.tolist()},
+        {names[k]: values_of(row, names[k])[0] for k in ranked},
     )
 
 
-def _shares(
-    model: Network,
-    row: Any,
-    target: int,
-    marginals: list[FloatArray],
-    state: int,
-    against: int,
-) -> tuple[float, FloatArray]:
-    """Return the mean of the log-odds over independent columns, and each column's Shapley value."""
-    features = as_markov_network(model).to_features().features
-    features = features.select(np.unique(features.entry_feature[features.entry_var == target]))
-    tests, cards = features.tests, model.domain.cards
-    member = tests.members()
-    off = features.off_values()
-    var, entry = features.entry_var.astype(np.int64), features.indices
-    expected = np.array(
-        [float(member[t, : cards[v]] @ marginals[v]) for t, v in enumerate(tests.var)]
-    )
-    hole = row[var] >= cards[var]
-    inside = member[entry, np.where(hole, 0, row[var])]
-    mean = expected[entry] + off * (1 - expected[entry])
-    value = np.where(hole, mean, np.where(inside, 1.0, off))
-    base, shares = 0.0, np.zeros(len(cards))
-    for f in range(len(features)):
-        part = slice(features.indptr[f], features.indptr[f + 1])
-        own = np.flatnonzero(var[part] == target)[0]
-        test, soft = entry[part][own], off[part][own]
-        sides = [1.0 if member[test, s] else soft for s in (state, against)]
-        weight = features.weights[f] * (sides[0] - sides[1]) if sides[0] != sides[1] else 0.0
-        if weight == 0.0:
-            continue
-        others = np.delete(np.arange(part.start, part.stop), own)
-        x, q = value[others], mean[others]
-        base += weight * float(np.prod(q))
-        nodes, scale = np.polynomial.legendre.leggauss(len(others) // 2 + 1)
-        z = (nodes + 1) / 2
-        mixed = z[:, None] * x + (1 - z[:, None]) * q
-        for k, e in enumerate(others):
-            if x[k] != q[k]:
-                rest = np.delete(mixed, k, axis=1).prod(axis=1)
-                shares[var[e]] += weight * (x[k] - q[k]) * float(scale @ rest) / 2
-    return base, shares
+def _with_only(row: MixedTable, names: list[str], sets: BoolArray) -> MixedTable:
+    """Return copies of a row in which only the columns of a set are known, one copy per set."""
+    table = row.categories
+    codes = np.full((len(sets), len(table.domain)), table.missing, table.codes.dtype)
+    numbers = np.full((len(sets), len(row.scales)), np.nan)
+    for k, column in enumerate(names):
+        if column in row.domain.numeric:
+            j = row.domain.numeric.index(column)
+            numbers[sets[:, k], j] = row.numbers[0, j]
+        else:
+            v = table.domain.index(column)
+            codes[sets[:, k], v] = table.codes[0, v]
+    return MixedTable(row.domain, Table.adopt(table.domain, codes), numbers)
 
 
 def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:
     """Return the log-odds of two states, from probabilities in rows."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(p[:, states[0]]) - np.log(p[:, states[1]]))
-
-
-def _summed_shares(
-    model: Network,
-    row: Any,
-    known: BoolArray,
-    target: int,
-    states: tuple[int, int],
-    seed: int,
-) -> tuple[float, FloatArray]:
-    """Return the log-odds before anything is known, and each column's Shapley value.
-
-    The value of a set of columns is the log-odds given these columns, all others summed out.
-    """
-    columns = np.flatnonzero(known)
-    sets, before, after, weights = _coalitions(len(columns), seed)
-    rows = np.full((len(sets), len(row)), np.iinfo(np.uint16).max, np.uint16)
-    rows[:, columns] = np.where(sets, row[columns], rows[:, columns])
-    p = Completion(model, rows, seed).marginals(target)[0]
-    values = _log_odds(np.maximum(p, np.finfo(float).tiny), states)
-    shares = np.zeros(len(row))
-    for k, v in enumerate(columns.tolist()):
-        shares[v] = weights[k] @ (values[after[k]] - values[before[k]])
-    return float(values[0]), shares
+    return np.asarray(np.log(p[:, states[0]]) - np.log(p[:, states[1]]))
 
 
 def _coalitions(

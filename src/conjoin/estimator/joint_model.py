@@ -8,23 +8,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown
+from conjoin.data.mixed_table import MixedDomain, MixedTable
+from conjoin.data.table import Table
 from conjoin.errors import ConvergenceWarning, ModelError
+from conjoin.estimator.answers import Answers
 from conjoin.estimator.base import Estimator, not_fitted
-from conjoin.estimator.encoding import Encoding
+from conjoin.estimator.encoding import Encoding, extra_column
 from conjoin.estimator.explain import Explanation
+from conjoin.estimator.number_answers import NumberAnswers
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.evidence import Evidence
-from conjoin.inference.results import Assignment, Marginals
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.mixed import MixedNetwork
 
 if TYPE_CHECKING:
     from conjoin.explorer.page import Explorer
 
 
-class JointModel(Estimator):
+class JointModel(NumberAnswers, Estimator):
     """A joint distribution of all columns of a table.
 
     Parameters
@@ -33,9 +39,10 @@ class JointModel(Estimator):
         How the conditional of each column is learned (see `learn`); "auto" is "mixed": hybrids for
         columns of two states, trees for all others.
     discretize : 'auto', None, str, mapping or Discretizer
-        How numeric columns are cut into bins (see `learn`). "auto" cuts columns with more than 20
-        distinct numbers, or with more than 5 if some have a fraction, into five bins with
-        about the same number of rows.
+        How numeric columns are cut into bins (see `learn`). "auto" cuts none: numbers are numbers, and
+        dates are dates. Only if settings of conditionals are given (`cpd`, `kappa`, `penalty`,
+        `min_leaf`, or `refine=False`) are they cut, into five bins with about the same number of rows.
+        With None, every number is a state.
     kappa, penalty, min_leaf : float, optional
         Settings of `learn`; those that are not given are chosen on held-out rows.
     refine : bool
@@ -126,41 +133,66 @@ class JointModel(Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> JointModel:  # noqa: ARG002, N803
-        """Learn the joint distribution of the columns.
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> JointModel:
+        """Learn the joint distribution of the columns of a table.
 
         Parameters
         ----------
         X : array or frame
             The rows; values may be missing.
-        y : ignored
-            For compatibility with scikit-learn. A column to be predicted must be part of X.
+        y : array or series, optional
+            The column `target`, if X does not have it; otherwise it is ignored.
+        sample_weight : array of float, optional
+            One non-negative weight per row. A row of weight 3 counts like three rows.
         """
-        from conjoin.joint.learning import learn_joint
-
         self.seed_ = integer_seed(self.random_state)
+        plain = self.cpd == "auto" if isinstance(self.cpd, str) else False
+        plain &= self.refine and (self.kappa, self.penalty, self.min_leaf) == (None, None, None)
+        auto = isinstance(self.discretize, str) and self.discretize == "auto"
         encoding, table = Encoding.of(
-            X, self.discretize, self.unseen,
+            X, "numbers" if auto and plain else self.discretize, self.unseen,
+            extra_column(X, y, self.target), sample_weight,
             include=self.include, exclude=self.exclude, kinds=self.kinds,
         )  # fmt: skip
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
-        self.network_, self.model_ = learn_joint(
-            table, self.cpd, kappa=self.kappa, penalty=self.penalty, min_leaf=self.min_leaf,
-            effort=self.effort, closed_form=not self.refine, random_state=self.seed_,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
         self.encoding_ = encoding
-        self.domain_ = table.domain
-        self.marginals_ = table.marginals()
+        self._learn(table)
+        return self
+
+    def _learn(self, table: MixedTable) -> None:
+        """Learn from a coded table."""
+        self.model_: MarkovNetwork | MixedNetwork
+        self.network_: DependencyNetwork | None = None
+        if table.scales:
+            from conjoin.joint.mixed_learning import learn_mixed
+
+            self.model_ = learn_mixed(
+                table, effort=self.effort, random_state=self.seed_, n_jobs=self.n_jobs
+            )
+        else:
+            from conjoin.joint.learning import learn_joint
+
+            self.network_, self.model_ = learn_joint(
+                table.categories, self.cpd, kappa=self.kappa, penalty=self.penalty,
+                min_leaf=self.min_leaf, effort=self.effort, closed_form=not self.refine,
+                random_state=self.seed_, n_jobs=self.n_jobs,
+            )  # fmt: skip
+        self.columns_: MixedDomain = table.domain
+        self.domain_ = table.categories.domain
         self.n_rows_ = len(table)
-        self.n_features_in_ = len(encoding.sources)
-        if encoding.labels and all(isinstance(v, str) for v in encoding.labels.values()):
-            self.feature_names_in_ = np.array(encoding.sources, object)
+        self.n_features_in_ = len(self.encoding_.sources)
+        labels = self.encoding_.labels
+        if labels and all(isinstance(v, str) for v in labels.values()):
+            self.feature_names_in_ = np.array(self.encoding_.sources, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.log_partition_: float | None = None
-        return self
 
     def _fitted(self) -> Encoding:
         if not hasattr(self, "model_"):
@@ -171,36 +203,57 @@ class JointModel(Estimator):
 
     def known(self, given: Mapping[Any, Any] | str | None) -> tuple[MarkovNetwork, Evidence]:
         """Return the network and what is known, for the functions that take any model."""
-        encoding = self._fitted()
-        return self.model_, encoding.evidence(given)
+        return self._discrete("this question"), self.encoding_.evidence(given)
+
+    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
+        """Return answers for rows; columns that a frame lacks are missing."""
+        rows = self._fitted().table(X, subset=subset)
+        return Answers(self.model_, self.encoding_, rows, self.seed_)
 
     def states(self, target: Any = None) -> list[Any]:
-        """Return the states of a column, in the order of the columns of `predict_proba`."""
+        """Return the states of a column, in the order of the columns of `predict_proba`.
+
+        Those of a number are ten bins with about the same number of training rows.
+        """
         name = self._target(target)
+        if name in self.columns_.numeric:
+            return list(self.encoding_.bins[name].variable.states)
         return list(self.domain_[name].states)
 
     def _target(self, target: Any) -> str:
         encoding = self._fitted()
         if target is None:
             target = self.target
-        return self.domain_.names[-1] if target is None else encoding.name(target)
+        return self.columns_.names[-1] if target is None else encoding.name(target)
 
     def log_partition(self) -> float:
         """Return log Z: exact where that fits into memory, otherwise by annealed importance sampling."""
         self._fitted()
         found = self.log_partition_
         if found is None:
-            from conjoin.inference.engines import log_partition
+            found = 0.0
+            if not isinstance(self.model_, MixedNetwork):
+                from conjoin.inference.engines import log_partition
 
-            found = self.log_partition_ = log_partition(self.model_).value
+                found = log_partition(self.model_).value
+            self.log_partition_ = found
         return found
 
     def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return the log-probability of each row, in nats; missing values are summed over."""
+        """Return the log-probability of each row, in nats; missing values are summed over.
+
+        If the table has columns of numbers, it is a log density: the probability of the states times
+        the probability density of the numbers, per unit of each column. Densities depend on the units:
+        they are comparable between models of the same table, and may be larger than 1.
+        """
+        answers = self._answers(X)
+        if isinstance(self.model_, MixedNetwork):
+            from conjoin.inference.mixed import log_density
+
+            return log_density(self.model_, answers.rows)
         from conjoin.scoring.likelihood import row_log_sums
 
-        table = self._fitted().table(X, subset=True)
-        sums, _ = row_log_sums(self.model_, table.codes, self.seed_)
+        sums, _ = row_log_sums(self.model_, answers.rows.categories.codes, self.seed_)
         return sums - self.log_partition()
 
     def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
@@ -213,13 +266,24 @@ class JointModel(Estimator):
         y : ignored
             For compatibility with scikit-learn.
         metric : {'ll', 'pll', 'cmll'}
-            The mean log-probability, or another score (see `conjoin.scoring`).
+            The mean log-probability, or another score (see `conjoin.scoring`), which needs a network of
+            states.
         """
         if metric == "ll":
             return float(self.score_samples(X).mean())
         from conjoin.scoring.metrics import score
 
-        return score(self.model_, self._fitted().table(X), metric).mean
+        rows = self._answers(X, subset=False).rows
+        return score(self._discrete(f"the metric {metric!r}"), rows.categories, metric).mean
+
+    def _discrete(self, what: str) -> MarkovNetwork:
+        """Return the network, if it has states only."""
+        self._fitted()
+        if isinstance(self.model_, MixedNetwork):
+            raise ModelError(
+                f"{what} needs a network of states; fit with discretize='quantile:5', for example"
+            )
+        return self.model_
 
     def sample(self, n: int = 1, given: Mapping[Any, Any] | str | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
@@ -232,33 +296,51 @@ class JointModel(Estimator):
             {column: value or condition} that all rows agree with, or text such as
             "age > 40, city=Austin".
         """
+        encoding = self._fitted()
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ModelError(f"n must be a non-negative integer, not {n!r}")
+        seed = integer_seed(self.random_state)
+        if isinstance(self.model_, MixedNetwork):
+            rows = encoding.row(given).select(np.zeros(n, np.int64))
+            answers = Answers(self.model_, encoding, rows, seed)
+            drawn = answers.completions(1, seed)[0] if n else rows
+        else:
+            drawn = self._drawn_states(n, encoding.evidence(given), seed)
+        if encoding.empty is None and encoding.dtype is None:
+            return drawn
+        if isinstance(drawn, Table):
+            drawn = MixedTable(self.columns_, drawn, np.empty((n, 0)))
+        values = Answers(self.model_, encoding, drawn).new_rows(np.random.default_rng([seed, 1]))
+        return encoding.new(values, n)
+
+    def _drawn_states(self, n: int, known: Evidence, seed: int) -> Table:
         from conjoin.inference import exact
         from conjoin.inference.diagnostics import MAX_R_HAT
         from conjoin.inference.plan import TooLarge
         from conjoin.inference.sampling import sample, table_diagnostics
 
-        encoding = self._fitted()
-        if not isinstance(n, int | np.integer) or n < 0:
-            raise ModelError(f"n must be a non-negative integer, not {n!r}")
-        known = encoding.evidence(given)
-        seed = integer_seed(self.random_state)
+        model = self._discrete("sampling")
         try:
-            table = exact.sample(self.model_, n, known, random_state=seed)
+            return exact.sample(model, n, known, random_state=seed)
         except TooLarge:
-            table = sample(
-                self.model_, n, known, method="gibbs", sweeps_per_row=10, random_state=seed
+            table = sample(model, n, known, method="gibbs", sweeps_per_row=10, random_state=seed)
+        r_hat, _ = table_diagnostics(table, 4)
+        if r_hat is not None and r_hat > MAX_R_HAT:
+            warnings.warn(
+                f"the model is too dense for exact sampling, and the Gibbs chains that drew these "
+                f"rows disagree (R-hat {r_hat:.2f}): do not trust the frequencies of the states",
+                ConvergenceWarning,
+                stacklevel=3,
             )
-            r_hat, _ = table_diagnostics(table, 4)
-            if r_hat is not None and r_hat > MAX_R_HAT:
-                warnings.warn(
-                    f"the model is too dense for exact sampling, and the Gibbs chains that drew these "
-                    f"rows disagree (R-hat {r_hat:.2f}): do not trust the frequencies of the states",
-                    ConvergenceWarning,
-                    stacklevel=2,
-                )
-        return encoding.new(table.codes, np.random.default_rng([seed, 1]))
+        return table
 
-    def predict_proba(self, X: Any, target: Any = None) -> FloatArray:  # noqa: N803
+    def predict_proba(
+        self,
+        X: Any,  # noqa: N803
+        target: Any = None,
+        *,
+        bins: Any = None,
+    ) -> FloatArray:
         """Return the distribution of a column given the others, rows by `states(target)`.
 
         Parameters
@@ -268,60 +350,94 @@ class JointModel(Estimator):
             itself are ignored.
         target : str, optional
             Any column.
+        bins : sequence of numbers or dates, optional
+            For a column of numbers: the cut points between bins, in place of those in `states(target)`.
+            A value at a cut point belongs to the bin above it.
         """
-        from conjoin.estimator.predict import probabilities
-
         name = self._target(target)
-        table = self.encoding_.table(X, subset=True)
-        return probabilities(self.model_, table, self.domain_.index(name), self.seed_)
+        answers = self._answers(X)
+        if bins is None and name not in self.columns_.numeric:
+            return answers.states(name)
+        return self._bin_probabilities(answers, name, bins)
 
-    def predict(self, X: Any, target: Any = None) -> Any:  # noqa: N803
-        """Return the most probable state of a column for each row (see `predict_proba`)."""
-        best = self.predict_proba(X, target).argmax(axis=1)
-        return _array(self.states(target))[best]
+    def predict(self, X: Any, target: Any = None, *, statistic: str | None = None) -> Any:  # noqa: N803
+        """Return one value per row: the mean of a number, the most probable state of any other column.
 
-    def impute(self, X: Any, *, draws: int | None = None, by: str = "row") -> Any:  # noqa: N803
+        Parameters
+        ----------
+        X : array or frame
+            The rows (see `predict_proba`).
+        target : str, optional
+            Any column.
+        statistic : {'mean', 'median', 'mode'}, optional
+            What is returned of a number, or of states that are numbers. Means are not rounded to the
+            resolution of the column; medians and modes are.
+        """
+        name = self._target(target)
+        return self._answers(X).predicted(name, statistic)
+
+    def impute(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        draws: int | None = None,
+        by: str = "row",
+        numbers: str = "mean",
+    ) -> Any:
         """Fill in missing values; the types of the table are kept.
 
         Parameters
         ----------
         X : array or frame
-            The rows.
+            The rows. A frame may lack columns.
         draws : int, optional
             Return a list of this many tables, filled in with draws from the distribution given the
-            known values, instead of one table with the most probable values.
+            known values, instead of one table.
         by : {'row', 'cell'}
-            The most probable values of a row together, or of each cell on its own.
+            The most probable states of a row together, or of each cell on its own. With columns of
+            numbers, every cell is filled in on its own.
+        numbers : {'mean', 'median', 'mode'}
+            What is filled in for a number, in the type and resolution of its column.
         """
-        from conjoin.estimator.impute import imputed_codes
-
-        encoding = self._fitted()
-        table = encoding.table(X)
-        random_state = self.seed_ if draws is None else self.random_state
-        found = imputed_codes(self.model_, table, draws, by, random_state)
+        answers = self._answers(X)
+        seed = self.seed_ if draws is None else integer_seed(self.random_state)
+        if isinstance(X, Table | MixedTable):
+            if draws is None:
+                return answers.completed(by, numbers)
+            return Answers(self.model_, self.encoding_, answers.rows, seed).completions(draws, seed)
         if draws is None:
-            return encoding.filled(X, table, found)
-        return [encoding.filled(X, table, codes) for codes in found]
+            return self.encoding_.filled(X, answers.fills(by, numbers))
+        drawn = Answers(self.model_, self.encoding_, answers.rows, seed).drawn(draws, seed)
+        return [self.encoding_.filled(X, fills) for fills in drawn]
 
     def transform(self, X: Any) -> Any:  # noqa: N803
-        """Fill in missing values with the most probable ones (see `impute`)."""
+        """Fill in missing values with the most probable states and the means of numbers."""
         return self.in_chosen_container(X, self.impute(X))
 
-    def marginals(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Marginals:
-        """Return the distribution of each column given what is known (see `conjoin.marginals`)."""
+    def marginals(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
+        """Return the distribution of each column given what is known (see `conjoin.marginals`).
+
+        With columns of numbers it is a mapping of columns to {state: probability} or to a
+        `NumberDistribution`.
+        """
+        self._fitted()
+        if isinstance(self.model_, MixedNetwork):
+            return self._all_distributions(given)
         from conjoin.inference.engines import marginals
 
-        known = self._fitted().evidence(given)
-        return marginals(self.model_, known, **options)
+        return marginals(self.model_, self.encoding_.evidence(given), **options)
 
-    def most_probable(
-        self, given: Mapping[Any, Any] | str | None = None, **options: Any
-    ) -> Assignment:
-        """Return the most probable row (see `conjoin.most_probable`)."""
+    def most_probable(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
+        """Return the most probable row (see `conjoin.most_probable`).
+
+        With columns of numbers it is a mapping with the most probable value of each column.
+        """
+        self._fitted()
+        if isinstance(self.model_, MixedNetwork):
+            return self._most_probable_values(given)
         from conjoin.inference.engines import most_probable
 
-        known = self._fitted().evidence(given)
-        return most_probable(self.model_, known, **options)
+        return most_probable(self.model_, self.encoding_.evidence(given), **options)
 
     def explain(
         self, row: Any, target: Any = None, state: Any = None, against: Any = None
@@ -340,42 +456,43 @@ class JointModel(Estimator):
         Returns
         -------
         Explanation
-            Contributions of the columns, which add up to the log-odds of the two states. Hidden columns
-            of the model are summed out.
+            Contributions of the known columns. Together with the log-odds before anything is known,
+            they add up to the log-odds of the two states given the row.
         """
         from conjoin.estimator.explain import explain
 
         name = self._target(target)
-        table = self.encoding_.table(row, subset=True)
-        if len(table) != 1:
-            raise ModelError(f"give one row to explain, not {len(table)}")
+        rows = self._answers(row).rows
+        if len(rows) != 1:
+            raise ModelError(f"give one row to explain, not {len(rows)}")
+        if name in self.columns_.numeric:
+            raise ModelError(f"{name!r} is a number; explanations are of columns of states")
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
-        return explain(
-            self.model_, table.codes, self.domain_.index(name), self.marginals_, a, b, self.seed_,
-        )  # fmt: skip
+        return explain(lambda r: self._states(r, name), rows, name, a, b, self.seed_)
+
+    def _states(self, rows: MixedTable, name: str) -> FloatArray:
+        return Answers(self.model_, self.encoding_, rows, self.seed_).states(name)
 
     def to_networkx(self) -> Any:
         """Return the graph of the model as a networkx graph."""
-        self._fitted()
         from conjoin.reports import to_networkx
 
-        return to_networkx(self.model_)
+        return to_networkx(self._discrete("the graph"))
 
     def plot(self, **options: Any) -> Any:
         """Draw the graph of the model."""
-        self._fitted()
         from conjoin.reports import plot
 
-        return plot(self.model_, **options)
+        return plot(self._discrete("the plot"), **options)
 
     def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
         """Write an HTML page about the model and, given rows it was not fitted to, its predictions."""
-        encoding = self._fitted()
+        model = self._discrete("the report")
         from conjoin.reports import write_report
 
-        rows = None if X is None else encoding.table(X)
-        write_report(self.model_, path, valid=rows, conditionals=self.network_)
+        rows = None if X is None else self._answers(X, subset=False).rows.categories
+        write_report(model, path, valid=rows, conditionals=self.network_)
 
     def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
         """Return a page on which the model can be explored; a notebook shows it.
@@ -403,22 +520,24 @@ class JointModel(Estimator):
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):
             return super().__repr__()
-        names = self.domain_.names
+        names = self.columns_.names
         columns = ", ".join(map(shown, names[:6])) + (", ..." if len(names) > 6 else "")
-        learned = self.network_.provenance["learned"]["cpd"]
-        hidden = self.model_.domain.hidden
-        size = f"{len(self.model_.features):,} features"
-        if hidden.any():
-            size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
-        return (
-            f"<JointModel of {len(names)} columns ({columns}): {size}, {learned} CPDs learned from "
-            f"{self.n_rows_:,} rows>"
-        )
+        start = f"<JointModel of {len(names)} columns ({columns}): "
+        if isinstance(self.model_, MixedNetwork):
+            size = f"{len(self.columns_.scales)} with numbers"
+        else:
+            hidden = self.model_.domain.hidden
+            size = f"{len(self.model_.features):,} features"
+            if hidden.any():
+                size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
+        if self.network_ is not None:
+            size += f", {self.network_.provenance['learned']['cpd']} CPDs"
+        return f"{start}{size}, learned from {self.n_rows_:,} rows>"
 
     def _repr_html_(self) -> str:
         import html
 
-        if hasattr(self, "model_"):
+        if hasattr(self, "model_") and not isinstance(self.model_, MixedNetwork):
             from conjoin.reports import html_card
 
             return html_card(self.model_)
@@ -426,12 +545,3 @@ class JointModel(Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-
-def _array(states: list[Any]) -> Any:
-    """Return states as an array: of their own type if they are numbers, otherwise of objects."""
-    if all(isinstance(s, int | float) and not isinstance(s, bool) for s in states):
-        return np.array(states)
-    result = np.empty(len(states), object)
-    result[:] = states
-    return result

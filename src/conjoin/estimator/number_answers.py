@@ -1,0 +1,128 @@
+"""What `JointModel` says about columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.errors import DataError, ModelError
+from conjoin.estimator.answers import Answers, Numbers, as_array, bin_probabilities, distributions
+from conjoin.estimator.encoding import Encoding, values_of
+from conjoin.inference.mixed import MixedAnswers
+from conjoin.models.mixed import MixedNetwork
+
+
+class NumberAnswers:
+    """Quantiles, intervals, densities and cumulative probabilities of a column given the others.
+
+    In all methods, `X` are rows as for `JointModel.predict_proba`, and `target` is a column of numbers or
+    dates. Numbers and dates can be given as such or as text.
+    """
+
+    encoding_: Encoding
+    model_: Any
+
+    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
+        raise NotImplementedError
+
+    def _target(self, target: Any) -> str:
+        raise NotImplementedError
+
+    def _numbers(self, X: Any, target: Any) -> tuple[str, Numbers]:  # noqa: N803
+        name = self._target(target)
+        self.encoding_.scale(name)
+        return name, self._answers(X).numbers(name)
+
+    def distribution(self, X: Any, target: Any = None) -> Any:  # noqa: N803
+        """Return the distribution of a number given one row: a `NumberDistribution`.
+
+        Examples
+        --------
+        >>> from conjoin import JointModel
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 500).round(2)
+        >>> model = JointModel(effort="quick").fit(X)
+        >>> model.distribution({"v0": 1.5}, "v1").probability(low=0) > 0.9
+        True
+        """
+        _, numbers = self._numbers(X, target)
+        return distributions(numbers, 0)
+
+    def quantiles(
+        self,
+        X: Any,  # noqa: N803
+        q: float | Sequence[float] = (0.05, 0.5, 0.95),
+        target: Any = None,
+    ) -> Any:
+        """Return quantiles of a number given the rest of each row, rows by probabilities.
+
+        A quantile is a value of the column's own type and resolution.
+        """
+        name, numbers = self._numbers(X, target)
+        wanted = np.atleast_1d(np.asarray(q, np.float64))
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise DataError(f"the probabilities of quantiles must be between 0 and 1, not {q}")
+        found = np.stack([numbers.quantile(p) for p in wanted.tolist()], axis=1)
+        result = as_array(found, self.encoding_.scale(name))
+        return result[:, 0] if np.ndim(q) == 0 else result
+
+    def interval(self, X: Any, level: float = 0.9, target: Any = None) -> Any:  # noqa: N803
+        """Return the central interval with a given probability, rows by (low, high)."""
+        if not 0 < level < 1:
+            raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
+        return self.quantiles(X, [(1 - level) / 2, (1 + level) / 2], target)
+
+    def density(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
+        """Return the probability density of a number given the rest of each row, rows by `values`.
+
+        `values` may also be one number. The density is per unit of the column (per day for dates).
+        """
+        return self._at(X, values, target, "density")
+
+    def cdf(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
+        """Return the probability that a number is at most each of `values`, rows by `values`."""
+        return self._at(X, values, target, "cdf")
+
+    def _at(self, X: Any, values: Any, target: Any, what: str) -> FloatArray:  # noqa: N803
+        name, numbers = self._numbers(X, target)
+        one = isinstance(values, str) or np.ndim(values) == 0
+        at = self.encoding_.scale(name).numbers([values] if one else list(values))
+        found = np.stack([getattr(numbers, what)(x) for x in at.tolist()], axis=1)
+        return found[:, 0] if one else found
+
+    def _bin_probabilities(self, answers: Answers, name: str, bins: Any) -> FloatArray:
+        scale = self.encoding_.scale(name)
+        if bins is None:
+            cuts = self.encoding_.bins[name].variable.cuts
+            assert cuts is not None
+            inner = list(cuts[1:-1])
+        else:
+            inner = scale.numbers(list(bins)).tolist()
+            if any(a >= b for a, b in pairwise(inner)):
+                raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
+        return bin_probabilities(answers.numbers(name), inner)
+
+    def _all_distributions(self, given: Mapping[Any, Any] | None) -> dict[str, Any]:
+        """Return the distribution of each column of a mixed network."""
+        assert isinstance(self.model_, MixedNetwork)
+        row = self.encoding_.row(given)
+        answers = MixedAnswers(self.model_, row)
+        found: dict[str, Any] = {}
+        for name, known in zip(row.names, ~row.holes[0], strict=True):
+            if known:
+                found[name] = {values_of(row, name)[0]: 1.0}
+            elif name in row.domain.numeric:
+                found[name] = answers.number(name)[0]
+            else:
+                p = answers.category(name)[0].tolist()
+                found[name] = dict(zip(row.domain.categories[name].states, p, strict=True))
+        return found
+
+    def _most_probable_values(self, given: Mapping[Any, Any] | None) -> dict[str, Any]:
+        assert isinstance(self.model_, MixedNetwork)
+        full = MixedAnswers(self.model_, self.encoding_.row(given)).likely("mode")
+        return {name: values_of(full, name)[0] for name in full.names}
