@@ -215,7 +215,7 @@ class Encoding:
             code = variable.find_all([self.scales[variable.name].number(value)])[0]
         return code
 
-    def row(self, evidence: Mapping[Any, Any] | None) -> MixedTable:
+    def row(self, evidence: Mapping[Any, Any] | str | None) -> MixedTable:
         """Return evidence as a table of one row."""
         if isinstance(evidence, str):
             raise DataError(f"give values as {{column: value}}, not as the text {evidence!r}")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.discretizer import Discretizer
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
@@ -193,6 +194,7 @@ class JointModel(NumberAnswers, Estimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.log_partition_: float | None = None
+        self.bins_: MarkovNetwork | None = None
 
     def _fitted(self) -> Encoding:
         if not hasattr(self, "model_"):
@@ -474,25 +476,47 @@ class JointModel(NumberAnswers, Estimator):
     def _states(self, rows: MixedTable, name: str) -> FloatArray:
         return Answers(self.model_, self.encoding_, rows, self.seed_).states(name)
 
+    def _pictured(self) -> MarkovNetwork:
+        """Return the network that pictures show: of bins, if the model has numbers."""
+        self._fitted()
+        if not isinstance(self.model_, MixedNetwork):
+            return self.model_
+        if self.bins_ is None:
+            from conjoin.estimator.pictures import network_of_bins
+
+            self.bins_ = network_of_bins(self.model_, self.seed_)
+        return self.bins_
+
+    def _pictured_rows(self, X: Any) -> Table | None:  # noqa: N803
+        """Return rows as the network of `_pictured` has them."""
+        if X is None:
+            return None
+        rows = self._answers(X, subset=False).rows
+        if not rows.scales:
+            return rows.categories
+        return Discretizer.of(self._pictured().domain).apply(rows.as_states())
+
     def to_networkx(self) -> Any:
         """Return the graph of the model as a networkx graph."""
         from conjoin.reports import to_networkx
 
-        return to_networkx(self._discrete("the graph"))
+        return to_networkx(self._pictured())
 
     def plot(self, **options: Any) -> Any:
         """Draw the graph of the model."""
         from conjoin.reports import plot
 
-        return plot(self._discrete("the plot"), **options)
+        return plot(self._pictured(), **options)
 
     def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
-        """Write an HTML page about the model and, given rows it was not fitted to, its predictions."""
-        model = self._discrete("the report")
+        """Write an HTML page about the model and, given rows it was not fitted to, its predictions.
+
+        Pages and pictures show numbers as bins.
+        """
+        model = self._pictured()
         from conjoin.reports import write_report
 
-        rows = None if X is None else self._answers(X, subset=False).rows.categories
-        write_report(model, path, valid=rows, conditionals=self.network_)
+        write_report(model, path, valid=self._pictured_rows(X), conditionals=self.network_)
 
     def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
         """Return a page on which the model can be explored; a notebook shows it.
@@ -510,12 +534,11 @@ class JointModel(NumberAnswers, Estimator):
         Explorer
             ``.save(path)`` writes the page to a file, ``.open()`` shows it in a browser.
         """
-        encoding = self._fitted()
         from conjoin.explorer.page import explore
 
-        rows = None if X is None else encoding.table(X)
+        model = self._pictured()
         heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
-        return explore(self.model_, rows, title=heading)
+        return explore(model, self._pictured_rows(X), title=heading)
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

@@ -106,7 +106,7 @@ class NumberAnswers:
                 raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
         return bin_probabilities(answers.numbers(name), inner)
 
-    def _all_distributions(self, given: Mapping[Any, Any] | None) -> dict[str, Any]:
+    def _all_distributions(self, given: Mapping[Any, Any] | str | None) -> dict[str, Any]:
         """Return the distribution of each column of a mixed network."""
         assert isinstance(self.model_, MixedNetwork)
         row = self.encoding_.row(given)
@@ -122,7 +122,7 @@ class NumberAnswers:
                 found[name] = dict(zip(row.domain.categories[name].states, p, strict=True))
         return found
 
-    def _most_probable_values(self, given: Mapping[Any, Any] | None) -> dict[str, Any]:
+    def _most_probable_values(self, given: Mapping[Any, Any] | str | None) -> dict[str, Any]:
         assert isinstance(self.model_, MixedNetwork)
         full = MixedAnswers(self.model_, self.encoding_.row(given)).likely("mode")
         return {name: values_of(full, name)[0] for name in full.names}

@@ -1,0 +1,298 @@
+"""`JointModel` on tables with numbers and dates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sklearn.base  # noqa: F401
+
+from conjoin import JointModel, Table
+from conjoin.data.frames import columns_of
+from conjoin.data.mixed_table import MixedTable
+from conjoin.errors import DataError, ModelError
+from conjoin.estimator.answers import BinnedNumbers
+from conjoin.estimator.encoding import Bins, weighted_rows
+from conjoin.models.mixed import MixedNetwork
+
+
+def staff(rows=600, seed=0):
+    """A category, integers, prices with many zeros, dates, and a boolean; age drives all."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 66, rows)
+    bonus = np.where(rng.random(rows) < 0.4, 0.0, rng.normal(10 + age, 4, rows).round(2))
+    since = np.datetime64("2024-01-01") - (age - 20) * 300 - rng.integers(0, 4000, rows)
+    return pd.DataFrame({
+        "grade": np.where(age + rng.normal(0, 5, rows) > 42, "senior", "junior"),
+        "age": age,
+        "bonus": bonus,
+        "since": since.astype("datetime64[ns]"),
+        "manages": rng.random(rows) < np.where(age > 42, 0.7, 0.1),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return JointModel(effort="quick").fit(staff())
+
+
+@pytest.fixture(scope="module")
+def test_rows():
+    return staff(200, 1)
+
+
+def test_numbers_are_predicted_as_numbers(model, test_rows):
+    assert isinstance(model.model_, MixedNetwork)
+    mean = model.predict(test_rows, "age")
+    assert mean.dtype == np.float64
+    rmse = np.sqrt(((mean - test_rows["age"]) ** 2).mean())
+    assert rmse < 0.6 * test_rows["age"].std()
+    median = model.predict(test_rows, "age", statistic="median")
+    assert median.dtype == np.int64
+    assert np.array_equal(median, model.quantiles(test_rows, 0.5, "age"))
+    dates = model.predict(test_rows, "since")
+    assert dates.dtype == np.dtype("datetime64[D]")
+    off = np.abs(dates - test_rows["since"].to_numpy().astype("datetime64[D]"))
+    assert np.median(off.astype(int)) < 1500
+    assert model.predict(test_rows, "manages").dtype == np.bool_
+    assert (model.predict(test_rows, "bonus", statistic="mode") == 0).mean() > 0.2
+    with pytest.raises(ModelError, match="statistic must be 'mean', 'median' or 'mode'"):
+        model.predict(test_rows, "age", statistic="middle")
+    with pytest.raises(DataError, match="states of 'grade' are not numbers"):
+        model.predict(test_rows, "grade", statistic="mean")
+
+
+def test_quantiles_agree_with_the_distribution(model, test_rows):
+    rows = test_rows.head(20)
+    low = model.interval(rows, 0.8, "age")[:, 0]
+    assert low.dtype == np.int64
+    below = np.array([model.cdf(rows.iloc[[i]], int(x), "age")[0] for i, x in enumerate(low)])
+    under = np.array([model.cdf(rows.iloc[[i]], int(x) - 1, "age")[0] for i, x in enumerate(low)])
+    assert (below >= 0.1 - 1e-9).all() and (under < 0.1 + 1e-9).all()
+    assert (model.cdf(rows, 200, "age") > 0.999).all()
+    grid = np.arange(-60, 180)
+    density = model.density(rows, grid, "age")
+    assert density.shape == (20, len(grid))
+    assert density.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-6)
+    assert density @ grid == pytest.approx(model.predict(rows, "age"), abs=0.2)
+    cumulated = np.cumsum(density, axis=1)
+    assert model.cdf(rows, grid, "age") == pytest.approx(cumulated, abs=1e-6)
+    with pytest.raises(DataError, match="level of an interval must be between 0 and 1"):
+        model.interval(rows, 90, "age")
+    with pytest.raises(DataError, match="column 'grade' has states, not numbers"):
+        model.quantiles(rows, target="grade")
+
+
+def test_intervals_cover(model, test_rows):
+    for name in ("age", "bonus", "since"):
+        ends = model.interval(test_rows, 0.9, name)
+        truth = test_rows[name].to_numpy()
+        inside = (truth >= ends[:, 0]) & (truth <= ends[:, 1])
+        assert 0.8 < inside.mean() <= 1
+
+
+def test_bins_of_numbers(model, test_rows):
+    rows = test_rows.head(9)
+    p = model.predict_proba(rows, "age")
+    labels = model.states("age")
+    assert p.shape == (9, len(labels)) and p.sum(axis=1) == pytest.approx(np.ones(9))
+    first = int(labels[0].split("-")[1])
+    assert p[:, 0] == pytest.approx(model.cdf(rows, first, "age"), abs=1e-9)
+    own = model.predict_proba(rows, "since", bins=["2010-01-01", "2020-06-30"])
+    assert own.shape == (9, 3) and own.sum(axis=1) == pytest.approx(np.ones(9))
+    assert own[:, 0] == pytest.approx(model.cdf(rows, "2009-12-31", "since"), abs=1e-9)
+    with pytest.raises(ModelError, match="cut points that increase"):
+        model.predict_proba(rows, "age", bins=[30, 20])
+
+
+def test_one_distribution(model):
+    found = model.distribution({"grade": "senior"}, "age")
+    assert found.mean() > 45 and isinstance(found.median(), int)
+    given = model.marginals({"grade": "senior"})
+    assert given["age"].mean() == pytest.approx(found.mean())
+    assert given["grade"] == {"senior": 1.0}
+    assert sum(given["manages"].values()) == pytest.approx(1)
+    best = model.most_probable({"grade": "junior"})
+    assert best["grade"] == "junior" and best["bonus"] == 0.0 and best["manages"] is False
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "array", "mixed"])
+def test_holes_are_filled_with_the_column_s_own_type(kind):
+    frame = staff()
+    frame["age"] = frame["age"].astype("Int64")
+    rng = np.random.default_rng(5)
+    holes = frame.copy()
+    for name in ("grade", "age", "bonus", "since"):
+        holes.loc[rng.random(len(frame)) < 0.2, name] = None
+    if kind == "array":
+        frame, holes = (t[["age", "bonus"]].astype(float).to_numpy() for t in (frame, holes))
+    as_given = {
+        "pandas": lambda t: t,
+        "polars": pl.from_pandas,
+        "arrow": lambda t: pa.Table.from_pandas(t, preserve_index=False),
+        "array": lambda t: t,
+        "mixed": lambda t: MixedTable.of_columns(columns_of(t)),
+    }[kind]
+    fitted = JointModel(effort="quick").fit(as_given(frame))
+    given = as_given(holes)
+    if kind == "mixed":
+        given = MixedTable.like(fitted.columns_, columns_of(holes))
+    results = [fitted.impute(given), *fitted.impute(given, draws=2), fitted.sample(7)]
+    for number, result in enumerate(results):
+        assert type(result) is type(given)
+        assert len(result) == (7 if number == 3 else len(frame))
+        if kind == "pandas":
+            assert (result.dtypes == frame.dtypes).all() and not result.isna().any().any()
+            if number < 3:
+                known = holes.notna()
+                assert (result[known] == holes[known]).sum().sum() == known.sum().sum()
+        elif kind == "polars":
+            assert result.schema == given.schema and not result.null_count().sum_horizontal()[0]
+        elif kind == "arrow":
+            assert result.schema.types == given.schema.types
+            assert sum(c.null_count for c in result.columns) == 0
+        elif kind == "array":
+            assert not np.isnan(result).any()
+            assert (result[:, 0] == np.rint(result[:, 0])).all()
+            assert np.allclose(result[:, 1], result[:, 1].round(2))
+        else:
+            assert not result.holes.any()
+    if kind == "pandas":
+        hidden = holes["age"].isna().to_numpy()
+        truth = frame["age"][hidden].to_numpy(float)
+        filled = results[0]["age"][hidden].to_numpy(float)
+        spread = np.sqrt(((truth - frame["age"].mean()) ** 2).mean())
+        assert np.sqrt(((filled - truth) ** 2).mean()) < 0.6 * spread
+        medians = fitted.impute(given, numbers="median")["age"][hidden]
+        assert (medians != filled).any()
+
+
+def test_some_columns_are_filled_without_the_others(model):
+    part = pd.DataFrame({"age": [25, 60, 30], "grade": [None, None, "junior"]})
+    assert model.impute(part)["grade"].tolist() == ["junior", "senior", "junior"]
+    assert list(model.impute(part).columns) == ["age", "grade"]
+
+
+def test_draws_have_the_distribution_of_the_model(model):
+    drawn = model.sample(3000, {"grade": "senior"})
+    want = model.distribution({"grade": "senior"}, "age")
+    assert (drawn["grade"] == "senior").all()
+    assert drawn["age"].mean() == pytest.approx(want.mean(), abs=4 * want.sd() / np.sqrt(3000))
+    zero = model.distribution({"grade": "senior"}, "bonus").cdf(0)
+    assert (drawn["bonus"] <= 0).mean() == pytest.approx(zero, abs=0.04)
+    assert model.sample(2).equals(model.sample(2))
+
+
+def test_scores_are_log_densities(model, test_rows):
+    rows = test_rows.head(50)
+    whole = model.score_samples(rows)
+    assert model.score(rows) == pytest.approx(whole.mean())
+    without = model.score_samples(rows.assign(age=[None] * 50))
+    given = [model.density(rows.iloc[[i]], int(rows["age"].iloc[i]), "age")[0] for i in range(50)]
+    # Recorded numbers are cells as wide as the step, so the chain rule holds up to that width.
+    assert np.median(np.abs(whole - without - np.log(given))) < 0.02
+    with pytest.raises(ModelError, match="needs a network of states; fit with discretize"):
+        model.score(rows, metric="pll")
+
+
+def test_explanations_of_a_state_by_numbers(model):
+    found = model.explain({"age": 60, "bonus": None}, "grade")
+    assert found.state == "senior" and list(found.contributions) == ["age"]
+    p = model.marginals()["grade"]
+    assert found.base == pytest.approx(np.log(p["senior"] / p["junior"]))
+    assert found.row == {"age": 60}
+    with pytest.raises(ModelError, match="'age' is a number"):
+        model.explain({"grade": "senior"}, "age")
+
+
+def test_pictures_show_bins(model, tmp_path):
+    graph = model.to_networkx()
+    assert set(graph.nodes) == set(staff().columns)
+    assert graph.number_of_edges() > 2
+    model.report(tmp_path / "report.html", staff(100, 3))
+    assert "senior" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "5 columns (grade, age, bonus, since, manages): 3 with numbers" in repr(model)
+
+
+# ---- bins ---------------------------------------------------------------------------------------
+
+
+def test_models_of_bins_also_answer_in_numbers(test_rows):
+    binned = JointModel("tree").fit(staff())
+    assert not isinstance(binned.model_, MixedNetwork)
+    mean = binned.predict(test_rows, "age")
+    assert np.sqrt(((mean - test_rows["age"]) ** 2).mean()) < 0.5 * test_rows["age"].std()
+    assert binned.predict(test_rows, "since").dtype.kind == "M"
+    assert binned.quantiles(test_rows, [0.1, 0.9], "bonus").shape == (200, 2)
+    asked = JointModel("tree", discretize="quantile:4").fit(staff())
+    assert set(asked.predict(test_rows, "age")) <= set(asked.states("age"))
+    mean = asked.predict(test_rows, "age", statistic="mean")
+    assert mean.dtype == np.float64 and 20 <= mean.min() <= mean.max() <= 65
+    dates = asked.predict_proba(test_rows[["since"]], "grade")
+    assert dates.shape == (200, 2) and dates[:, 0].std() > 0.1
+
+
+def test_distributions_of_bins_by_hand():
+    from conjoin.data.domain import Variable
+    from conjoin.data.number_scale import NumberScale
+
+    bins = Bins(Variable("x", ["0-9", "10-20"], [0, 10, 20]), ((1.0, 3.0), (10.0, 14.0, 18.0)))
+    found = BinnedNumbers.of(NumberScale.of("x", range(21)), bins, np.array([[0.5, 0.5], [0, 1]]))
+    assert found.mean() == pytest.approx([0.5 * 2 + 0.5 * 14, 14])
+    assert found.quantile(0.25).tolist() == [1, 10]
+    assert found.quantile(0.9).tolist() == [18, 18]
+    assert found.cdf(3) == pytest.approx([0.5, 0])
+    assert found.cdf(3, strict=True) == pytest.approx([0.25, 0])
+    assert found.density(4) == pytest.approx([0.05, 0])
+    assert found.density(-1) == pytest.approx([0, 0])
+    assert found.mode().tolist() == [3, 14]
+
+
+def test_states_that_are_numbers_have_means():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"stars": rng.integers(1, 6, 300), "city": rng.choice(list("ab"), 300)})
+    fitted = JointModel("tree").fit(frame)
+    assert fitted.predict(frame, "stars").dtype == np.int64
+    p = fitted.predict_proba(frame, "stars")
+    assert fitted.predict(frame, "stars", statistic="mean") == pytest.approx(p @ np.arange(1, 6))
+    median = fitted.predict(frame, "stars", statistic="median")
+    assert np.array_equal(median, 1 + (np.cumsum(p, axis=1) >= 0.5).argmax(axis=1))
+
+
+# ---- weights ---------------------------------------------------------------------------------------
+
+
+def test_weighted_rows_are_repeated_rows():
+    frame = staff(150)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 4, 150)
+    repeated = frame.loc[np.repeat(np.arange(150), weights)].reset_index(drop=True)
+    for table in (frame, pl.from_pandas(frame)):
+        one = JointModel(effort="quick").fit(table, sample_weight=weights)
+        other = JointModel(effort="quick").fit(repeated)
+        assert np.array_equal(one.score_samples(table), other.score_samples(table))
+
+
+def test_fractions_are_weights():
+    a = np.repeat([0, 1], 100)
+    X = np.stack([a, a], axis=1)
+    weights = np.where(a == 0, 0.3, 0.9)
+    fitted = JointModel("tree").fit(X, sample_weight=weights)
+    assert fitted.marginals()["v0"][1] == pytest.approx(0.75, abs=0.02)
+    table = Table(fitted.domain_, X, weights)
+    assert JointModel("tree").fit(table).marginals()["v0"][1] == pytest.approx(0.75, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0, 2.0], r"sample_weight has the shape \(2,\); 5 rows"),
+        ([1, 1, 1, 1, -1], "finite and not negative"),
+        ([0] * 5, "zero for all rows"),
+    ],
+)
+def test_wrong_weights(weights, said):
+    with pytest.raises(DataError, match=said):
+        weighted_rows(5, weights)
