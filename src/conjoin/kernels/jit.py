@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -45,7 +46,8 @@ class Notice(event.Listener):
     """Tells a waiting user, on a terminal, that kernels are being compiled; once per process."""
 
     def __init__(self) -> None:
-        self.depth, self.since, self.spent, self.said = 0, 0.0, 0.0, False
+        self.depth, self.since, self.spent = 0, 0.0, 0.0
+        self.to_be_said = Lock()  # taken by the first thread that says it, and never given back
 
     def on_start(self, event: Any) -> None:  # noqa: ARG002
         """Record when the outermost compilation began."""
@@ -59,8 +61,7 @@ class Notice(event.Listener):
         spent = self.spent + monotonic() - self.since
         if self.depth == 0:
             self.spent = spent
-        if spent > 2 and not self.said and sys.stderr.isatty():
-            self.said = True
+        if spent > 2 and sys.stderr.isatty() and self.to_be_said.acquire(blocking=False):
             sys.stderr.write("conjoin: compiling its numerical loops, once on this machine\n")
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
+from threading import Lock
 from typing import Any
 
 from conjoin.kernels.build_info import mode
@@ -76,10 +77,15 @@ class Kernel:
         return entry
 
 
-@cache
+_to_be_reported = Lock()
+"""Taken by the first thread that reports, and never given back."""
+
+
 def report_failed_build() -> None:
     """Say, once per process, why kernels are compiled now although there was a build."""
-    if MODE.record is not None and sys.stderr is not None:
+    if MODE.record is None or sys.stderr is None:
+        return
+    if _to_be_reported.acquire(blocking=False):
         sys.stderr.write(f"conjoin: compiling on first use: {MODE.reason}\n")
 
 

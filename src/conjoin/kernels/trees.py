@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.kernels.counts import count_bits, count_node, weigh
-from conjoin.kernels.kernel import compiled, copy_into, inlined, inner
+from conjoin.kernels.kernel import compiled, copy_into, inner
 from conjoin.kernels.layouts import (
     Bool1,
     Byte2,
@@ -180,17 +180,15 @@ def gains_of_two(counts, node, logs, gains):
         )
 
 
-@inlined
-def best_split(counts, node, data, target, score):
+@inner
+def best_split(
+    counts, node, position, set_var, candidate, known_of, allowed, min_leaf, pseudo, logs
+):
     """Return the gain of the best split of a node and its set; ties go to the lowest set.
 
     A required variable comes before all others: while it can be split on, its best split has an
     infinite gain.
     """
-    # Reading the members of tuples in a loop costs time: references to them are counted.
-    set_var, candidate, known_of = data.set_var, data.candidate, data.known_of
-    position, allowed = target.position, target.allowed
-    min_leaf, pseudo, logs = score.min_leaf, score.pseudo, score.logs
     best, best_set = -np.inf, -1
     must, must_set = -np.inf, -1
     quick = len(node) == 2 and logs.shape[1] > 0
@@ -245,34 +243,18 @@ def best_split(counts, node, data, target, score):
     return best, best_set
 
 
-@inlined
-def split_rows(rows, data, split, missing_to, yes, no):
-    """Send the rows of a node to its children; those without a value follow `missing_to`."""
-    inside = data.sets[split]
+@inner
+def split_rows(rows, inside, known, missing_to, yes, no):
+    """Send the rows of a node to its children; those that are not `known` follow `missing_to`."""
     for k in range(len(rows)):
         yes[k] = rows[k] & inside[k]
         no[k] = rows[k] & ~inside[k]
-    if data.known.shape[1]:
-        known = data.known[data.set_var[split]]
+    if len(known):
         larger, smaller = (yes, no) if missing_to == 1 else (no, yes)
         for k in range(len(rows)):
             unknown = rows[k] & ~known[k]
             larger[k] |= unknown
             smaller[k] &= ~unknown
-
-
-@inner
-def add_root(tree, data, target, score, work):
-    """Make the root and find its best split."""
-    copy_into(work.rows[0, 0], target.rows)
-    masks_of(target.rows, target.state_sets, work.masks)
-    count_bits(data.sets, work.masks, data.segments, data.powers, work.counts[0, 0])
-    for t in range(tree.counts.shape[1]):
-        tree.counts[0, t] = weigh(work.masks[t], data.segments, data.powers)
-    tree.links[0] = -1
-    tree.gains[0], tree.links[0, SPLIT] = best_split(
-        work.counts[0, 0], tree.counts[0], data, target, score
-    )
 
 
 @inner
@@ -287,8 +269,11 @@ def visit_leaf(tree, leaf, data, target, path, work):
     copy_into(rows, target.rows)
     for step in range(length - 2, -1, -1):
         above, below = path[step + 1], path[step]
-        missing_to = tree.links[above, MISSING_TO]
-        split_rows(rows, data, tree.links[above, SPLIT], missing_to, work.masks[0], work.masks[1])
+        split = tree.links[above, SPLIT]
+        split_rows(
+            rows, data.sets[split], data.known[data.set_var[split]],
+            tree.links[above, MISSING_TO], work.masks[0], work.masks[1],
+        )  # fmt: skip
         copy_into(rows, work.masks[0 if tree.links[above, YES] == below else 1])
     masks_of(rows, target.state_sets, work.masks)
     count_node(
@@ -297,11 +282,12 @@ def visit_leaf(tree, leaf, data, target, path, work):
     )  # fmt: skip
 
 
-@inlined
-def larger_branch(weight, here, split, data):
-    """Return 1 if more of a node's rows are in a set than outside: where missing values go."""
-    var = data.set_var[split]
-    low, high = data.known_of[var, 0], data.known_of[var, 1]
+@inner
+def larger_branch(weight, here, split, low, high):
+    """Return 1 if more of a node's rows are in a set than outside: where missing values go.
+
+    The sets from `low` to `high` add up to the rows on which the variable is known.
+    """
     full = weight
     if high > low:
         full = 0.0
@@ -310,46 +296,12 @@ def larger_branch(weight, here, split, data):
     return 1 if 2 * here[split, 0] > full else 0
 
 
-@inlined
-def count_children(tree, node, depth, side, data, target, work):
-    """Split the rows of a node and count its children; return which one is the smaller.
-
-    The smaller child is counted, with its weights by state in `work.total`; the other is the
-    difference.
-    """
-    states = tree.counts.shape[1]
-    split, here = tree.links[node, SPLIT], work.counts[depth, side]
-    missing_to = larger_branch(tree.counts[node, 0], here, split, data)
-    tree.links[node, MISSING_TO] = missing_to
-    below = work.rows[depth + 1]
-    split_rows(work.rows[depth, side], data, split, missing_to, below[0], below[1])
-    yes_weight = weigh(below[0], data.segments, data.powers)
-    smaller = 0 if 2 * yes_weight <= tree.counts[node, 0] else 1
-    counted, other = work.counts[depth + 1, smaller], work.counts[depth + 1, 1 - smaller]
-    masks_of(below[smaller], target.state_sets, work.masks)
-    count_node(
-        below[smaller], work.masks, data.sets, data.members, data.segments, data.powers, work.sums,
-        counted,
-    )  # fmt: skip
-    for i in range(len(here)):
-        for t in range(states):
-            other[i, t] = here[i, t] - counted[i, t]
-    for t in range(states):
-        work.total[t] = weigh(work.masks[t], data.segments, data.powers)
-    return smaller
-
-
-@inlined
-def add_child(tree, child, node, way, smaller, work):
-    """Make a child of a node: the first if `way` is 0, else the second."""
-    tree.links[child] = -1
-    tree.links[child, PARENT] = node
-    tree.links[node, YES if way == 0 else NO] = child
-    for t in range(tree.counts.shape[1]):
-        if way == smaller:
-            tree.counts[child, t] = work.total[t]
-        else:
-            tree.counts[child, t] = tree.counts[node, t] - work.total[t]
+@inner
+def subtract(whole, part, rest):
+    """Set `rest` to a difference of counts."""
+    for i in range(len(whole)):
+        for t in range(whole.shape[1]):
+            rest[i, t] = whole[i, t] - part[i, t]
 
 
 @inner
@@ -384,13 +336,29 @@ def grow(
     work = make_workspace(tree, data, max_depth)
     stack = np.empty((2 * max_depth + 4, 3), np.int64)
     path = np.empty(len(tree.links) + 1, np.int64)
+    # Reading the members of tuples in a loop costs time: references to them are counted.
+    links, gains, weights = tree.links, tree.gains, tree.counts
+    sets, known, set_var, known_of = data.sets, data.known, data.set_var, data.known_of
+    members, segments, powers, candidate = data.members, data.segments, data.powers, data.candidate
+    position, state_sets, allowed = target.position, target.state_sets, target.allowed
+    min_leaf, pseudo, logs = score.min_leaf, score.pseudo, score.logs
+    rows_at, counts_at, masks, total = work.rows, work.counts, work.masks, work.total
     if size == 0:
-        add_root(tree, data, target, score, work)
+        copy_into(rows_at[0, 0], target.rows)
+        masks_of(target.rows, state_sets, masks)
+        count_bits(sets, masks, segments, powers, counts_at[0, 0])
+        for t in range(len(total)):
+            weights[0, t] = weigh(masks[t], segments, powers)
+        links[0] = -1
+        gains[0], links[0, SPLIT] = best_split(
+            counts_at[0, 0], weights[0], position, set_var, candidate, known_of, allowed, min_leaf,
+            pseudo, logs,
+        )  # fmt: skip
         size = 1
-    for start in range(len(tree.links)):
+    for start in range(len(links)):
         if start >= size:
             break
-        if tree.links[start, YES] >= 0 or not tree.gains[start] > threshold:
+        if links[start, YES] >= 0 or not gains[start] > threshold:
             continue
         visit_leaf(tree, start, data, target, path, work)
         stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
@@ -398,19 +366,38 @@ def grow(
         while top > 0:
             top -= 1
             node, depth, side = stack[top, 0], stack[top, 1], stack[top, 2]
-            if size + 2 > len(tree.links):
+            if size + 2 > len(links):
                 return size
             if depth >= max_depth:
                 continue  # found again as a leaf, further on in the loop over starts
-            smaller = count_children(tree, node, depth, side, data, target, work)
+            split, here, weight = links[node, SPLIT], counts_at[depth, side], weights[node]
+            var, below = set_var[split], rows_at[depth + 1]
+            missing_to = larger_branch(weight[0], here, split, known_of[var, 0], known_of[var, 1])
+            links[node, MISSING_TO] = missing_to
+            split_rows(
+                rows_at[depth, side], sets[split], known[var], missing_to, below[0], below[1]
+            )
+            # The smaller child is counted; the other is the difference.
+            smaller = 0 if 2 * weigh(below[0], segments, powers) <= weight[0] else 1
+            counted = counts_at[depth + 1, smaller]
+            masks_of(below[smaller], state_sets, masks)
+            count_node(below[smaller], masks, sets, members, segments, powers, work.sums, counted)
+            subtract(here, counted, counts_at[depth + 1, 1 - smaller])
+            for t in range(len(total)):
+                total[t] = weigh(masks[t], segments, powers)
+            links[node, YES], links[node, NO] = size, size + 1
             for way in range(2):
                 child = size + way
-                add_child(tree, child, node, way, smaller, work)
-                tree.gains[child], tree.links[child, SPLIT] = best_split(
-                    work.counts[depth + 1, way], tree.counts[child], data, target, score
-                )
+                links[child] = -1
+                links[child, PARENT] = node
+                for t in range(len(total)):
+                    weights[child, t] = total[t] if way == smaller else weight[t] - total[t]
+                gains[child], links[child, SPLIT] = best_split(
+                    counts_at[depth + 1, way], weights[child], position, set_var, candidate,
+                    known_of, allowed, min_leaf, pseudo, logs,
+                )  # fmt: skip
             for way in range(1, -1, -1):
-                if tree.gains[size + way] > threshold:
+                if gains[size + way] > threshold:
                     stack[top, 0], stack[top, 1], stack[top, 2] = size + way, depth + 1, way
                     top += 1
             size += 2
@@ -441,6 +428,7 @@ def count_leaves(
     `counts` gets a row per node, like the node table's; those of inner nodes stay as they are.
     """
     links, gains, segments, powers = tree.links, tree.gains, data.segments, data.powers
+    sets, known, set_var = data.sets, data.known, data.set_var
     depth_of = np.zeros(len(counts), np.int64)
     deepest = 0
     for node in range(1, len(counts)):
@@ -463,7 +451,8 @@ def count_leaves(
                 counts[node, t] = weigh(masks[t], segments, powers)
             continue
         below = rows_at[depth_of[node] + 1]
-        split_rows(here, data, links[node, SPLIT], links[node, MISSING_TO], below[0], below[1])
+        split, missing_to = links[node, SPLIT], links[node, MISSING_TO]
+        split_rows(here, sets[split], known[set_var[split]], missing_to, below[0], below[1])
         stack[top, 0], stack[top, 1] = links[node, NO], 1
         stack[top + 1, 0], stack[top + 1, 1] = links[node, YES], 0
         top += 2
