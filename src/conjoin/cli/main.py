@@ -34,6 +34,7 @@ COMMANDS = {
     "info": "describe a model or a table file",
     "report": "write a page about a model",
     "explore": "write a page on which a model can be explored",
+    "mcp": "let an assistant ask a model: a server of the Model Context Protocol",
     "reproduce": "run the evaluation of the paper",
 }
 """Each command, a module of this package, and its help: the first line of the module's docstring."""

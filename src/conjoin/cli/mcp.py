@@ -1,0 +1,187 @@
+"""Let an assistant ask a model: a server of the Model Context Protocol.
+
+Offer a model's answers as tools of the Model Context Protocol (MCP), over standard input and output, so
+that a language model can ask for a probability instead of guessing it. Needs the extra 'mcp'.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conjoin.cli import arguments as shared
+from conjoin.errors import ConjoinError, ModelError
+
+if TYPE_CHECKING:
+    from conjoin.models.network import Network
+
+MAX_STATES = 50
+"""Maximum number of states of a column that are listed."""
+
+INSTRUCTIONS = (
+    "Answers come from a probability distribution that was learned from a table, not from general "
+    "knowledge. Call describe_model first to see the columns and their states. Conditions are text: "
+    "'age > 40, city in {A, B}, smoker != yes'; put names or states with commas into double quotes. An "
+    "answer says if it is approximate. Associations are not causes."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    shared.add_model(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    from conjoin.formats.files import load
+
+    server(load(options.model), Path(options.model).stem).run("stdio")
+
+
+def server(model: Network, name: str = "model") -> Any:
+    """Return a server whose tools ask a model.
+
+    Parameters
+    ----------
+    model : Network
+        The model.
+    name : str
+        What the server is called.
+    """
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError:
+        raise ModelError("the server needs the package mcp: pip install 'conjoin[mcp]'") from None
+
+    tools = Tools(model)
+    result = MCPServer(f"conjoin {name}", instructions=INSTRUCTIONS)
+    for function in (
+        tools.describe_model, tools.distributions, tools.probability, tools.most_probable_row,
+        tools.next_questions, tools.explain, tools.sample_rows,
+    ):  # fmt: skip
+        result.tool()(_with_clear_errors(function))
+    return result
+
+
+def _with_clear_errors(function: Any) -> Any:
+    """Return a function whose errors reach the assistant as text, so that it can correct itself."""
+    from functools import wraps
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except ConjoinError as error:
+            return {"error": str(error)}
+
+    return call
+
+
+class Tools:
+    """The questions that can be asked; the docstrings are what an assistant reads."""
+
+    def __init__(self, model: Network) -> None:
+        self.model = model
+
+    def describe_model(self) -> dict[str, Any]:
+        """List the columns of the model with their states, and say how the model was made."""
+        columns = []
+        for variable in self.model.domain.observed:
+            entry: dict[str, Any] = {"name": variable.name}
+            entry["states"] = [_plain(s) for s in variable.states[:MAX_STATES]]
+            if len(variable) > MAX_STATES:
+                entry["more_states"] = len(variable) - MAX_STATES
+            columns.append(entry)
+        return {"kind": self.model.kind, "columns": columns}
+
+    def distributions(self, columns: list[str] | None = None, given: str = "") -> dict[str, Any]:
+        """Return the distribution of some columns (by default all) given conditions, if there are any."""
+        from conjoin.inference.engines import marginals
+
+        found = marginals(self.model, given or None, targets=columns)
+        names = columns or list(found)
+        return {"distributions": {name: _by_text(found[name]) for name in names}, **_how(found.run)}
+
+    def probability(self, event: str, given: str = "") -> dict[str, Any]:
+        """Return the probability of an event, such as 'age > 40, ill=yes', given conditions."""
+        from conjoin.inference.engines import probability
+
+        found = probability(self.model, event, given or None)
+        return {"probability": float(found), "standard_error": found.error, **_how(found.run)}
+
+    def most_probable_row(self, given: str = "") -> dict[str, Any]:
+        """Return the most probable value of every column, taken together, given conditions."""
+        from conjoin.inference.engines import most_probable
+
+        found = most_probable(self.model, given or None)
+        return {"row": {name: _plain(state) for name, state in found.items()}, **_how(found.run)}
+
+    def next_questions(self, target: str, given: str = "", count: int = 5) -> dict[str, Any]:
+        """Return the columns whose values would tell most about a target column, best first."""
+        from conjoin.inference.questions import next_questions
+
+        found = next_questions(self.model, target, given or None)
+        ranked = [
+            {
+                "column": q.name,
+                "bits": q.information,
+                "answers": {
+                    str(s): {"probability": q.answers[s], "target": _by_text(q.targets[s])}
+                    for s in list(q.targets)[:MAX_STATES]
+                },
+            }
+            for q in found[:count]
+        ]
+        return {"questions": ranked, **_how(found.run)}
+
+    def explain(self, target: str, given: str, state: str | None = None) -> dict[str, Any]:
+        """Explain which of the given values move the probability of a target's state, in log-odds."""
+        import numpy as np
+
+        from conjoin.data.table import Table
+        from conjoin.estimator.explain import explain
+        from conjoin.inference.engines import marginals
+        from conjoin.inference.evidence import evidence_of
+
+        domain = self.model.domain.observed
+        known = evidence_of(self.model.domain, given)
+        row = Table.from_rows(domain, [known.certain]).codes
+        variable = domain[target]
+        code = None if state is None else variable.find_all([state])[0]
+        if code is not None and code < 0:
+            variable.index(state)  # raises, with the states that there are
+        prior = marginals(self.model)
+        base = [np.asarray(prior.array(name)) for name in domain.names]
+        found = explain(self.model, row, domain.index(target), base, code)
+        return {
+            "state": _plain(found.state),
+            "against": _plain(found.against),
+            "probability": found.probability,
+            "log_odds": found.log_odds,
+            "log_odds_before": found.base,
+            "contributions": found.contributions,
+        }
+
+    def sample_rows(self, count: int = 5, given: str = "", random_state: int = 0) -> dict[str, Any]:
+        """Draw random rows, at most 100, that agree with conditions."""
+        from conjoin.inference.sampling import sample
+
+        if not 1 <= count <= 100:
+            raise ModelError(f"count must be 1 to 100, not {count}")
+        table = sample(self.model, count, given or None, random_state=random_state)
+        rows = [table.domain.decode(codes) for codes in table.codes.tolist()]
+        return {"rows": [{name: _plain(s) for name, s in row.items()} for row in rows]}
+
+
+def _plain(state: Any) -> Any:
+    """Return a state as a type of JSON."""
+    return state if isinstance(state, str | int | float | bool) else str(state)
+
+
+def _by_text(distribution: Any) -> dict[str, float]:
+    return {str(state): float(p) for state, p in distribution.items()}
+
+
+def _how(run: Any) -> dict[str, Any]:
+    return {"exact": run.exact, "method": str(run)}
