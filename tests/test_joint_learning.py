@@ -152,7 +152,7 @@ def test_a_stacked_network_is_the_mixture_of_its_fits():
     for fit in fits:
         fit.fit(rows, rows, rng)
     shares = np.array([0.3, 0.7])
-    network = stacked(fits, shares, "hidden")
+    network = stacked(tables, [fit.part() for fit in fits], shares, "hidden")
     assert log_partition(network).value == pytest.approx(0.0, abs=1e-9)
     states = all_states(domain)
     expected = np.zeros(len(states))

@@ -36,11 +36,18 @@ from conjoin.joint.likelihood import Expectations
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
-MAX_ITERATIONS, PATIENCE = 150, 8
-"""Number of steps of a fit, and number of steps without a better validation score before it stops."""
+MAX_ITERATIONS, PATIENCE, TOLERANCE = 150, 8, 3e-5
+"""Number of steps of a fit, number of steps without a better validation score before it stops, and by
+how much better it has to be, as a share of the score."""
 
 EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
+
+START_ROWS = 1 << 13
+"""Maximum number of distinct rows that this mixture is learned from."""
+
+SCORES_AT_ONCE = 1 << 17
+"""About how many scores (rows times hidden states) are computed at a time: they stay in the cache."""
 
 SMALLEST_SHARE = 1e-250
 """Hidden states below this probability are rescaled before their expectations are read off."""
@@ -213,21 +220,44 @@ class HiddenTables:
             offset = offset + np.log(np.maximum(shares, SMALLEST_SHARE))
         return None
 
+    def part(self, network: MarkovNetwork) -> Part:
+        """Return the thin network itself, possibly with other weights, as a mixture of one state."""
+        base = Expectations(self.features, max_table=MAX_MEMORY)
+        features = network.features
+        weights = features.weights[features.lengths > 0]
+        return Part(self.matrix @ weights[:, None], np.array([-base(weights)[0]]))
+
     def rows(self, codes: Codes | IntArray, weights: FloatArray) -> HiddenRows:
         """Return rows as the fit needs them."""
         from scipy import sparse
 
-        states = codes.astype(np.int64)
-        cell = np.empty((len(states), len(self.tables.scopes)), np.int32)
+        cell = np.empty((len(codes), len(self.tables.scopes)), np.int32)
         axes = zip(self.tables.scopes, self.tables.shapes, self.tables.first, strict=False)
         for number, (scope, shape, first) in enumerate(axes):
-            cell[:, number] = first + np.ravel_multi_index(states[:, list(scope)].T, shape)
-        starts = np.arange(len(states) + 1) * cell.shape[1]
+            states = codes[:, list(scope)].T.astype(np.int64)
+            cell[:, number] = first + np.ravel_multi_index(states, shape)
+        starts = np.arange(len(codes) + 1) * cell.shape[1]
         ones = np.ones(cell.size, np.float32)
-        cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(states), self.cells))
+        cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(codes), self.cells))
         column, state = self.single_states
-        single = (states[:, column] == state).astype(np.float32)
-        return HiddenRows(states, weights, cells, cells.T.tocsr(), single)
+        single = np.ones((len(codes), len(column) + 1), np.float32)
+        np.equal(codes[:, column], state, out=single[:, :-1], casting="unsafe")
+        return HiddenRows(codes, weights, cells, cells.T.tocsr(), single)
+
+
+class Part(NamedTuple):
+    """A mixture of networks over the same tables, as part of a larger mixture.
+
+    Attributes
+    ----------
+    values : array, shape (cells, states)
+        The log-values of all cells.
+    log_shares : array, shape (states,)
+        The log-probabilities of the hidden states, less the log Z of their networks.
+    """
+
+    values: FloatArray
+    log_shares: FloatArray
 
 
 class HiddenRows(NamedTuple):
@@ -240,11 +270,11 @@ class HiddenRows(NamedTuple):
         How often each row occurs.
     cells, by_cell : sparse arrays
         Rows by cells, 1 for the cell of each table that a row is in; and its transpose.
-    single : array of float32, shape (rows, features that test a single state)
-        Which of these features hold.
+    single : array of float32, shape (rows, features that test a single state, and 1)
+        Which of these features hold, and a column of ones.
     """
 
-    codes: IntArray
+    codes: Codes | IntArray
     weights: FloatArray
     cells: Any
     by_cell: Any
@@ -281,6 +311,11 @@ class HiddenFit:
         self._longer32 = tables.matrix[:, self.longer].astype(np.float32).tocsr()
         self._longer_transposed = self._longer32.T.tocsr()
 
+    def part(self) -> Part:
+        """Return the fit as part of a larger mixture."""
+        weights = self.weights(self.parameters)
+        return Part(self.tables.matrix @ weights.T, self.parameters.log_probabilities - self.log_z)
+
     def weights(self, p: Parameters) -> FloatArray:
         """Return the weights of all features given each hidden state."""
         weights = np.tile(self.tables.features.weights + p.common, (self.tables.states, 1))
@@ -290,37 +325,53 @@ class HiddenFit:
 
     def log_density(self, rows: HiddenRows, p: Parameters, log_z: FloatArray) -> FloatArray:
         """Return the log-probability of each row, the hidden column summed out."""
-        by_state, common, _ = self._scores(rows, p, log_z)
-        top = by_state.max(axis=1)
-        total = np.exp(by_state - top[:, None]).sum(axis=1, dtype=np.float64)
-        return common + top + np.log(total)
+        result = self._common(rows, p)
+        for some, scores in self._scores(rows, p, log_z, self._longer_mapped(rows, p)):
+            top = scores.max(axis=1, keepdims=True)
+            total = np.exp(scores - top).sum(axis=1)
+            result[some] += top[:, 0] + np.log(total)
+        return result
+
+    def _common(self, rows: HiddenRows, p: Parameters) -> FloatArray:
+        """Return the part of the log-potential of each row that all states share."""
+        by_cell = self.tables.matrix @ (self.tables.features.weights + p.common)
+        return (rows.cells @ by_cell).astype(np.float64)
+
+    def _longer_mapped(self, rows: HiddenRows, p: Parameters) -> Float32Array | None:
+        """Return T f of the rows' longer features, None if these have no part in it."""
+        if not len(self.longer):
+            return None
+        return rows.cells @ (self._longer32 @ p.longer.T.astype(np.float32))
 
     def _scores(
-        self, rows: HiddenRows, p: Parameters, log_z: FloatArray
-    ) -> tuple[Float32Array, FloatArray, Float32Array]:
-        """Return log p(row, hidden state) without what all states share, this, and the rows' T f."""
-        f32 = np.float32
-        weights = self.tables.features.weights + p.common
-        common = (rows.cells @ (self.tables.matrix @ weights)).astype(np.float64)
-        mapped = rows.single @ p.single.T.astype(f32)
-        if len(self.longer):
-            mapped = mapped + rows.cells @ (self._longer32 @ p.longer.T.astype(f32))
-        by_state = mapped @ p.points.T.astype(f32)
-        by_state += rows.single @ p.own.T.astype(f32)
-        by_state += (p.log_probabilities - log_z).astype(f32)
-        return by_state, common, mapped
+        self, rows: HiddenRows, p: Parameters, log_z: FloatArray, mapped: Float32Array | None
+    ) -> Iterator[tuple[slice, Float32Array]]:
+        """Yield log p(row, hidden state) without what all states share, some rows at a time."""
+        shift = np.empty((p.own.shape[1] + 1, self.tables.states), np.float32)
+        shift[:-1] = (p.points @ p.single + p.own).T
+        shift[-1] = p.log_probabilities - log_z
+        points = np.ascontiguousarray(p.points.T, np.float32)
+        step = max(64, SCORES_AT_ONCE // self.tables.states)
+        for low in range(0, len(rows.single), step):
+            some = slice(low, min(low + step, len(rows.single)))
+            scores = rows.single[some] @ shift
+            if mapped is not None:
+                scores += mapped[some] @ points
+            yield some, scores
 
     def fit(self, train: HiddenRows, valid: HiddenRows, rng: np.random.Generator) -> float:
         """Learn the parameters; return the mean log-probability of the validation rows.
 
         The steps end where the validation rows score best.
         """
-        best = -np.inf
+        best, clearly, last_gain = -np.inf, -np.inf, 0
         for step, (p, log_z) in enumerate(self._descent(train, self._start(train, rng)), 1):
             score = float(valid.weights @ self.log_density(valid, p, log_z))
             if score > best:
                 best, self.parameters, self.log_z, self.iterations = score, p, log_z, step
-            if step >= min(MAX_ITERATIONS, self.iterations + PATIENCE):
+            if score > clearly + TOLERANCE * abs(score):
+                clearly, last_gain = score, step
+            if step >= min(MAX_ITERATIONS, last_gain + PATIENCE):
                 break
         return best / float(valid.weights.sum())
 
@@ -367,22 +418,32 @@ class HiddenFit:
         weighted by the posterior of that state, less the expectation of this sum.
         """
         single, longer = self.tables.single, self.longer
-        by_state, common, mapped = self._scores(rows, p, log_z)
-        top = by_state.max(axis=1, keepdims=True)
-        by_state -= top
-        posterior = np.exp(by_state, out=by_state)
-        total = posterior.sum(axis=1, keepdims=True)
-        value = float(rows.weights @ (common + (top + np.log(total)).ravel()))
-        posterior *= (rows.weights[:, None] / total).astype(np.float32)
-        count = posterior.sum(axis=0, dtype=np.float64)
+        common = self._common(rows, p)
+        value = float(rows.weights @ common)
+        mapped = self._longer_mapped(rows, p)
+        points32 = p.points.astype(np.float32)
+        held = np.zeros((self.tables.states, rows.single.shape[1]))
+        located = np.empty((len(rows.single), p.points.shape[1] if len(longer) else 0), np.float32)
+        mapped_sums = np.zeros_like(p.points)
+        for some, scores in self._scores(rows, p, log_z, mapped):
+            top = scores.max(axis=1, keepdims=True)
+            scores -= top
+            posterior = np.exp(scores, out=scores)
+            total = posterior.sum(axis=1, keepdims=True)
+            value += float(rows.weights[some] @ (top + np.log(total))[:, 0])
+            posterior *= (rows.weights[some, None] / total).astype(np.float32)
+            held += posterior.T @ rows.single[some]
+            if mapped is not None:
+                located[some] = posterior @ points32
+                mapped_sums += posterior.T @ mapped[some]
+        count = held[:, -1]
         expected = count[:, None] * means
-        own = posterior.T @ rows.single - expected[:, single]
-        points = posterior.T @ mapped - expected[:, single] @ p.single.T
+        own = held[:, :-1] - expected[:, single]
+        points = own @ p.single.T
         towards_longer = np.zeros_like(p.longer)
-        if len(longer):
-            points -= expected[:, longer] @ p.longer.T
-            by_cell = rows.by_cell @ (posterior @ p.points.astype(np.float32))
-            towards_longer = (self._longer_transposed @ by_cell).T
+        if mapped is not None:
+            points += mapped_sums - expected[:, longer] @ p.longer.T
+            towards_longer = (self._longer_transposed @ (rows.by_cell @ located)).T
             towards_longer = towards_longer - p.points.T @ expected[:, longer]
         shares = count - count.sum() * np.exp(p.log_probabilities)
         gradient = Parameters(
@@ -447,13 +508,17 @@ def mixture(
     """
     first = np.cumsum(cards) - cards
     column = np.repeat(np.arange(len(cards)), cards)
-    held = np.zeros((len(rows.codes), int(cards.sum())), np.float32)
-    held[np.arange(len(held))[:, None], first + rows.codes] = 1
-    weights = rows.weights.astype(np.float32)
+    codes, row_weights = rows.codes, rows.weights
+    if len(codes) > START_ROWS:
+        some = np.sort(rng.choice(len(codes), START_ROWS, replace=False))
+        codes, row_weights = codes[some], row_weights[some]
+    held = np.zeros((len(codes), int(cards.sum())), np.float32)
+    held[np.arange(len(held))[:, None], first + codes] = 1
+    weights = row_weights.astype(np.float32)
     marginal = weights @ held + 0.5
     marginal = (marginal / np.bincount(column, marginal)[column]).astype(np.float64)
-    some = rng.choice(len(held), states, p=rows.weights / rows.weights.sum())
-    given = 0.5 * held[some] + 0.5 * marginal
+    chosen = rng.choice(len(held), states, p=row_weights / row_weights.sum())
+    given = 0.5 * held[chosen] + 0.5 * marginal
     shares = np.full(states, 1 / states)
     for _ in range(EM_STEPS):
         score = held @ np.log(given).T.astype(np.float32) + np.log(shares).astype(np.float32)
@@ -492,24 +557,44 @@ def stacking_weights(
     return share
 
 
-def stacked(fits: Sequence[HiddenFit], shares: FloatArray, name: str) -> MarkovNetwork:
-    """Return one Markov network whose hidden column has the states of all fits.
+def tree_part(tables: HiddenTables, tree: MarkovNetwork) -> Part:
+    """Return the maximum-likelihood tree, whose pairs all lie within tables of the thin network."""
+    values = np.zeros(tables.cells)
+    layout = tables.tables
+    for factor in tree.factors:
+        pair = set(factor.variables)
+        host = next((i for i, s in enumerate(layout.scopes) if pair.issubset(s)), None)
+        assert host is not None, "the thin network has all pairs of the tree"
+        axes = [factor.variables.index(v) for v in layout.scopes[host] if v in pair]
+        shape = [
+            n if v in pair else 1
+            for v, n in zip(layout.scopes[host], layout.shapes[host], strict=True)
+        ]
+        some = slice(layout.first[host], layout.first[host + 1])
+        table = factor.table.transpose(axes).reshape(shape)
+        values[some] += np.broadcast_to(table, layout.shapes[host]).ravel()
+    return Part(values[:, None], np.zeros(1))  # its log Z is 0
+
+
+def stacked(
+    tables: HiddenTables, parts: Sequence[Part], shares: FloatArray, name: str
+) -> MarkovNetwork:
+    """Return one Markov network whose hidden column has the states of several mixtures.
 
     Parameters
     ----------
-    fits : sequence of HiddenFit
-        Fits over the same thin network.
-    shares : array, shape (fits,)
-        Their weights.
+    tables : HiddenTables
+        The tables that all of them are over.
+    parts : sequence of Part
+        The mixtures; those with share 0 are left out.
+    shares : array, shape (parts,)
+        Their shares.
     name : str
         The name of the hidden column.
     """
-    tables = fits[0].tables
-    values, log_shares = [], []
-    for fit, share in zip(fits, shares, strict=True):
-        values.append(tables.matrix @ fit.weights(fit.parameters).T)
-        log_shares.append(np.log(share) + fit.parameters.log_probabilities - fit.log_z)
-    table, prior = np.concatenate(values, axis=1), np.concatenate(log_shares)
+    used = [(part, share) for part, share in zip(parts, shares, strict=True) if share > 0]
+    table = np.concatenate([part.values for part, _ in used], axis=1)
+    prior = np.concatenate([np.log(share) + part.log_shares for part, share in used])
     states = table.shape[1]
     network = tables.network
     hidden = Variable(name, range(states), hidden=True)

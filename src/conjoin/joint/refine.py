@@ -10,7 +10,7 @@ the candidates, so the result is never worse than the tree on these rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,23 +20,17 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
-from conjoin.data.holdout import hold_out
+from conjoin.data.holdout import hold_out, sample_rows
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, did_you_mean
-from conjoin.inference.completion import completed
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.dependence_tree import tree_network
-from conjoin.joint.hidden_column import (
-    SETTINGS,
-    HiddenFit,
-    HiddenTables,
-    Priors,
-    stacked,
-    stacking_weights,
-)
+from conjoin.joint.hidden_column import SETTINGS, Priors
+from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.likelihood import Expectations
+from conjoin.joint.missing_values import joined, without_holes
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.features import Features
@@ -54,6 +48,9 @@ MIN_GAIN = 1e-3
 
 MIN_ERRORS = 2.0
 """A larger network, or a hidden column, must be better by this number of standard errors."""
+
+MANY_ROWS = 1 << 16
+"""With more rows than this the prior of a hidden column matters less: one fit is enough."""
 
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
@@ -91,7 +88,7 @@ class Effort(NamedTuple):
 
 EFFORTS = {
     "quick": Effort((1 << 15,), (), (), 0, 0),
-    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 50_000),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 1 << 14),
     "thorough": Effort(
         (1 << 12, 1 << 17), (8, 32, 128, 256), (*SETTINGS, *SETTINGS), 1 << 22, 200_000
     ),
@@ -121,7 +118,8 @@ def refine(
     model : MarkovNetwork
         The result of `convert` for conditionals that were learned from the table.
     table : Table, 2-dimensional array, or frame
-        The rows. Missing values are drawn from the model.
+        The rows. Missing values are drawn from a first network, which is learned with values drawn from
+        the maximum-likelihood tree.
     valid : Table, array or frame, optional
         Rows that choose among the networks. By default a tenth of the table's rows are held out for
         that; the network that is chosen is then learned further on all rows.
@@ -171,17 +169,34 @@ def refine(
         return MarkovNetwork(model.domain, model.features, model.factors, provenance)
     rng, whole = np.random.default_rng(random_state), model.in_canonical_order()
     names = whole.domain.names
-    rows = completed(whole, rows.reordered(names), int(rng.integers(2**31)))
+    rows = rows.reordered(names)
     if valid is None:
         train, held = hold_out(rows, HELD_OUT, rng)
     else:
-        held = _rows_of(model, valid).reordered(names)
-        train, held = rows, completed(whole, held, int(rng.integers(2**31)))
-    search = _Search(whole, train, held, rows if valid is None else None, EFFORTS[effort], rng)
+        train, held = rows, _rows_of(model, valid).reordered(names)
+    settings = EFFORTS[effort]
+
+    def run() -> MarkovNetwork:
+        complete = without_holes(whole, train, held, partial(_first_network, whole, settings), rng)
+        everything = None if valid is not None else joined(*complete)
+        return _Search(whole, *complete, everything, settings, rng).run(max_cells)
+
     with one_thread():
-        refined = off_main_thread(lambda: search.run(max_cells), n_jobs)
+        refined = off_main_thread(run, n_jobs)
     hidden = [v.name for v in refined.domain if v.hidden]
     return refined.reordered([*model.domain.names, *hidden])
+
+
+def _first_network(
+    model: MarkovNetwork, effort: Effort, hidden: bool, train: Table, held: Table, rng: Any
+) -> MarkovNetwork:
+    """Return a smaller network than the final one, quickly learned, to draw missing values from."""
+    fewer = effort._replace(
+        cells=effort.cells[:1],
+        states=effort.states[:2] if hidden else (),
+        settings=effort.settings[1:3],
+    )
+    return _Search(model, train, held, None, fewer, rng).run(None)
 
 
 def _rows_of(model: MarkovNetwork, table: Any) -> Table:
@@ -244,6 +259,7 @@ class _Search:
         rng: np.random.Generator,
     ) -> None:
         self.model, self.train, self.held, self.everything = model, train, held, everything
+        self.train_weight = float(len(train) if train.weights is None else train.weights.sum())
         self.held_rows, self.held_weights = merge_rows(held.codes, held.weights)
         self.effort, self.rng = effort, rng
 
@@ -259,14 +275,16 @@ class _Search:
         sizes = self.effort.cells if max_cells is None else (max_cells,)
         thinned: list[MarkovNetwork] = []
         for cells in sorted({max(size, needed) for size in sizes}):
-            if thinned and (thinned[-1] is self.model or not self._worth_trying(cells)):
+            if thinned and (thinned[-1] is self.model or not self._worth_trying(cells, found)):
                 break
             thinned.append(thin(self.model, self.train, max_cells=cells))
             base = with_weights(thinned[-1], left, right, self.train, self.held)
             name = f"thin, {cells:,} cells"
             finish = partial(self._weights_of_all, base)
             found.append(_Candidate(name, self._log_density(base), finish))
-            found += self._hidden(base, found[-1])
+            if len(thinned) == 1 or self._score(found[-1]) >= max(map(self._score, found)):
+                # A larger network must be better than the smaller one with its hidden column to get one.
+                found += self._hidden(base, found[-1], tree)
         best = max(found[:2], key=self._score)  # the tree, or the smallest thin network
         for candidate in found[2:]:
             best = candidate if candidate.beats(best, self.held_weights) else best
@@ -275,9 +293,16 @@ class _Search:
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         return MarkovNetwork(network.domain, network.features, network.factors, provenance)
 
-    def _worth_trying(self, cells: int) -> bool:
-        """Return whether tables larger than necessary may pay off: not for wide tables or few rows."""
-        return len(self.model.domain) <= MAX_WIDTH and cells <= CELLS_PER_ROW * len(self.train)
+    def _worth_trying(self, cells: int, found: Sequence[_Candidate]) -> bool:
+        """Return whether tables larger than necessary may pay off.
+
+        They do not for wide tables or few rows, nor if a hidden column gains more over the smaller thin
+        network than that network gains over the tree.
+        """
+        tree, small, *hidden = map(self._score, found)
+        if len(self.model.domain) > MAX_WIDTH or cells > CELLS_PER_ROW * self.train_weight:
+            return False
+        return max(hidden, default=small) <= 2 * small - tree
 
     def _log_density(self, network: MarkovNetwork) -> FloatArray:
         return network.log_potential(self.held_rows) - log_partition(network).value
@@ -294,59 +319,45 @@ class _Search:
             tolerance=1e-6,
         )  # fmt: skip
 
-    def _hidden(self, base: MarkovNetwork, without: _Candidate) -> list[_Candidate]:
-        """Try hidden columns with more and more states, then stack several fits of the best size."""
+    def _hidden(
+        self, base: MarkovNetwork, without: _Candidate, tree: MarkovNetwork
+    ) -> list[_Candidate]:
+        """Try hidden columns with more and more states over one thin network."""
         effort = self.effort
-        if not effort.states:
-            return []
         cells = Expectations(base.form.features).plan.cells
-        if np.prod(base.domain.cards, dtype=float) <= cells:
+        if not effort.states or np.prod(base.domain.cards, dtype=float) <= cells:
             return []  # every joint state of the columns has a cell of its own
-        rows = self._sampled(self.train)
         allowed = effort.hidden_cells // (len(effort.settings) * cells)
-        best: tuple[float, HiddenFit, Any] | None = None
-        for states in dict.fromkeys(min(states, allowed) for states in effort.states):
-            if states < MIN_STATES:
-                break
-            tables = HiddenTables(base, states)
-            data = tables.rows(*rows), tables.rows(self.held_rows, self.held_weights)
-            fit = HiddenFit(tables, effort.settings[0])
-            reached = fit.fit(*data, self.rng)
-            if reached < (self._score(without) if best is None else best[0]) + MIN_GAIN:
-                break
-            best = (reached, fit, data)
-        return [] if best is None else [self._stack(best[1], best[2], without.name)]
-
-    def _stack(self, first: HiddenFit, data: Any, name: str) -> _Candidate:
-        train, held = data
-        fits = [first]
-        for priors in self.effort.settings[1:]:
-            fits.append(HiddenFit(first.tables, priors))
-            fits[-1].fit(train, held, self.rng)
-        densities = [fit.log_density(held, fit.parameters, fit.log_z) for fit in fits]
-        shares = stacking_weights(densities, held.weights)
-        kept = np.flatnonzero(shares > 1e-3)
-        mixed = np.logaddexp.reduce(
-            np.stack(densities, axis=1)[:, kept] + np.log(shares[kept]), axis=1
-        )
-        states = first.tables.states
+        sizes = [
+            s for s in dict.fromkeys(min(s, allowed) for s in effort.states) if s >= MIN_STATES
+        ]
+        rows = self._sampled(self.train)
+        fits = len(effort.settings) if self.train_weight <= MANY_ROWS else 1
+        search = HiddenSearch(base, sizes, effort.settings, fits, self.rng)
+        held = (self.held_rows, self.held_weights)
+        found = search.best(rows, held, [without.log_density, self._log_density(tree)])
+        if found is None:
+            return []
 
         def finish() -> MarkovNetwork:
-            if self.everything is not None:
-                rows = first.tables.rows(*self._sampled(self.everything))
-                for k in kept.tolist():
-                    fits[k].fit_all(rows)
-            return stacked([fits[k] for k in kept], shares[kept], _hidden_name(self.model.domain))
+            rows = None if self.everything is None else self._sampled(self.everything)
+            name = _hidden_name(self.model.domain)
+            return found.network(without.finish(), tree, rows, name)
 
-        return _Candidate(f"{name}, {len(kept)} x {states} hidden states", mixed, finish)
+        used = np.count_nonzero(found.shares[: len(found.fits)])
+        name = f"{without.name}, {used} x {found.states} hidden states"
+        return [_Candidate(name, found.log_density, finish)]
 
     def _sampled(self, table: Table) -> tuple[Any, FloatArray]:
-        """Return the distinct rows of at most the allowed number of rows, and their weights."""
-        if len(table) <= self.effort.rows:
-            return merge_rows(table.codes, table.weights)
-        some = np.sort(self.rng.permutation(len(table))[: self.effort.rows])
-        weights = None if table.weights is None else table.weights[some]
-        return merge_rows(table.codes[some], weights)
+        """Return distinct rows, about as many as allowed, and their weights."""
+        codes, weights = merge_rows(table.codes, table.weights)
+        if len(codes) <= self.effort.rows:
+            return codes, weights
+        merged = Table.adopt(table.domain, codes, weights)
+        counts = bool((weights == np.floor(weights)).all())
+        count = round(self.effort.rows * (float(weights.sum()) / len(codes) if counts else 1.0))
+        few = sample_rows(merged, count, self.rng)
+        return few.codes, np.ones(len(few)) if few.weights is None else few.weights
 
 
 def with_weights(

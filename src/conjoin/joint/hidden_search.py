@@ -1,0 +1,178 @@
+"""The search for a hidden column over one thin network.
+
+Fits with few states are made first, for every kind of prior and on few rows. Their best mixture, by the
+likelihood of held-out rows, tells which priors suit the table; only these get more states and more rows,
+as long as that helps. The thin network itself and the maximum-likelihood tree take part in the mixture,
+each as one more hidden state: few rows tell more about one simple network than about many states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.table import Codes
+from conjoin.joint.hidden_column import (
+    HiddenFit,
+    HiddenRows,
+    HiddenTables,
+    Part,
+    Priors,
+    stacked,
+    stacking_weights,
+    tree_part,
+)
+from conjoin.models.markov import MarkovNetwork
+
+MIN_GAIN = 1e-3
+"""More states must predict held-out rows better by this, in nats per row."""
+
+MIN_SHARE = 0.1
+"""Priors whose fit has a smaller share of the best mixture get no fit with more states."""
+
+TRIAL_ROWS, STOPPING_ROWS = 1 << 12, 1 << 12
+"""Maximum number of rows from which fits with few states are learned, and of those that tell when to
+stop."""
+
+Rows = tuple[Codes, FloatArray]
+"""Distinct rows and their weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Networks over the tables of one thin network, and their shares of the mixture.
+
+    Attributes
+    ----------
+    fits : list of HiddenFit
+        The fits, which come first.
+    shares : array
+        The shares of the fits, of the thin network and of the tree.
+    log_density : array
+        The log-probability of each held-out row.
+    """
+
+    fits: list[HiddenFit]
+    shares: FloatArray
+    log_density: FloatArray
+
+    @property
+    def states(self) -> int:
+        """The number of hidden states of each fit."""
+        return self.fits[0].tables.states
+
+    def network(
+        self, base: MarkovNetwork, tree: MarkovNetwork, rows: Rows | None, name: str
+    ) -> MarkovNetwork:
+        """Return the mixture as one network with a hidden column.
+
+        Parameters
+        ----------
+        base, tree : MarkovNetwork
+            The thin network and the tree, learned from all rows.
+        rows : tuple, optional
+            All rows, from which the fits are learned further.
+        name : str
+            The name of the hidden column.
+        """
+        tables = self.fits[0].tables
+        data = None if rows is None else tables.rows(*rows)
+        parts: list[Part] = []
+        for fit, share in zip(self.fits, self.shares, strict=False):
+            if data is not None and share > 0:
+                fit.fit_all(data)
+            parts.append(fit.part())
+        parts += [tables.part(base), tree_part(tables, tree)]
+        return stacked(tables, parts, self.shares, name)
+
+
+class HiddenSearch:
+    """The search over one thin network.
+
+    Parameters
+    ----------
+    base : MarkovNetwork
+        The thin network.
+    sizes : sequence of int
+        Numbers of hidden states, in ascending order.
+    settings : sequence of Priors
+        The kinds of fit.
+    most_fits : int
+        The maximum number of fits of the largest size.
+    rng : Generator
+        The random numbers.
+    """
+
+    def __init__(
+        self,
+        base: MarkovNetwork,
+        sizes: Sequence[int],
+        settings: Sequence[Priors],
+        most_fits: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.base, self.sizes, self.settings = base, sizes, list(settings)
+        self.most_fits, self.rng = most_fits, rng
+
+    def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
+        """Return the mixture that predicts held-out rows best, None if no hidden column helps.
+
+        Parameters
+        ----------
+        train, held : tuple
+            Rows to learn from and rows to choose by.
+        others : sequence of arrays
+            The log-probabilities of the held-out rows under the thin network and the tree.
+        """
+        weights = held[1] / held[1].sum()
+        best, reached = None, max(float(weights @ density) for density in others)
+        for fits in self._fits(train, held):
+            found = self._mixed(fits, held, others)
+            score = float(weights @ found.log_density)
+            if score < reached + MIN_GAIN:
+                break
+            best, reached = found, score
+            shares = found.shares[: len(fits)]
+            order = np.argsort(-shares, kind="stable")[: self.most_fits]
+            kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
+            self.settings = [fits[i].priors for i in sorted(kept)]
+        return best
+
+    def _fits(self, train: Rows, held: Rows) -> Iterator[list[HiddenFit]]:
+        """Yield the fits of each size, for the settings that are left by then."""
+        few: HiddenRows | None = None
+        for states in self.sizes:
+            tables = HiddenTables(self.base, states)
+            if few is None:
+                rows = tables.rows(*train)
+                few, stopping = (
+                    tables.rows(*self._some(train, TRIAL_ROWS)),
+                    tables.rows(*self._some(held, STOPPING_ROWS)),
+                )
+            fits = [HiddenFit(tables, priors) for priors in self.settings]
+            for fit in fits:
+                fit.fit(rows if states == self.sizes[-1] else few, stopping, self.rng)
+            yield fits
+
+    def _some(self, rows: Rows, count: int) -> Rows:
+        """Return at most a number of distinct rows."""
+        if len(rows[0]) <= count:
+            return rows
+        some = np.sort(self.rng.choice(len(rows[0]), count, replace=False))
+        return rows[0][some], rows[1][some]
+
+    def _mixed(self, fits: list[HiddenFit], held: Rows, others: Sequence[FloatArray]) -> Mixture:
+        rows = fits[0].tables.rows(*held)
+        densities = [fit.log_density(rows, fit.parameters, fit.log_z) for fit in fits]
+        densities += list(others)
+        shares = stacking_weights(densities, rows.weights)
+        shares = np.where(shares > 1e-3, shares, 0.0)
+        shares /= shares.sum()
+        with np.errstate(divide="ignore"):
+            logs = np.log(shares)
+        mixed: Any = np.logaddexp.reduce(np.stack(densities, axis=1) + logs, axis=1)
+        return Mixture(fits, shares, mixed)
