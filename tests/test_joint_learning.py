@@ -17,8 +17,12 @@ from conjoin.joint.hidden_column import (
     Priors,
     stacked,
     stacking_weights,
+    tree_part,
 )
 from conjoin.joint.learning import learn_joint
+from conjoin.joint.missing_values import drawn
+from conjoin.joint.refine import with_weights
+from conjoin.scoring import log_likelihood
 from reference import all_states, feature_rows, feature_sum, normalized
 from strategies import generators, random_domain
 
@@ -174,6 +178,26 @@ def test_a_stacked_network_is_the_mixture_of_its_fits():
     np.testing.assert_allclose(np.exp(found), expected, atol=1e-5)
 
 
+@settings(max_examples=20)
+@given(generators())
+def test_thin_networks_and_trees_are_parts_of_a_mixture(rng):
+    domain = random_domain(rng)
+    table = random_rows(rng, domain, 60)
+    tree = tree_network(table)
+    left, right = dependence_tree(table)
+    base = with_weights(
+        MarkovNetwork(domain, Features.empty(domain.cards)), left, right, table, table
+    )
+    tables = HiddenTables(base, 2)
+    network = stacked(
+        tables, [tables.part(base), tree_part(tables, tree)], np.array([0.3, 0.7]), "h"
+    )
+    states = all_states(domain)
+    parts = [np.exp(normalized(part.log_potential(states))) for part in (base, tree)]
+    found = np.exp(network.log_potential(states))
+    np.testing.assert_allclose(found, 0.3 * parts[0] + 0.7 * parts[1], atol=1e-9)
+
+
 @given(generators())
 def test_stacking_weights_are_the_best(rng):
     densities = np.log(rng.random((3, 20)) + 0.01)
@@ -197,6 +221,32 @@ def test_groups_of_rows_get_a_hidden_column():
     assert joint.domain.hidden.any()
     scores = joint.provenance["refined"]["held_out"]
     assert max(scores.values()) > scores["tree"] + 0.1
+
+
+def test_missing_values_cost_little():
+    rng = np.random.default_rng(5)
+    table = clustered(rng, rows=2500)
+    train, test = Table(table.domain, table.codes[:1500]), Table(table.domain, table.codes[1500:])
+    holes = np.where(rng.random(train.codes.shape) < 0.3, train.missing, train.codes)
+    lacking = Table(table.domain, holes.astype(np.uint8))
+    scores = [
+        log_likelihood(joint, test).mean
+        for joint in (tree_network(train), learn_joint(lacking)[1], learn_joint(train)[1])
+    ]
+    assert scores[0] + 1 < scores[1] < scores[2] + 0.05
+    assert scores[1] > scores[2] - 0.3
+
+
+def test_draws_share_the_weight_of_their_row_and_keep_known_values():
+    rng = np.random.default_rng(6)
+    table = random_rows(rng, Domain.numbered([2, 3, 4]))
+    codes = np.where(rng.random(table.codes.shape) < 0.3, table.missing, table.codes)
+    lacking = Table(table.domain, codes.astype(np.uint8), rng.random(len(codes)))
+    full = drawn(tree_network(table), lacking, 3, rng)
+    by_draw = full.codes.reshape(3, *lacking.codes.shape)
+    known = lacking.codes != lacking.missing
+    assert full.complete and all((draw[known] == lacking.codes[known]).all() for draw in by_draw)
+    np.testing.assert_allclose(full.weights.reshape(3, -1).sum(axis=0), lacking.weights)
 
 
 def test_simple_tables_get_no_hidden_column():

@@ -562,17 +562,17 @@ def tree_part(tables: HiddenTables, tree: MarkovNetwork) -> Part:
     values = np.zeros(tables.cells)
     layout = tables.tables
     for factor in tree.factors:
-        pair = set(factor.variables)
-        host = next((i for i, s in enumerate(layout.scopes) if pair.issubset(s)), None)
+        assert isinstance(factor, TableFactor)
+        pair = [v for v, n in zip(factor.variables, factor.table.shape, strict=True) if n > 1]
+        if not pair:
+            continue  # columns of one state, which have probability 1
+        host = next((i for i, s in enumerate(layout.scopes) if set(pair).issubset(s)), None)
         assert host is not None, "the thin network has all pairs of the tree"
-        axes = [factor.variables.index(v) for v in layout.scopes[host] if v in pair]
-        shape = [
-            n if v in pair else 1
-            for v, n in zip(layout.scopes[host], layout.shapes[host], strict=True)
-        ]
+        scope = layout.scopes[host]
+        table = factor.table.squeeze().transpose([pair.index(v) for v in scope if v in pair])
+        shape = [n if v in pair else 1 for v, n in zip(scope, layout.shapes[host], strict=True)]
         some = slice(layout.first[host], layout.first[host + 1])
-        table = factor.table.transpose(axes).reshape(shape)
-        values[some] += np.broadcast_to(table, layout.shapes[host]).ravel()
+        values[some] += np.broadcast_to(table.reshape(shape), layout.shapes[host]).ravel()
     return Part(values[:, None], np.zeros(1))  # its log Z is 0
 
 
