@@ -117,3 +117,24 @@ def test_the_page_is_up_to_date():
     script = Path(__file__).parent.parent / "docs" / "generate_reproduction.py"
     names = runpy.run_path(str(script))
     assert names["PAGE"].read_text(encoding="utf-8") == names["page"]()
+
+
+def test_likelihoods_are_resumed_and_tabulated(collection, capsys):
+    words = ["toy", "--likelihood", "--seeds"]
+    assert run(collection, *words, "1") == 0
+    first = capsys.readouterr().err
+    assert "toy, trees" in first and "toy, default.0" in first
+    assert run(collection, *words, "2") == 0
+    second = capsys.readouterr().err
+    assert "trees" not in second and "default.0" not in second and "toy, default.1" in second
+    folder = collection / "out" / "likelihood"
+    results = [json.loads((folder / f"toy.default.{seed}.json").read_text()) for seed in (0, 1)]
+    trees = json.loads((folder / "toy.trees.json").read_text())
+    assert all(result["ll"] <= 0 for result in results) and trees["tree_mixture_components"] >= 2
+    table = (collection / "out" / "likelihood.md").read_text().splitlines()
+    assert len(table) == 3 and all(line.count("|") == 13 for line in table)
+    mean = np.mean([result["ll"] for result in results])
+    assert f"| {trees['tree']:.2f} | {trees['tree_mixture']:.2f} |" in table[2]
+    assert f"| **{mean:.2f}** |" in table[2]
+    assert run(collection, *words, "0") == 1
+    assert "--seeds must be 1 or more" in capsys.readouterr().err

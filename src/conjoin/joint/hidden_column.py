@@ -36,7 +36,7 @@ from conjoin.joint.likelihood import Expectations
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
-MAX_ITERATIONS, PATIENCE, TOLERANCE = 150, 8, 3e-5
+MAX_ITERATIONS, PATIENCE, TOLERANCE = 150, 8, 1e-5
 """Number of steps of a fit, number of steps without a better validation score before it stops, and by
 how much better it has to be, as a share of the score."""
 
