@@ -325,7 +325,7 @@ class _Search:
         """Try hidden columns with more and more states over one thin network."""
         effort = self.effort
         cells = Expectations(base.form.features).plan.cells
-        if not effort.states or np.prod(base.domain.cards, dtype=float) <= cells:
+        if not effort.states or np.log(base.domain.cards).sum() <= np.log(cells):
             return []  # every joint state of the columns has a cell of its own
         allowed = effort.hidden_cells // (len(effort.settings) * cells)
         sizes = [
