@@ -16,6 +16,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError
+from conjoin.models.gaussians import log_cell
+from conjoin.models.hidden_states import log_sum
 from conjoin.models.number_map import NumberMap
 
 NEGLIGIBLE = 1e-12
@@ -27,7 +29,7 @@ FAR = 7.0
 BISECTIONS = 40
 """Steps of the search for a quantile; scores are then exact to 10 decimals."""
 
-PAIRS_AT_ONCE = 1 << 21
+PAIRS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,16 @@ class NumberDistributions:
             own = self.atoms[np.arange(len(self)), np.clip(atom, 0, atoms - 1)]
             mass = np.where(atom < atoms, own, mass)
         with np.errstate(divide="ignore"):
-            return np.log(mass)
+            logs = np.log(mass)
+        far = np.flatnonzero((mass < 1e-200) & (atom >= atoms))
+        if len(far) and self._whole:
+            whole = slice(self._whole)  # far out in the tails, only logarithms tell a difference
+            width = ((high - low)[far, None]) / self.sds[far, whole]
+            middle = ((low + high)[far, None] / 2 - self.means[far, whole]) / self.sds[far, whole]
+            with np.errstate(divide="ignore"):
+                parts = np.log(self.weights[far, whole]) + log_cell(middle, width)
+            logs[far] = np.maximum(logs[far], log_sum(parts))
+        return logs
 
     def density(self, x: npt.ArrayLike) -> FloatArray:
         """Return the probability density at x: the probability of its cell per unit of the column."""
@@ -216,6 +227,10 @@ class NumberDistributions:
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
         """Return the smallest recorded value whose cumulative probability is at least p."""
+        return np.asarray(self.scale.rounded(self.map.to_values(self._quantile_scores(p))))
+
+    def _quantile_scores(self, p: npt.ArrayLike) -> FloatArray:
+        """Return the smallest scores whose cumulative probability is at least p."""
         wanted = np.broadcast_to(np.asarray(p, np.float64), (len(self),))
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise DataError("the probability of a quantile must be between 0 and 1")
@@ -224,27 +239,35 @@ class NumberDistributions:
         low, high = np.full(len(self), -reach), np.full(len(self), reach)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            reached = self._score_cdf(middle) + (self.atoms * (atom_scores <= middle[:, None])).sum(
-                1
-            )
-            low, high = (
-                np.where(reached < wanted, middle, low),
-                np.where(reached < wanted, high, middle),
-            )
-        found = self.map.to_values(high)
-        for value, score in zip(self.map.atoms, atom_scores, strict=True):
-            found = np.where(np.abs(high - score) < 1e-9, value, found)
-        return np.asarray(self.scale.rounded(found))
+            at_most = atom_scores <= middle[:, None]
+            reached = self._score_cdf(middle) + (self.atoms * at_most).sum(axis=1)
+            short = reached < wanted
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        for score in atom_scores:
+            high = np.where(np.abs(high - score) < 1e-9, score, high)
+        return high
 
     def median(self) -> FloatArray:
         """Return the medians."""
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval with (at least) this probability."""
+        """Return the ends of the central interval of about this probability.
+
+        Recorded values whose middle is between the two quantiles belong to it.
+        """
         if not 0 < level < 1:
             raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        low, high = (self._quantile_scores(p) for p in ((1 - level) / 2, (1 + level) / 2))
+        middle = self.scale.rounded(self.map.to_values((low + high) / 2))
+        first, last = self.map.to_values(low), self.map.to_values(high)
+        if self.scale.step is not None:
+            step = self.scale.step
+            first = np.ceil(first / step - 1e-9) * step
+            last = np.floor(last / step + 1e-9) * step
+        none = first > last
+        first, last = np.where(none, middle, first), np.where(none, middle, last)
+        return np.asarray(self.scale.rounded(first)), np.asarray(self.scale.rounded(last))
 
     def mode(self) -> FloatArray:
         """Return the most probable recorded value of each row, among the knots' segments and atoms."""
@@ -307,7 +330,7 @@ class NumberDistribution:
         return self.scale.value(float(self._rows.quantile(p)[0]))
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Return the ends of the central interval with (at least) this probability."""
+        """Return the ends of the central interval of about this probability."""
         low, high = self._rows.interval(level)
         return self.scale.value(float(low[0])), self.scale.value(float(high[0]))
 

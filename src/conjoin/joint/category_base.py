@@ -8,6 +8,7 @@ from conjoin.conversion.convert import convert
 from conjoin.data.table import Table
 from conjoin.inference.completion import completed
 from conjoin.joint.dependence_tree import tree_network
+from conjoin.joint.likelihood import Expectations
 from conjoin.joint.refine import MIN_ROWS, with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
@@ -70,6 +71,23 @@ def independent(table: Table) -> MarkovNetwork:
         for state, p in zip(variable.states, marginal, strict=True)
     ]
     return MarkovNetwork(table.domain, Features.from_terms(table.domain, terms))
+
+
+def softened(base: MarkovNetwork, share: float) -> MarkovNetwork:
+    """Return a network between one of independent variables (0) and the given one (1).
+
+    The independent variables have the distributions that they have in the network.
+    """
+    if share == 1:
+        return base
+    features = base.features
+    _, means = Expectations(features)(features.weights)
+    test = features.indices[np.minimum(features.indptr[:-1], len(features.indices) - 1)]
+    sizes = np.bitwise_count(features.tests.mask[test]).sum(axis=1)
+    single = (features.lengths == 1) & (sizes == 1)
+    alone = np.where(single, np.log(np.maximum(means, 1e-9)), 0.0)
+    weights = share * features.weights + (1 - share) * alone
+    return MarkovNetwork(base.domain, features.reweighted(weights), provenance=base.provenance)
 
 
 def with_single_states(base: MarkovNetwork) -> MarkovNetwork:

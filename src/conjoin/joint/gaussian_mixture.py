@@ -9,7 +9,7 @@ rows are drawn anew in every step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +45,8 @@ class Group:
 
     Attributes
     ----------
-    rows, known : arrays of int
-        The rows, and the columns that they know.
+    rows, known, missing : arrays of int
+        The rows, the columns that they know, and the others.
     middle : array, shape (rows, known columns)
     products : array, shape (rows, known columns squared)
         The products of any two scores, with the variance within cells.
@@ -54,6 +54,7 @@ class Group:
 
     rows: IntArray
     known: IntArray
+    missing: IntArray
     middle: FloatArray
     products: FloatArray
 
@@ -65,7 +66,8 @@ class Group:
         products = middle[:, :, None] * middle[:, None, :]
         diagonal = np.arange(len(known))
         products[:, diagonal, diagonal] += spread
-        return cls(rows, known, middle, products.reshape(len(rows), -1))
+        missing = np.setdiff1d(np.arange(scores.middle.shape[1]), known)
+        return cls(rows, known, missing, middle, products.reshape(len(rows), -1))
 
 
 class GaussianRows:
@@ -107,7 +109,7 @@ class GaussianRows:
         width = np.where(np.isnan(part.middle), 0.0, part.width)
         rows, everything = np.arange(len(filled)), np.arange(self.columns)
         group = Group.of(Scores(filled, width), rows, everything)
-        self._filled = Group(self.rare, everything, group.middle, group.products)
+        self._filled = replace(group, rows=self.rare)
 
     def start(self, states: int, prior: GaussianPrior, rng: np.random.Generator) -> Gaussians:
         """Return Gaussians around random rows, and forget draws."""
@@ -186,8 +188,7 @@ class GaussianRows:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return counts, and expected first and second moments about the means, of a group's rows."""
         states, columns = gaussians.means.shape
-        known, count = group.known, share.sum(axis=0)
-        missing = np.setdiff1d(np.arange(columns), known)
+        known, missing, count = group.known, group.missing, share.sum(axis=0)
         means = gaussians.means[:, known]
         sums = share.T @ group.middle
         squares = (share.T @ group.products).reshape(states, len(known), len(known))

@@ -25,7 +25,7 @@ from conjoin.joint.binned_component import learn_binned
 from conjoin.joint.category_base import learn_base, relearned
 from conjoin.joint.gaussian_mixture import GaussianPrior
 from conjoin.joint.hidden_column import stacking_weights
-from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit, stacked_component
+from conjoin.joint.mixture_fit import Bases, FitSettings, MixedRows, MixtureFit, stacked_component
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map
 from conjoin.joint.refine import MIN_ROWS
 from conjoin.models.markov import MarkovNetwork
@@ -50,18 +50,14 @@ ROWS_PER_STATE = 6
 FEW_ROWS = FitSettings(1, GaussianPrior(30, 1e-2))
 """The only fit if there are too few rows to hold some out."""
 
-SETTINGS = (
-    FitSettings(1, GaussianPrior(4, 1e-3)),
-    FitSettings(4, GaussianPrior(30, 3e-3)),
-    FitSettings(8, GaussianPrior(30, 3e-3)),
-    FitSettings(8, GaussianPrior(4, 1e-4)),
-    FitSettings(16, GaussianPrior(4, 1e-4)),
-    FitSettings(16, GaussianPrior(30, 1e-3)),
-    FitSettings(32, GaussianPrior(4, 1e-4)),
-    FitSettings(32, GaussianPrior(12, 1e-3)),
-    FitSettings(64, GaussianPrior(12, 1e-4)),
-)
-"""The fits that are stacked."""
+PRIORS = (GaussianPrior(30, 3e-3), GaussianPrior(12, 1e-4), GaussianPrior(4, 1e-5))
+"""Priors from strong to weak."""
+
+SIZES = ((1, 1), (4, 0), (8, 0), (8, 2), (16, 0), (16, 2), (32, 1), (32, 2), (32, 2), (64, 1))
+"""The fits that are stacked: numbers of hidden states, and priors."""
+
+CATEGORIES = ((0.8, 1.0), (1.5, 0.6))
+"""How the fits of each size differ: the prior of the shifts, and the share of the thin network."""
 
 
 class MixedEffort(NamedTuple):
@@ -70,7 +66,7 @@ class MixedEffort(NamedTuple):
     Attributes
     ----------
     starts : int
-        Random starts of each fit.
+        Random starts of all fits.
     rows : int
         Maximum number of rows that the hidden column is learned from.
     binned_rows : int
@@ -87,8 +83,8 @@ class MixedEffort(NamedTuple):
 
 EFFORTS = {
     "quick": MixedEffort(1, 4_000, 0, "quick"),
-    "default": MixedEffort(2, 10_000, 2_000, "quick"),
-    "thorough": MixedEffort(4, 40_000, 8_000, "default"),
+    "default": MixedEffort(1, 10_000, 2_000, "quick"),
+    "thorough": MixedEffort(3, 40_000, 8_000, "default"),
 }
 """The settings of `effort`."""
 
@@ -265,14 +261,17 @@ class _Learning:
     ) -> tuple[list[MixtureFit], FloatArray]:
         """Return the fits that are stacked, and their shares."""
         train, held = parts
+        bases = None if base is None else Bases(base)
         if not len(held):
-            return [MixtureFit(FEW_ROWS, base, self.rng).fit(train)], np.ones(1)
-        settings = [s for s in SETTINGS if s.states <= max(1, len(train) // ROWS_PER_STATE)]
-        fits = [
-            MixtureFit(setting, base, self.rng).fit(train, held)
-            for setting in settings
-            for _ in range(self.effort.starts if setting.states > 1 else 1)
+            return [MixtureFit(FEW_ROWS, bases, self.rng).fit(train)], np.ones(1)
+        settings = [
+            FitSettings(states, PRIORS[prior], *how)
+            for _ in range(self.effort.starts)
+            for states, prior in SIZES
+            for how in (CATEGORIES if states > 1 else CATEGORIES[:1])
+            if states <= max(1, len(train) // ROWS_PER_STATE)
         ]
+        fits = [MixtureFit(setting, bases, self.rng).fit(train, held) for setting in settings]
         shares = stacking_weights([fit.log_mass(held) for fit in fits], held.weights)
         kept = np.flatnonzero(shares >= min(MIN_SHARE, shares.max()))
         return [fits[k] for k in kept.tolist()], shares[kept] / shares[kept].sum()
@@ -291,8 +290,9 @@ class _Learning:
             states = completed(base, states)
             base = relearned(base, states)
         data = self._rows(maps, states, rows)
+        bases = None if base is None else Bases(base)
         for fit in fits:
-            fit.fit_all(data, base)
+            fit.fit_all(data, bases)
 
     def _binned(self, maps: Sequence[NumberMap], rows: IntArray) -> BinnedComponent:
         whole = self.categories

@@ -20,6 +20,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
+from conjoin.joint.category_base import softened
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
 from conjoin.joint.hidden_column import HiddenRows, HiddenTables
 from conjoin.joint.lbfgs import descend
@@ -40,11 +41,15 @@ class FitSettings(NamedTuple):
         The prior of the Gaussians.
     shift_sd : float
         The standard deviation of the prior of e_z.
+    base_share : float
+        The share of the thin network's interactions that is kept: what the hidden column explains must
+        not be counted twice.
     """
 
     states: int
     prior: GaussianPrior
     shift_sd: float = 0.8
+    base_share: float = 1.0
 
 
 COMMON_SD = 0.05
@@ -163,6 +168,22 @@ class CategoryWeights:
         return best
 
 
+class Bases:
+    """A thin network as fits of different size use it; the tables of equal fits are made once."""
+
+    def __init__(self, network: MarkovNetwork) -> None:
+        self.network = network
+        self._made: dict[tuple[float, int], HiddenTables] = {}
+
+    def tables(self, settings: FitSettings) -> HiddenTables:
+        """Return the tables of a fit."""
+        key = settings.base_share, settings.states
+        if key not in self._made:
+            network = softened(self.network, settings.base_share)
+            self._made[key] = HiddenTables(network, settings.states)
+        return self._made[key]
+
+
 class MixtureFit:
     """A hidden column for numbers and categories.
 
@@ -170,7 +191,7 @@ class MixtureFit:
     ----------
     settings : FitSettings
         The shape of the fit.
-    base : MarkovNetwork, optional
+    base : Bases, optional
         The thin network of the categories; None if there are none.
     rng : Generator
         Where the fit starts.
@@ -181,11 +202,9 @@ class MixtureFit:
     given: FloatArray
     categories: CategoryWeights | None
 
-    def __init__(
-        self, settings: FitSettings, base: MarkovNetwork | None, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, settings: FitSettings, base: Bases | None, rng: np.random.Generator) -> None:
         self.settings, self.rng = settings, rng
-        self.tables = None if base is None else HiddenTables(base, settings.states)
+        self.tables = None if base is None else base.tables(settings)
         self.categories = None
         self.steps = STEPS  # of EM until the best score of held-out rows
 
@@ -210,13 +229,13 @@ class MixtureFit:
             self._learn_network(rows)
         return self
 
-    def fit_all(self, rows: MixedRows, base: MarkovNetwork | None) -> None:
+    def fit_all(self, rows: MixedRows, base: Bases | None) -> None:
         """Continue on all rows, for a quarter of the steps that were taken on most of them."""
         scores = self._category_scores(rows)
         for _ in range(-(-self.steps // 4)):
             self._em_step(rows, scores)
         if base is not None and self.categories is not None:
-            self.tables = HiddenTables(base, self.settings.states)
+            self.tables = base.tables(self.settings)
             weights = self.categories
             self._learn_network(rows, weights, 1)
 

@@ -22,7 +22,7 @@ it, of which this number count."""
 BINS = (4, 8, 16, 32, 64, 128, 256)
 """Numbers of bins to choose from; a bin has at least two rows."""
 
-MAX_RECORDED = 400
+MAX_RECORDED = 200
 """Maximum number of values with a probability of their own."""
 
 TAIL_ROWS = 2
