@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
     from conjoin.inference.results import Run
+    from conjoin.models.network import Network
 
 TABLE_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
@@ -168,6 +169,28 @@ def optional_table(
     from conjoin.formats.files import read_table
 
     return None if path is None else read_table(path, domain, missing=missing)
+
+
+def load_states(path: str, *, picture: bool = False) -> Network:
+    """Read a model whose columns all have states; reject one with numbers.
+
+    For a picture, a model with numbers is replaced by a similar network of bins.
+    """
+    from conjoin.formats.files import load
+    from conjoin.models.network import Network
+
+    model = load(path)
+    if isinstance(model, Network):
+        return model
+    if not picture:
+        raise ModelError(
+            f"{path} has columns of numbers, and this needs a network of states; learn one with "
+            "--discretize quantile:5"
+        )
+    from conjoin.estimator.pictures import network_of_bins
+
+    print("conjoin: numbers are shown as bins, which approximates the model", file=sys.stderr)
+    return network_of_bins(model)
 
 
 def announce(work: str) -> None:

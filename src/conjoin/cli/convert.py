@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.files import check_can_save, load, save
+    from conjoin.formats.files import check_can_save, save
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
     _check_base(options)
-    network = load(options.network)
+    network = shared.load_states(options.network)
     if isinstance(network, BayesianNetwork):
         mn = network.to_markov_network()
     elif isinstance(network, DependencyNetwork):

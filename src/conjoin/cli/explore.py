@@ -31,12 +31,11 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError
     from conjoin.explorer.page import explore
-    from conjoin.formats.files import load
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
         raise FormatError("the name of the page must end in .html", options.output)
-    model = load(options.model)
+    model = shared.load_states(options.model, picture=True)
     name = Path(options.model).name
     page = explore(
         model,

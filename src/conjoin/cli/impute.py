@@ -1,16 +1,17 @@
 """Fill in the missing values of a table.
 
 Fill in the missing values of a table with the values that the model finds most probable given the
-rest of the row. A dependency network is converted first. From CSV to CSV and from Parquet to
-Parquet, all other columns and values stay as they are. In a column of numbers that the model has
-cut into bins, a missing value is filled in with the bin.
+rest of the row, and missing numbers with their means, in the type and resolution of the column. A
+dependency network is converted first. From CSV to CSV and from Parquet to Parquet, all other columns
+and values stay as they are. In a column that was cut into bins, a missing value is filled in with the
+bin.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
 
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="draw values from their distribution instead of taking the most probable ones",
     )
+    add(
+        "--numbers",
+        choices=("mean", "median", "mode"),
+        default="mean",
+        help="what is filled in for a missing number (default mean)",
+    )
     shared.add_missing(parser)
     shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
     shared.add_json(parser)
@@ -54,10 +61,16 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.data.table import Table
     from conjoin.estimator.impute import imputed_codes
     from conjoin.formats.files import check_can_write, load, read_table, write_filled
+    from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()
     check_can_write(options.output)
     model = load(options.model)
+    if isinstance(model, MixedNetwork):
+        from conjoin.cli import mixed
+
+        _report(mixed.impute(model, options), started, options.json)
+        return
     table = read_table(options.table, model.domain, missing=options.missing)
     holes = table.codes == table.missing
     joint = joint_network(model, table)
@@ -66,14 +79,22 @@ def run(options: argparse.Namespace) -> None:
     filled = Table.adopt(model.domain.observed, codes[0] if options.draw else codes, table.weights)
     by_column = {name: holes[:, i] for i, name in enumerate(table.domain.names)}
     write_filled(options.table, filled, by_column, options.output)
-    cells, rows = int(holes.sum()), int(holes.any(axis=1).sum())
+    done = {
+        "table": options.output,
+        "rows": len(table),
+        "filled": int(holes.sum()),
+        "filled_rows": int(holes.any(axis=1).sum()),
+    }
+    _report(done, started, options.json)
+
+
+def _report(done: dict[str, Any], started: float, as_json: bool) -> None:
+    """Print what was done."""
     seconds = time.perf_counter() - started
-    if options.json:
-        shared.print_json(
-            {"table": options.output, "rows": len(table), "filled": cells, "seconds": seconds}
-        )
+    if as_json:
+        shared.print_json({**done, "seconds": seconds})
         return
     print(
-        f"{options.output}: {len(table):,} rows, {cells:,} values filled in {rows:,} of them "
-        f"({seconds:.2f} s)"
+        f"{done['table']}: {done['rows']:,} rows, {done['filled']:,} values filled in "
+        f"{done['filled_rows']:,} of them ({seconds:.2f} s)"
     )

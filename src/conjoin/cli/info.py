@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conjoin.conversion.inconsistency import Inconsistency
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
+    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
 
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.files import TABLE_ENDINGS, load, read_table
     from conjoin.formats.storage import ending
     from conjoin.models.dependency import DependencyNetwork
+    from conjoin.models.mixed import MixedNetwork
 
     path = Path(options.file)
     found = None
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
         report = describe_table(read_table(path))
     else:
         model = load(path)
-        report = describe_network(model)
+        mixed = isinstance(model, MixedNetwork)
+        report = describe_mixed(model) if mixed else describe_network(model)
         if options.inconsistency:
             if not isinstance(model, DependencyNetwork):
                 raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
@@ -107,6 +110,31 @@ def describe_table(table: Table) -> dict[str, Any]:
         "weighted": table.weights is not None,
         "missing": int((table.codes == table.missing).sum()),
         **_variables(table.domain),
+    }
+
+
+def describe_mixed(model: MixedNetwork) -> dict[str, Any]:
+    """Return a description of a network with numbers."""
+    from conjoin.models.mixed import GaussianComponent
+
+    parts = [c for c in model.components if isinstance(c, GaussianComponent)]
+    return {
+        "kind": model.kind,
+        **_variables(model.domain.categories),
+        "n_variables": len(model.names),
+        "numbers": [
+            {
+                "name": scale.name,
+                "kind": scale.kind,
+                "step": scale.step,
+                "low": scale.text(scale.low),
+                "high": scale.text(scale.high),
+                "atoms": [scale.text(x) for x in model.map_of(scale.name).atoms.tolist()],
+            }
+            for scale in model.domain.scales
+        ],
+        "hidden": [len(part.gaussians.means) for part in parts],
+        "provenance": dict(model.provenance),
     }
 
 
@@ -174,12 +202,19 @@ def _lines(report: dict[str, Any]) -> list[str]:
         weighted = ", weighted" if report["weighted"] else ""
         say("rows", f"{report['rows']:,}{weighted}; {report['missing']:,} cells missing")
     states = ", ".join(f"{n:,} of {s} states" for s, n in report["variables_by_states"].items())
+    if "numbers" in report:
+        states += f"{', ' if states else ''}{len(report['numbers']):,} with numbers"
     say("variables", f"{report['n_variables']:,} ({states})")
     if "hidden" in report:
         sizes = report["hidden"]
         columns = "column" if len(sizes) == 1 else "columns"
         counts = " and ".join(f"{size:,}" for size in sizes)
         say("hidden", f"{len(sizes)} hidden {columns} with {counts} states")
+    for number in report.get("numbers", ()):
+        grid = "" if number["step"] is None else f", in steps of {number['step']:g}"
+        atoms = f", often {' or '.join(number['atoms'])}" if number["atoms"] else ""
+        text = f"{number['kind']} from {number['low']} to {number['high']}{grid}{atoms}"
+        say(shown(number["name"]), text)
     names = [v["name"] for v in report["variables"]]
     say("names", ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else ""))
     if "cpds" in report:

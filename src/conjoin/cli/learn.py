@@ -2,14 +2,17 @@
 
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
-network; a result written as .dn is the dependency network of the conditionals.
+network; a result written as .dn is the dependency network of the conditionals. Columns of numbers and
+dates are modelled as numbers if the result is written as .conjoin.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ from conjoin.cli import arguments as shared
 from conjoin.errors import DataError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
+    from conjoin.data.mixed_table import MixedTable
     from conjoin.data.table import Table
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
@@ -86,7 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that are most informative about that column), for all columns of numbers with more than N "
         "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: "
         "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
-        "more than 5 if some have a fraction, are cut into quantile:5",
+        "more than 5 if some have a fraction, are not cut but modelled as numbers; only other formats "
+        "than .conjoin, and options for conditionals, cut them into quantile:5",
     )
     shared.add_columns(parser)
     add(
@@ -102,6 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    from conjoin.data.mixed_table import MixedTable
     from conjoin.formats.files import check_can_save, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
@@ -117,6 +123,9 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError("the checkpoint and the model cannot have the same name")
     table = _table(options)
     shared.announce("learning")
+    if isinstance(table, MixedTable):
+        _learn_numbers(table, options, started)
+        return
     dn, joint = _learn(table, kept, options)
     model: Network = dn if to_dn else joint
     save(model, options.output)
@@ -169,8 +178,53 @@ def _learn(
     return dn, joint
 
 
-def _table(options: argparse.Namespace) -> Table:
-    """Read the training table; numbers become bins, apart from those in a folder, which are states."""
+def _learn_numbers(table: MixedTable, options: argparse.Namespace, started: float) -> None:
+    """Learn from a table with numbers, and say what was learned."""
+    from conjoin.formats.files import save
+    from conjoin.joint.mixed_learning import learn_mixed
+
+    model = learn_mixed(
+        table, effort=options.effort, random_state=options.random_state, n_jobs=options.jobs
+    )
+    learned = {**model.provenance, "table": Path(options.table).name}
+    save(replace(model, provenance=learned), options.output)
+    seconds = time.perf_counter() - started
+    if options.json:
+        shared.print_json({"model": options.output, "kind": model.kind, "seconds": seconds})
+        return
+    print(
+        f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.names)} columns, "
+        f"{len(table.scales)} with numbers ({seconds:.2f} s)"
+    )
+
+
+def _needs_states(options: argparse.Namespace) -> str | None:
+    """Return the option because of which numbers have to be cut into bins, if there is one."""
+    from conjoin.formats.storage import ending
+
+    if ending(Path(options.output)) != ".conjoin":
+        return f"a model in the format {ending(Path(options.output))}"
+    defaults = {"cpd": "auto", "closed_form": False}
+    for name in (
+        "cpd",
+        "kappa",
+        "penalty",
+        "folds",
+        "min_leaf",
+        "valid",
+        "closed_form",
+        "checkpoint",
+    ):
+        if getattr(options, name) != defaults.get(name):
+            return f"--{name.replace('_', '-')}"
+    return None
+
+
+def _table(options: argparse.Namespace) -> Table | MixedTable:
+    """Read the training table; numbers stay numbers, unless bins are asked for or needed.
+
+    Numbers in a folder of files are states.
+    """
     from conjoin.data.discretization import discretize_by
     from conjoin.data.mixed_table import MixedTable
     from conjoin.formats.files import read_columns, read_table
@@ -185,6 +239,15 @@ def _table(options: argparse.Namespace) -> Table:
     how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
     if options.discretize:
         how = parse_discretize(options.discretize, rows.names)
+    elif rows.scales:
+        reason = _needs_states(options)
+        if reason is None:
+            return rows
+        print(
+            f"conjoin: {reason} needs states, so numbers are cut into {BINS}; --discretize cuts them "
+            "in another way",
+            file=sys.stderr,
+        )
     return rows.binned(how) if how else rows.as_states()
 
 

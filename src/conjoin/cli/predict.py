@@ -1,6 +1,7 @@
 """Predict a column of a table from the others.
 
-Predict any one column of a table from the others. Missing values, and columns that the table lacks,
+Predict any one column of a table from the others: the most probable state and the probabilities of all
+states, or the mean and quantiles of a number. Missing values, and columns that the table lacks,
 are summed out; values of the column itself are ignored. A dependency network is converted first.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
@@ -24,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_table(parser)
     add("--target", metavar="NAME", required=True, help="the column to predict")
     add("-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing")
+    add(
+        "--statistic",
+        choices=("mean", "median", "mode"),
+        default="mean",
+        help="what is predicted of a number (default mean)",
+    )
     shared.add_missing(parser)
     shared.add_random_state(parser, "rows that are too large for exact inference")
     shared.add_json(parser)
@@ -32,13 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     import json
-    from pathlib import Path
 
     from conjoin.cli.impute import joint_network
     from conjoin.errors import ModelError
     from conjoin.estimator.predict import probabilities
     from conjoin.formats.files import load
-    from conjoin.formats.storage import write_bytes
+    from conjoin.models.mixed import MixedNetwork
 
     path = None if options.output is None else Path(options.output)
     if path is not None and path.suffix != ".csv":
@@ -46,6 +53,16 @@ def run(options: argparse.Namespace) -> None:
     if path is not None and not path.absolute().parent.is_dir():
         raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
     model = load(options.model)
+    if isinstance(model, MixedNetwork):
+        from conjoin.cli import mixed
+
+        header, lines = mixed.predicted(model, options)
+        text = mixed.csv_text(header, lines)
+        if options.json:
+            columns = {name: [line[i] for line in lines] for i, name in enumerate(header)}
+            text = json.dumps({"target": options.target, "columns": columns}) + "\n"
+        _write(text, path, options.target, len(lines))
+        return
     domain = model.domain.observed
     target = domain.index(options.target)
     table = _read(options, domain)
@@ -62,11 +79,17 @@ def run(options: argparse.Namespace) -> None:
         text = json.dumps(report, ensure_ascii=False) + "\n"
     else:
         text = _csv(options.target, states, predicted, p)
+    _write(text, path, options.target, len(table))
+
+
+def _write(text: str, path: Path | None, target: str, rows: int) -> None:
+    from conjoin.formats.storage import write_bytes
+
     if path is None:
         sys.stdout.write(text)
         return
     write_bytes(path, text.encode())
-    print(f"{path}: {options.target} predicted for {len(table):,} rows", file=sys.stderr)
+    print(f"{path}: {target} predicted for {rows:,} rows", file=sys.stderr)
 
 
 def _csv(target: str, states: list[str], predicted: list[str], p: Any) -> str:

@@ -95,9 +95,15 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.formats.files import load
     from conjoin.formats.uai import read_evidence
+    from conjoin.models.mixed import MixedNetwork
 
     _check(options)
     model = load(options.model)
+    if isinstance(model, MixedNetwork):
+        from conjoin.cli import mixed
+
+        mixed.query(model, options)
+        return
     given = shared.evidence(options.given, model.domain)
     if options.evidence is not None:
         from conjoin.inference.evidence import evidence_of

@@ -37,15 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError, ModelError
-    from conjoin.formats.files import load
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.reports.page import write_report
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
         raise FormatError("the name of the page must end in .html", options.output)
-    model = load(options.model)
-    conditionals = None if options.conditionals is None else load(options.conditionals)
+    model = shared.load_states(options.model, picture=True)
+    conditionals = (
+        None if options.conditionals is None else shared.load_states(options.conditionals)
+    )
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
     what = f"{model.kind} of {len(model.domain.observed):,} variables"

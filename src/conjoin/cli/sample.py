@@ -17,6 +17,7 @@ from conjoin.cli import arguments as shared
 if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
+    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
 
@@ -52,12 +53,16 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.files import check_can_write, load, write_table
     from conjoin.inference.diagnostics import MAX_R_HAT
     from conjoin.inference.sampling import table_diagnostics
+    from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()
     check_can_write(options.output)
     if options.n < 1:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
     model = load(options.model)
+    if isinstance(model, MixedNetwork):
+        _draw_numbers(model, options, started)
+        return
     given = shared.evidence(options.given, model.domain)
     shared.announce("drawing")
     table, exact = draw(model, given, options)
@@ -93,6 +98,22 @@ def run(options: argparse.Namespace) -> None:
     if r_hat is not None and ess is not None:
         how += f", R-hat at most {r_hat:.3f}, effective sample size at least {ess:,.0f}"
     print(f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)")
+
+
+def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: float) -> None:
+    """Draw rows from a model with numbers."""
+    from conjoin.cli.mixed import given_values, one_row
+    from conjoin.formats.files import write_table
+    from conjoin.inference.mixed import MixedAnswers
+
+    rows = one_row(model.domain, given_values(options.given, model.domain), options.n)
+    write_table(MixedAnswers(model, rows, options.random_state).draws(1)[0], options.output)
+    seconds = time.perf_counter() - started
+    if options.json:
+        report = {"table": options.output, "rows": options.n, "method": "exact"}
+        shared.print_json({**report, "seconds": seconds})
+        return
+    print(f"{options.output}: {options.n:,} rows drawn exactly ({seconds:.2f} s)")
 
 
 def draw(model: Network, given: Evidence, options: argparse.Namespace) -> tuple[Table, bool]:

@@ -67,14 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.files import check_can_save, load, read_table, save
+    from conjoin.formats.files import check_can_save, read_table, save
     from conjoin.joint.thinning import thin
     from conjoin.joint.weight_learning import learn_weights
     from conjoin.models.markov import MarkovNetwork
 
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
-    model = load(options.model)
+    model = shared.load_states(options.model)
     table = read_table(options.data, model.domain)
     valid = shared.optional_table(options.valid, model.domain)
     shared.announce("learning")

@@ -20,6 +20,7 @@ from conjoin.formats.storage import ending, errors_naming
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 
 Markers = Collection[str] | str | None
@@ -64,7 +65,7 @@ FILLED_WRITERS = {
     ".parquet": "parquet_tables.write_filled_parquet",
 }
 WRITTEN_MODELS: dict[str, Any] = {
-    ".conjoin": Network,
+    ".conjoin": (Network, MixedNetwork),
     ".dn": DependencyNetwork,
     ".mn": MarkovNetwork,
     ".bn": BayesianNetwork,
@@ -100,7 +101,7 @@ def _check_folder(path: Path) -> None:
         raise FormatError(f"there is no folder {str(path.parent)!r}; create it first", str(path))
 
 
-def load(path: str | Path) -> Network:
+def load(path: str | Path) -> Any:
     """Read a model.
 
     Parameters
@@ -112,13 +113,14 @@ def load(path: str | Path) -> Network:
     Returns
     -------
     DependencyNetwork, MarkovNetwork or BayesianNetwork
+        Or, if the model has columns of numbers, a MixedNetwork. Of the file of a `JointModel`, its model.
     """
     path = Path(path)
     _check_ending(path, MODEL_READERS, "model")
     return _function(MODEL_READERS, path)(path)
 
 
-def check_can_save(model_kind: type[Network], path: str | Path) -> None:
+def check_can_save(model_kind: type[Network | MixedNetwork], path: str | Path) -> None:
     """Raise the error that saving a model of this kind under this name would raise later."""
     path = Path(path)
     kind = ending(path)
@@ -134,7 +136,7 @@ def check_can_save(model_kind: type[Network], path: str | Path) -> None:
     _check_folder(path)
 
 
-def save(model: Network, path: str | Path) -> None:
+def save(model: Network | MixedNetwork, path: str | Path) -> None:
     """Write a model, completely or not at all.
 
     The names of formats that have none go into a file beside it (FILE.names.json), which `load` reads.

@@ -7,6 +7,7 @@ the arrays it lists, little-endian and aligned. Nothing in it is ever executed.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from conjoin.data.domain import Domain
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
+from conjoin.formats.native_mixed import pack_mixed, unpack_mixed
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD
@@ -23,6 +25,7 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.models.rule_cpd import RuleCPD
 from conjoin.models.table_cpd import TableCPD
@@ -56,22 +59,23 @@ class _Arrays:
         return len(self.entries) - 1
 
 
-def write_native(model: Network, path: Path) -> None:
-    """Write a .conjoin file."""
+def write_native(
+    model: Network | MixedNetwork,
+    path: Path,
+    estimator: Mapping[str, Any] | None = None,
+    conditionals: Network | None = None,
+) -> None:
+    """Write a .conjoin file.
+
+    `estimator` and `conditionals` are what a fitted `JointModel` has besides its model: an object of
+    JSON, and a dependency network. Other programs that read the file need neither.
+    """
     arrays = _Arrays()
-    header: dict[str, Any] = {
-        "version": VERSION,
-        "variables": domain_to_json(model.domain),
-        "provenance": model.provenance,
-    }
-    if isinstance(model, MarkovNetwork):
-        header["kind"] = "MN"
-        header["features"] = _pack_features(model.features, arrays)
-        header["factors"] = [_pack_factor(f, arrays) for f in model.factors]
-    else:
-        assert isinstance(model, DependencyNetwork | BayesianNetwork)
-        header["kind"] = "DN" if isinstance(model, DependencyNetwork) else "BN"
-        header["cpds"] = [_pack_cpd(c, arrays) for c in model.cpds]
+    header: dict[str, Any] = {"version": VERSION, **_pack_model(model, arrays)}
+    if estimator is not None:
+        header["estimator"] = dict(estimator)
+        if conditionals is not None:
+            header["conditionals"] = _pack_model(conditionals, arrays)
     header["arrays"] = arrays.entries
     try:
         text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode()
@@ -79,6 +83,24 @@ def write_native(model: Network, path: Path) -> None:
         raise FormatError(f"the provenance cannot be written as JSON: {error}", str(path)) from None
     text += b" " * (-(len(MAGIC) + 8 + len(text)) % ALIGN)
     write_bytes(path, b"".join([MAGIC, len(text).to_bytes(8, "little"), text, *arrays.data]))
+
+
+def _pack_model(model: Network | MixedNetwork, arrays: _Arrays) -> dict[str, Any]:
+    """Describe a network in types of JSON; its arrays are stored."""
+    packed: dict[str, Any] = {"provenance": dict(model.provenance)}
+    if isinstance(model, MixedNetwork):
+        own = pack_mixed(model, arrays.add, lambda network: _pack_model(network, arrays))
+        return {**packed, "kind": "MX", **own}
+    packed["variables"] = domain_to_json(model.domain)
+    if isinstance(model, MarkovNetwork):
+        packed["kind"] = "MN"
+        packed["features"] = _pack_features(model.features, arrays)
+        packed["factors"] = [_pack_factor(f, arrays) for f in model.factors]
+    else:
+        assert isinstance(model, DependencyNetwork | BayesianNetwork)
+        packed["kind"] = "DN" if isinstance(model, DependencyNetwork) else "BN"
+        packed["cpds"] = [_pack_cpd(c, arrays) for c in model.cpds]
+    return packed
 
 
 def _pack_features(features: Features, arrays: _Arrays) -> dict[str, int]:
@@ -133,8 +155,15 @@ def _check(condition: Any, what: str) -> None:
         raise _DamageError(what)
 
 
-def read_native(path: Path) -> Network:
-    """Read a .conjoin file."""
+def read_native(path: Path) -> Network | MixedNetwork:
+    """Read the model of a .conjoin file."""
+    return read_estimator(path)[0]
+
+
+def read_estimator(
+    path: Path,
+) -> tuple[Network | MixedNetwork, dict[str, Any] | None, Network | MixedNetwork | None]:
+    """Read a .conjoin file: its model and, if it is an estimator's, the rest (see `write_native`)."""
     data = read_bytes(path)
     if not data.startswith(MAGIC):
         raise FormatError("is not a Conjoin model file", str(path))
@@ -147,8 +176,10 @@ def read_native(path: Path) -> Network:
                 "A newer release of Conjoin may read it",
                 str(path),
             )
-        domain = domain_from_json(header["variables"], str(path))
-        return _unpack(header, domain, arrays)
+        model, estimator = _unpack(header, arrays, str(path)), header.get("estimator")
+        _check(estimator is None or isinstance(estimator, dict), "the estimator is not an object")
+        listed = header.get("conditionals")
+        return model, estimator, None if listed is None else _unpack(listed, arrays, str(path))
     except _DamageError as error:
         raise FormatError(f"the file is damaged: {error}", str(path)) from None
     except FormatError:
@@ -197,9 +228,20 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
     return header, arrays
 
 
-def _unpack(header: dict[str, Any], domain: Domain, arrays: list[npt.NDArray[Any]]) -> Network:
+def _unpack(
+    header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str
+) -> Network | MixedNetwork:
     kind, provenance = header["kind"], dict(header["provenance"])
-    _check(kind in ("DN", "MN", "BN"), f"there is no kind {kind!r}")
+    _check(kind in ("DN", "MN", "BN", "MX"), f"there is no kind {kind!r}")
+    if kind == "MX":
+        return unpack_mixed(
+            header,
+            lambda number, ndim: _array(arrays, number, np.float64, ndim),
+            lambda entry: _markov_network(entry, arrays, path),
+            _check,
+            path,
+        )
+    domain = domain_from_json(header["variables"], path)
     if kind == "MN":
         features = _features(header["features"], domain, arrays)
         factors = [_factor(entry, domain, arrays) for entry in header["factors"]]
@@ -208,6 +250,13 @@ def _unpack(header: dict[str, Any], domain: Domain, arrays: list[npt.NDArray[Any
     if kind == "DN":
         return DependencyNetwork(domain, cpds, provenance)
     return BayesianNetwork(domain, cpds, provenance)
+
+
+def _markov_network(entry: Any, arrays: list[npt.NDArray[Any]], path: str) -> MarkovNetwork:
+    network = _unpack(entry, arrays, path) if entry.get("kind") == "MN" else None
+    _check(isinstance(network, MarkovNetwork), "a component is not a Markov network")
+    assert isinstance(network, MarkovNetwork)
+    return network
 
 
 def _array(

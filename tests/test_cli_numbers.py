@@ -1,0 +1,198 @@
+"""The command line, and files, with tables of numbers and dates."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conjoin import load, read_table, save
+from conjoin.cli.main import main
+from conjoin.cli.mixed import given_values, histogram
+from conjoin.data.mixed_table import MixedTable
+from conjoin.errors import ConjoinError, DataError, FormatError, ModelError
+from conjoin.inference.mixed import MixedAnswers, log_density
+from conjoin.joint import learn_mixed
+from conjoin.models.mixed import MixedNetwork
+
+
+def people(rows=400):
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, rows)
+    born = np.datetime64("2024-06-30") - age * 365 - rng.integers(0, 3000, rows)
+    return pd.DataFrame({
+        "id": np.arange(rows),
+        "old": np.where(age + rng.normal(0, 9, rows) > 50, "yes", "None"),
+        "age": age,
+        "debt": np.where(rng.random(rows) < 0.5, 0, rng.normal(2000 + 30 * age, 300)).round(2),
+        "born": born.astype(str),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("numbers")
+    people().to_csv(place / "t.csv", index=False)
+    command = ["learn", str(place / "t.csv"), "-o", str(place / "m.conjoin")]
+    assert main([*command, "--effort", "quick", "--missing", "?"]) == 0
+    return place
+
+
+def test_a_model_with_numbers_survives_a_file(folder, tmp_path, capsys):
+    model = load(folder / "m.conjoin")
+    assert isinstance(model, MixedNetwork)
+    assert model.domain.categories["old"].states == ("None", "yes")
+    rows = read_table(folder / "t.csv", model.domain)
+    save(model, tmp_path / "again.conjoin")
+    assert (tmp_path / "again.conjoin").read_bytes() == (folder / "m.conjoin").read_bytes()
+    again = load(tmp_path / "again.conjoin")
+    assert again.domain == model.domain and dict(again.provenance) == dict(model.provenance)
+    np.testing.assert_array_equal(log_density(again, rows), log_density(model, rows))
+    with pytest.raises(FormatError, match="mixed network cannot be written as .mn; use .conjoin"):
+        save(model, tmp_path / "m.mn")
+    capsys.readouterr()
+
+
+def test_small_tables_with_binned_components_survive(tmp_path):
+    from conjoin.data.frames import columns_of
+
+    frame = people(120)[["old", "age", "debt"]]
+    table = MixedTable.of_columns(columns_of(frame))
+    model = learn_mixed(table)
+    save(model, tmp_path / "m.conjoin.gz")
+    again = load(tmp_path / "m.conjoin.gz")
+    np.testing.assert_array_equal(log_density(again, table), log_density(model, table))
+
+
+def test_damaged_files_of_mixed_networks(folder, tmp_path):
+    """Whatever happens to the bytes: one clear error, or a model."""
+    raw = (folder / "m.conjoin").read_bytes()
+    rng = np.random.default_rng(0)
+    bad = tmp_path / "bad.conjoin"
+    end = int.from_bytes(raw[8:16], "little") + 16
+    for trial in range(150):
+        data = bytearray(raw)
+        for _ in range(rng.integers(1, 4)):
+            at = int(rng.integers(16, end if trial % 2 else len(raw)))
+            data[at] = int(rng.integers(256))
+        if trial % 5 == 0:
+            data = data[: int(rng.integers(len(raw)))]
+        bad.write_bytes(data)
+        try:
+            load(bad)
+        except FormatError as error:
+            assert str(bad) in str(error)
+        except ConjoinError as error:
+            pytest.fail(f"an error without a place: {error}")
+
+
+def test_query_prints_numbers(folder, capsys):
+    model = str(folder / "m.conjoin")
+    assert main(["query", model, "--given", "age=30", "--target", "debt", "--target", "old"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Probabilities given age=30 (exact)"
+    assert said[1].startswith("debt  mean ") and "90% between 0 and " in said[1]
+    assert "█" in said[2]
+    assert said[3].startswith("old   None 0.")
+    assert main(["query", model, "--given", "old=None,born=1980-01-31", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["marginals"]) == {"age", "debt"}
+    loaded = load(model)
+    row = {"old": "None", "born": loaded.scale("born").number("1980-01-31")}
+    from conjoin.cli.mixed import one_row
+
+    want = MixedAnswers(loaded, one_row(loaded.domain, row)).number("age")
+    assert report["marginals"]["age"]["mean"] == pytest.approx(want.mean()[0])
+    assert report["marginals"]["age"]["quantiles"]["0.95"] == want.quantile(0.95)[0]
+    assert main(["query", model, "--map", "--given", "old=yes"]) == 0
+    assert "old   yes  (given)" in capsys.readouterr().out
+    for wrong in (
+        ["--next", "age"],
+        ["--given", "agee=3"],
+        ["--target", "agee"],
+        ["--given", "age=x"],
+    ):
+        assert main(["query", model, *wrong]) == 1
+        assert capsys.readouterr().err.startswith("conjoin: ")
+
+
+def test_conditions_on_numbers(folder):
+    domain = load(folder / "m.conjoin").domain
+    assert given_values(["age=30, old=yes", "debt=0"], domain) == {
+        "old": "yes",
+        "age": 30,
+        "debt": 0,
+    }
+    with pytest.raises(DataError, match="'age' is given twice"):
+        given_values(["age=30", "age=31"], domain)
+    with pytest.raises(ModelError, match="NAME=VALUE"):
+        given_values(["age > 30"], domain)
+
+
+def test_histograms_show_where_the_probability_is():
+    class Uniform:
+        def cdf(self, x):
+            return np.clip(x / 10, 0, 1)
+
+    assert histogram(Uniform(), 0, 10) == "█" * 10
+    assert histogram(Uniform(), 0, 20) == "█" * 5 + " " * 5
+
+
+def test_impute_writes_numbers(folder, tmp_path, capsys):
+    holes = tmp_path / "holes.csv"
+    holes.write_text(
+        'id,old,age,debt,born\nx,"None",?,0,\n"y",?,70,?,1950-01-01\n', encoding="utf-8"
+    )
+    out = tmp_path / "full.csv"
+    command = ["impute", str(folder / "m.conjoin"), str(holes), "-o", str(out), "--missing", "?"]
+    for extra in ([], ["--draw"], ["--numbers", "median"]):
+        assert main([*command, *extra]) == 0
+        header, one, two = (
+            line.split(",") for line in out.read_text(encoding="utf-8").splitlines()
+        )
+        assert header == ["id", "old", "age", "debt", "born"]
+        assert (one[0], one[1], one[3]) == ("x", '"None"', "0")
+        assert one[2].isdigit() and pd.Timestamp(one[4])
+        assert two[0] == '"y"' and two[1] in ("yes", '"None"') and float(two[3]) is not None
+    assert "4 values filled in 2 of them" in capsys.readouterr().out
+
+
+def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
+    model, out = str(folder / "m.conjoin"), tmp_path / "s.csv"
+    assert main(["sample", model, "-n", "30", "-o", str(out), "--given", "old=yes"]) == 0
+    drawn = read_table(out, load(model).domain)
+    assert len(drawn) == 30 and not drawn.holes.any()
+    assert (drawn.numbers == np.rint(drawn.numbers * 100) / 100).all()
+    capsys.readouterr()
+    assert main(["predict", model, str(folder / "t.csv"), "--target", "age"]) == 0
+    lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["age", "quantile 0.05", "quantile 0.5", "quantile 0.95"]
+    found = np.array(lines[1:], float)
+    truth = people()["age"].to_numpy()
+    assert ((truth >= found[:, 1]) & (truth <= found[:, 3])).mean() > 0.8
+    assert np.corrcoef(found[:, 0], truth)[0, 1] > 0.8
+    assert main(["predict", model, str(folder / "t.csv"), "--target", "old", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["columns"]) == {"old", "P(None)", "P(yes)"}
+    assert main(["score", model, str(folder / "t.csv"), "--metric", "ll", "--missing", "?"]) == 0
+    assert "nats per row (a log density), on 400 rows" in capsys.readouterr().out
+    assert main(["info", model]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 states, 3 with numbers" in said and "often 0.0" in said
+
+
+def test_other_formats_and_options_cut_numbers(folder, tmp_path, capsys):
+    table, out = str(folder / "t.csv"), str(tmp_path / "m.mn")
+    assert main(["learn", table, "-o", out, "--cpd", "tree", "--exclude", "id"]) == 0
+    said = capsys.readouterr().err
+    assert "a model in the format .mn needs states, so numbers are cut into quantile:5" in said
+    assert len(load(out).domain["age"]) == 5
+    command = ["learn", table, "-o", str(tmp_path / "m.conjoin"), "--exclude", "id"]
+    assert main([*command, "--cpd", "tree", "--effort", "quick"]) == 0
+    assert "--cpd needs states" in capsys.readouterr().err
+    assert main([*command, "--discretize", "quantile:3", "--effort", "quick"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["convert", str(folder / "m.conjoin"), "-o", out]) == 1
+    assert "has columns of numbers, and this needs a network of states" in capsys.readouterr().err
