@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from conjoin.inference.engines import probability as probability
     from conjoin.inference.questions import next_questions as next_questions
     from conjoin.inference.sampling import sample as sample
+    from conjoin.inference.surprise import surprises as surprises
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
@@ -74,6 +75,7 @@ _HOMES = {
     "refine": "joint.refine",
     "sample": "inference.sampling",
     "save": "formats.files",
+    "surprises": "inference.surprise",
     "write_table": "formats.files",
 }
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "convert": "turn a dependency network into a Markov network",
     "query": "ask a model for probabilities",
     "predict": "predict a column of a table from the others",
+    "check": "find the cells of a table that do not fit the rest of their rows",
     "impute": "fill in the missing values of a table",
     "sample": "draw rows from a model",
     "score": "score a model on a table",

@@ -1,0 +1,76 @@
+"""Find the cells of a table that do not fit the rest of their rows.
+
+Rank the cells of a table by how improbable they are given the rest of their rows, and write them with
+the values that the model would rather have seen: often typing errors. A value that the model does not
+know has probability 0. The model may have been learned from the same table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from pathlib import Path
+
+from conjoin.cli import arguments as shared
+from conjoin.errors import ModelError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    shared.add_model(parser)
+    shared.add_table(parser)
+    shared.add_output(
+        parser,
+        "FILE",
+        "the .csv file to write: row, column, value, probability, suggestion, its probability",
+    )
+    parser.add_argument(
+        "--top", metavar="N", type=int, help="write at most N cells (default: 1% of all cells)"
+    )
+    shared.add_random_state(parser, "rows that are too large for exact inference")
+    shared.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    from conjoin.data.labels import shown
+    from conjoin.formats.files import load, read_columns
+    from conjoin.formats.storage import write_bytes
+    from conjoin.inference.surprise import column_surprises
+
+    path = Path(options.output)
+    if path.suffix != ".csv":
+        raise ModelError(f"{path}: the cells are written as .csv")
+    if not path.absolute().parent.is_dir():
+        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
+    if options.top is not None and options.top < 1:
+        raise ModelError(f"--top must be 1 or more, not {options.top}")
+    model = load(options.model)
+    columns = read_columns(options.table, domain=model.domain.observed)
+    found = column_surprises(model, columns, options.random_state)
+    top = max(1, len(found) // 100) if options.top is None else options.top
+    page = io.StringIO()
+    writer = csv.writer(page, lineterminator="\n")
+    writer.writerow(
+        ["row", "column", "value", "probability", "suggestion", "suggested probability"]
+    )
+    cells = [cell for cell in found[:top] if cell.surprise > 0]
+    for cell in cells:
+        p, q = f"{cell.probability:.6g}", f"{cell.suggested_probability:.6g}"
+        writer.writerow([cell.row + 1, cell.column, cell.value, p, cell.suggestion, q])
+    write_bytes(path, page.getvalue().encode())
+    if not found.exact:
+        print("conjoin: some probabilities are approximate (sampled)", file=sys.stderr)
+    if options.json:
+        shared.print_json({
+            "output": str(path), "cells": len(cells), "of": len(found), "exact": found.exact,
+        })  # fmt: skip
+        return
+    print(f"{path}: the {len(cells):,} most surprising of {len(found):,} cells")
+    for cell in cells[:5]:
+        print(
+            f"row {cell.row + 1}: {shown(cell.column)}={shown(cell.value)} ({cell.probability:.2g}), "
+            f"rather {shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
+        )

@@ -1,0 +1,243 @@
+"""What is odd in a table: cells that are improbable given the rest of their rows.
+
+The surprise of a cell is the logarithm of how much more probable the most probable value is than the one
+that the cell holds, both given the rest of the row. A rare value in a column of many rare values is
+therefore no surprise, and neither is a value that is as good as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.columns import Column
+from conjoin.data.domain import Domain
+from conjoin.data.frames import columns_of
+from conjoin.data.labels import shown
+from conjoin.data.table import code_dtype
+from conjoin.errors import DataError, did_you_mean
+from conjoin.inference.completion import Completion
+from conjoin.inference.engines import known_of
+from conjoin.models.network import Network
+from conjoin.progress import progress
+
+SHOWN = 20
+"""Maximum number of cells that are printed."""
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """A cell of a table.
+
+    Attributes
+    ----------
+    row : int
+        The row, counted from 0.
+    column : str
+        The column.
+    value : object
+        What the cell holds.
+    probability : float
+        The probability of this value given the rest of the row; 0 if the model does not know the value.
+    suggestion : object
+        The most probable value given the rest of the row.
+    suggested_probability : float
+        Its probability.
+    surprise : float
+        The base-2 logarithm of how much more probable the suggestion is, in bits.
+    """
+
+    row: int
+    column: str
+    value: Any
+    probability: float
+    suggestion: Any
+    suggested_probability: float
+
+    @property
+    def surprise(self) -> float:
+        """The base-2 logarithm of how much more probable the suggestion is, in bits."""
+        if self.probability == 0:
+            return np.inf
+        return float(np.log2(self.suggested_probability / self.probability))
+
+
+class Surprises(Sequence[Surprise]):
+    """The known cells of a table, the most surprising one first.
+
+    Attributes
+    ----------
+    rows, columns : array of int
+        Where the cells are, counted from 0; `columns` are positions in `names`.
+    names : tuple of str
+        The columns.
+    exact : bool
+        Whether no probability was sampled.
+    """
+
+    def __init__(self, names: tuple[str, ...], found: list[_Cells]) -> None:
+        self.names = names
+        self.exact = all(part.exact for part in found)
+        rows = np.concatenate([part.rows for part in found])
+        columns = np.repeat(np.arange(len(found)), [len(part.rows) for part in found])
+        gap = np.concatenate([part.gap for part in found])
+        order = np.lexsort((columns, rows, -gap))
+        self.rows, self.columns = rows[order], columns[order]
+        self._found = found
+        first = np.cumsum([0] + [len(part.rows) for part in found])
+        self._at = (np.arange(len(rows)) - first[columns])[order]
+
+    @overload
+    def __getitem__(self, at: int) -> Surprise: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Surprise]: ...
+    def __getitem__(self, at: int | slice) -> Surprise | Sequence[Surprise]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        part = self._found[self.columns[at]]
+        i = int(self._at[at])
+        return Surprise(
+            int(self.rows[at]),
+            self.names[self.columns[at]],
+            part.value(i),
+            float(part.probability[i]),
+            part.labels[part.best[i]],
+            float(part.best_probability[i]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"row {cell.row}: {shown(cell.column)}={shown(cell.value)} ({cell.probability:.2g}), "
+            f"rather {shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
+            for cell in self[:SHOWN]
+        ]
+        if len(self) > SHOWN:
+            lines.append(f"... and {len(self) - SHOWN:,} more cells")
+        return "\n".join(lines) or "no known cells"
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The known cells of one column: probabilities, suggestions and values."""
+
+    rows: IntArray
+    labels: tuple[Any, ...]
+    codes: IntArray  # of the values; -1 if the model does not know it
+    raw: Column
+    probability: FloatArray
+    best: IntArray
+    best_probability: FloatArray
+    exact: bool
+
+    @property
+    def gap(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.best_probability) - np.log(self.probability)
+
+    def value(self, i: int) -> Any:
+        """Return what a cell holds, as it was written."""
+        return self.raw.labels[self.raw.codes[self.rows[i]]]
+
+
+def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
+    """Rank the cells of a table by how improbable they are given the rest of their rows.
+
+    Parameters
+    ----------
+    model : Network or JointModel
+        The model, which may have been learned from the same table.
+    table : Table, 2-dimensional array, or frame
+        The rows. Missing values are summed out. Columns that the model does not know are ignored; values
+        that it does not know have probability 0.
+    random_state : int
+        The seed, for rows that are too large for exact inference.
+
+    Returns
+    -------
+    surprises : Surprises
+        A sequence of all known cells, the most surprising one first, each with the value that the model
+        would rather have seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conjoin import JointModel
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(0, 3, 500)
+    >>> table = np.stack([a, a, 2 - a], axis=1)
+    >>> table[7, 1] = (table[7, 1] + 1) % 3  # a typing error
+    >>> found = surprises(JointModel().fit(table), table)[0]
+    >>> found.row, found.column, bool(found.suggestion == a[7])
+    (7, 'v1', True)
+    """
+    network, _ = known_of(model)
+    return column_surprises(network, columns_of(table), random_state)
+
+
+def column_surprises(model: Network, columns: Sequence[Column], random_state: int) -> Surprises:
+    """Rank the cells of columns (see `surprises`)."""
+    domain = model.domain.observed
+    by_name = {column.name: column for column in columns}
+    present = [v for v, name in enumerate(domain.names) if name in by_name]
+    if not present:
+        first = next(iter(by_name), "")
+        raise DataError(
+            "the table has none of the columns of the model. " + did_you_mean(first, domain.names)
+        )
+    rows = len(columns[0].codes)
+    codes = np.full((rows, len(domain)), -1, np.int64)
+    for v in present:
+        column = by_name[domain.names[v]]
+        found = column.find_in(domain.variables[v], strict=False)
+        codes[:, v] = np.append(found, -1)[column.codes]
+    cells = []
+    for v in progress(present, "checking columns"):
+        raw = by_name[domain.names[v]]
+        at = np.flatnonzero(raw.codes >= 0)
+        p, exact = _given_the_rest(model, domain, codes[at], v, random_state)
+        own = codes[at, v]
+        probability = np.where(own >= 0, p[np.arange(len(at)), own], 0.0)
+        best = p.argmax(axis=1)
+        top = p[np.arange(len(at)), best]
+        labels = domain.variables[v].states
+        cells.append(_Cells(at, labels, own, raw, probability, best, top, exact))
+    return Surprises(tuple(domain.names[v] for v in present), cells)
+
+
+def _given_the_rest(
+    model: Network, domain: Domain, codes: IntArray, v: int, random_state: int
+) -> tuple[FloatArray, bool]:
+    """Return the distribution of a variable given the rest of each row, and whether all are exact."""
+    missing = codes < 0
+    missing[:, v] = False
+    dtype = code_dtype(domain.cards)
+    rows = np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype)
+    result = np.empty((len(rows), int(domain.cards[v])))
+    holes = missing.any(axis=1)
+    full = np.flatnonzero(~holes)
+    if len(full):
+        complete = rows[full]
+        complete[:, v] = 0
+        result[full] = np.nan_to_num(model.conditional(domain.names[v], complete))
+    rest, exact = np.flatnonzero(holes), True
+    if len(rest):
+        open_rows = rows[rest]
+        open_rows[:, v] = np.iinfo(dtype).max
+        result[rest], sure = Completion(model, open_rows, random_state).marginals(v)
+        exact = bool(sure.all())
+    return result, exact
+
+
+def surprising_cells(found: Surprises, bits: float = 0.0) -> Iterator[Surprise]:
+    """Yield the cells whose suggestion is more probable by more than some number of bits."""
+    for cell in found:
+        if not cell.surprise > bits:
+            return
+        yield cell
