@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+EXAMPLE = re.compile(r"<!-- example: ([a-z_]+) -->")
 INCLUDED = re.compile(r"<!-- include: ([A-Za-z.]+) -->")
 LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
@@ -16,6 +17,7 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(?! )([^$\n]+?)(?<! )\$", re.DOTALL)
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put in what a page includes, and turn $...$ and $$...$$ into MathML."""
     markdown = INCLUDED.sub(lambda match: _included(match[1]), markdown)
+    markdown = EXAMPLE.sub(lambda match: _example(match[1]), markdown)
     if "$" not in markdown:
         return markdown
     parts = CODE.split(markdown)  # code is every second part
@@ -25,6 +27,20 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _included(name: str) -> str:
     """Return a file of the repository's top folder, with links as a page of the site has them."""
     return LINK.sub(_moved, (ROOT / name).read_text(encoding="utf-8"))
+
+
+def _example(name: str) -> str:
+    """Return a script of the gallery as a section: its docstring, its picture and its code."""
+    code = (ROOT / "docs" / "gallery" / f"{name}.py").read_text(encoding="utf-8")
+    about, rest = code.removeprefix('"""').split('"""', 1)
+    title, text = about.strip().split("\n\n", 1)
+    return (
+        f"## {title.rstrip('.')}\n\n{text}\n\n![{title}](gallery/{name}.svg)\n\n"
+        f'??? example "The script: docs/gallery/{name}.py"\n\n'
+        "    ```python\n"
+        + "\n".join(f"    {line}".rstrip() for line in rest.strip().split("\n"))
+        + "\n    ```\n"
+    )
 
 
 def _moved(match: re.Match[str]) -> str:
