@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import conjoin.jobs as jobs
-import conjoin.learning.logistic_features as features_module
 from conjoin import Domain, Table, learn
+from conjoin.learning.options import Limits
 
 joblib = pytest.importorskip("joblib")
 
@@ -202,12 +202,13 @@ def saved(path, *args, **options):
 
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
-def test_a_cluster_learns_the_same_bytes(cluster, cpd, tmp_path, monkeypatch):
-    monkeypatch.setattr(features_module, "BATCH_CELLS", 4000)  # several batches
+def test_a_cluster_learns_the_same_bytes(cluster, cpd, tmp_path):
     table = some_table(1, n=20, rows=600)
-    options = {}  # choose along the whole path, a call of joblib for each value
+    options = {
+        "limits": Limits(batch_cells=4000)
+    }  # several batches; choose along the whole path, a call of joblib for each value
     if cluster.name == "ray":  # which starts its workers anew for each call, in seconds
-        options = {"valid": Table(table.domain, table.codes[:100]), "kappa": 0.1, "penalty": 5.0}
+        options |= {"valid": Table(table.domain, table.codes[:100]), "kappa": 0.1, "penalty": 5.0}
     alone = saved(tmp_path / "alone.conjoin", table, cpd, n_jobs=1, **options)
     with on(cluster):
         shared = saved(tmp_path / "shared.conjoin", table, cpd, **options)
@@ -230,11 +231,11 @@ def watched(monkeypatch):
 
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic"])
-def test_data_are_sent_once_per_worker(cluster, cpd, tmp_path, monkeypatch, watched):
-    monkeypatch.setattr(features_module, "BATCH_CELLS", 4000)  # 4 columns per batch
+def test_data_are_sent_once_per_worker(cluster, cpd, tmp_path, watched):
     both = some_table(2, n=32, rows=34_000)
     table, valid = Table(both.domain, both.codes[2000:]), Table(both.domain, both.codes[:2000])
     options = {"valid": valid, "kappa": 0.01, "penalty": 100.0}  # one call of joblib
+    options["limits"] = Limits(batch_cells=4000)  # 4 columns per batch
     with on(cluster):
         before = cluster.received()
         shared = saved(tmp_path / "shared.conjoin", table, cpd, **options)

@@ -11,7 +11,7 @@ from conjoin import Domain, Table, learn
 from conjoin.learning.indicator_matrix import Dense, Sparse, indicators
 from conjoin.learning.logistic_features import Design, PathFeatures, joint_counts
 from conjoin.learning.logistic_path import LogisticPath
-from conjoin.learning.options import parent_rules
+from conjoin.learning.options import Limits, parent_rules
 
 
 def random_indicators(seed, share):
@@ -132,13 +132,12 @@ def wide_table(rows=300, width=220, seed=0):
     return Table(Domain.numbered([2] * width), (rng.random((rows, width)) < p).astype(int))
 
 
-def test_sparse_and_dense_designs_learn_the_same(monkeypatch):
+def test_sparse_and_dense_designs_learn_the_same():
     table = wide_table(width=30)
     rules = parent_rules(table.domain, None, None)
     found = {}
     for limit in (0.0, 1.0):
-        monkeypatch.setattr("conjoin.learning.indicator_matrix.SPARSE_SHARE", limit)
-        path = LogisticPath(table, None, rules)
+        path = LogisticPath(table, None, rules, limits=Limits(sparse_share=limit))
         assert isinstance(path.design.x, Sparse if limit else Dense)
         path.advance_all([5.0, 2.0])
         found[limit] = log_p(path.cpds(2.0), table)

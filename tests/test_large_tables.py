@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-import conjoin.learning.learn as learn_module
-import conjoin.learning.logistic_path as path_module
 import conjoin.learning.screening as screening
 from conjoin import Domain, Table, learn, pll
 from conjoin.data.holdout import sample_rows
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.options import FORBIDDEN, REQUIRED, Options, parent_rules
+from conjoin.learning.logistic_path import LogisticPath
+from conjoin.learning.logistic_solver import TOLERANCE
+from conjoin.learning.options import FORBIDDEN, REQUIRED, Limits, Options, parent_rules
 from conjoin.learning.tree_path import TreePath
 from strategies import generators
 
@@ -41,19 +41,9 @@ def answers(dn, table):
     return np.concatenate([dn.conditional(name, rows).ravel() for name in table.domain.names])
 
 
-@pytest.fixture
-def limits(monkeypatch):
-    """Make small tables count as large."""
-
-    def set_to(rows=10**9, columns=10**9, kept=4, weight_rows=10**9):
-        monkeypatch.setattr(learn_module, "CHOICE_ROWS", rows)
-        monkeypatch.setattr(learn_module, "WEIGHT_ROWS", weight_rows)
-        monkeypatch.setattr(path_module, "CHOICE_ROWS", rows)
-        monkeypatch.setattr(screening, "SCREENED_COLUMNS", columns)
-        monkeypatch.setattr(screening, "KEPT_COLUMNS", kept)
-        monkeypatch.setattr(screening, "PRODUCTS", 0)
-
-    return set_to
+def small_limits(rows=10**9, columns=10**9, kept=4, weight_rows=10**9, **others):
+    """Return limits with which small tables count as large."""
+    return Limits(rows, weight_rows, columns, kept, products=0, **others)
 
 
 # ---- screening ------------------------------------------------------------------------------------
@@ -116,16 +106,15 @@ def test_the_strongest_columns_are_considered_and_rules_are_kept():
         assert kept[strongest, t].all()
 
 
-def test_screened_regressions_use_only_considered_columns(limits):
-    limits(columns=5, kept=3)
+def test_screened_regressions_use_only_considered_columns():
+    limits = small_limits(columns=5, kept=3)
     table = chain(np.random.default_rng(1), n=20, rows=2000)
-    dn = learn(table, penalty=1.0)
+    dn = learn(table, penalty=1.0, limits=limits)
     rules = parent_rules(table.domain, None, None)
     trees = TreePath(table, None, Options(), rules)
     trees.advance(dn.provenance["learned"]["kappa"])
-    path = path_module.LogisticPath(
-        table, None, rules, None, trees, dn.provenance["learned"]["kappa"], exhaustive=False
-    )
+    kappa = dn.provenance["learned"]["kappa"]
+    path = LogisticPath(table, None, rules, None, trees, kappa, exhaustive=False, limits=limits)
     _, considered = path._screen(rules, 3)
     assert considered.sum(axis=0).max() < 12
     for t, name in enumerate(table.domain.names):
@@ -135,13 +124,12 @@ def test_screened_regressions_use_only_considered_columns(limits):
             assert not 0 <= near < 20 or near in used
 
 
-def test_screening_that_keeps_all_columns_changes_nothing(limits, monkeypatch):
+def test_screening_that_keeps_all_columns_changes_nothing():
     table = chain(np.random.default_rng(2), n=20, rows=800)
     rows = table.codes[:50]
     whole = answers(learn(table, penalty=2.0), Table(table.domain, rows))
-    limits(columns=5, kept=19)
-    monkeypatch.setattr(path_module, "LARGE_TOLERANCE", path_module.TOLERANCE)
-    same = answers(learn(table, penalty=2.0), Table(table.domain, rows))
+    limits = small_limits(columns=5, kept=19, large_tolerance=TOLERANCE)
+    same = answers(learn(table, penalty=2.0, limits=limits), Table(table.domain, rows))
     np.testing.assert_allclose(same, whole, atol=2e-3)
 
 
@@ -149,7 +137,7 @@ def test_screening_that_keeps_all_columns_changes_nothing(limits, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["hybrid", "mixed"])
-def test_exhaustive_learning_is_that_of_small_tables(limits, kind):
+def test_exhaustive_learning_is_that_of_small_tables(kind):
     table = chain(np.random.default_rng(3), cards=[2, 3, 2, 2, 4, 2], rows=300)
     valid = chain(np.random.default_rng(4), cards=[2, 3, 2, 2, 4, 2], rows=100)
     for options in ({}, {"valid": valid}):
@@ -157,8 +145,8 @@ def test_exhaustive_learning_is_that_of_small_tables(limits, kind):
         assert np.array_equal(
             answers(learn(table, kind, exhaustive=True, **options), table), answers(small, table)
         )
-    limits(rows=50, columns=2)
-    again = learn(table, kind, exhaustive=True, **options)
+    limits = small_limits(rows=50, columns=2)
+    again = learn(table, kind, exhaustive=True, limits=limits, **options)
     assert np.array_equal(answers(again, table), answers(small, table))
 
 
@@ -166,16 +154,15 @@ def test_exhaustive_learning_is_that_of_small_tables(limits, kind):
 @pytest.mark.parametrize(
     "sizes", [{"columns": 5}, {"rows": 200, "weight_rows": 250}, {"columns": 5, "rows": 200}]
 )
-def test_large_tables_of_any_kind(limits, sizes, given_valid, monkeypatch):
-    limits(**sizes)
-    monkeypatch.setattr(path_module, "PROBE_TARGETS", 4)  # so that some targets choose for all
+def test_large_tables_of_any_kind(sizes, given_valid):
+    limits = small_limits(**sizes, probe_targets=4)  # so that some targets choose for all
     cards = [2, 3, 2, 2, 4, 2, 2, 2, 2, 2, 2, 2]
     table, valid = (
         chain(np.random.default_rng(seed), cards=cards, missing=0.1, weighted=True)
         for seed in (5, 6)
     )
     options = {"valid": valid if given_valid else None}
-    one, two = (learn(table, n_jobs=n_jobs, **options) for n_jobs in (1, 2))
+    one, two = (learn(table, n_jobs=n_jobs, limits=limits, **options) for n_jobs in (1, 2))
     assert np.array_equal(answers(one, table), answers(two, table))
     complete = chain(np.random.default_rng(7), cards=cards)
     whole = learn(table, exhaustive=True, **options)

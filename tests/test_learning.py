@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import conjoin.learning.logistic_features as design_module
-import conjoin.learning.logistic_multinomial as multinomial_module
 from conjoin import Domain, Table, convert, learn, load, read_table, write_table
 from conjoin.cli.main import main
 from conjoin.data.packed_table import pack_table
@@ -22,7 +20,7 @@ from conjoin.learning.learn import KAPPAS
 from conjoin.learning.logistic_multinomial import Rows
 from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.logistic_solver import Solution
-from conjoin.learning.options import LAMBDAS, Options, parent_rules
+from conjoin.learning.options import LAMBDAS, Limits, Options, parent_rules
 from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
 from reference import all_states
@@ -406,12 +404,10 @@ def nearly_determined(rng, cards, rows=500, noise=0.02):
 
 
 @pytest.mark.parametrize(("penalty", "enough"), [(5.0, 5000), (0.3, 5000), (0.3, 60)])
-def test_nearly_determined_columns_of_several_states_are_solved_too(penalty, enough, monkeypatch):
-    monkeypatch.setattr(
-        multinomial_module, "CURVATURE_ROWS", enough
-    )  # rows of which second derivatives are
+def test_nearly_determined_columns_of_several_states_are_solved_too(penalty, enough):
+    limits = Limits(curvature_rows=enough)
     table = nearly_determined(np.random.default_rng(1), (3, 5, 4, 6))
-    path = LogisticPath(table, None, parent_rules(table.domain, None, None))
+    path = LogisticPath(table, None, parent_rules(table.domain, None, None), limits=limits)
     path.advance(penalty)
     for target in range(4):
         expected = slow_objective(table, target, penalty, steps=100_000)
@@ -690,13 +686,13 @@ def test_boosting_stops_where_the_validation_rows_are_best():
 
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "mixed", "boosted"])
-def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path, monkeypatch):
-    monkeypatch.setattr(design_module, "BATCH_CELLS", 4000)  # several batches
+def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path):
+    limits = Limits(batch_cells=4000)  # several batches
     table = random_table(np.random.default_rng(1), n=6, rows=500)
     files = []
     for jobs in (1, 2, -1):
         path = tmp_path / f"{jobs}.conjoin"
-        learn(table, cpd, n_jobs=jobs).save(path)
+        learn(table, cpd, n_jobs=jobs, limits=limits).save(path)
         files.append(path.read_bytes())
     assert files[0] == files[1] == files[2]
 

@@ -17,11 +17,11 @@ import pytest
 
 import conjoin.jobs as jobs
 import conjoin.learning.checkpoint as checkpoint_module
-import conjoin.learning.logistic_features as design_module
 from conjoin import Domain, Table, learn, write_table
 from conjoin.cli.main import main
 from conjoin.errors import FormatError
 from conjoin.learning.checkpoint import Checkpoint, restricted_loads
+from conjoin.learning.options import Limits
 
 
 def some_table(seed=0, n=10, rows=300):
@@ -182,11 +182,11 @@ def puts(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["tree", "logistic", "hybrid", "boosted", "classifier"])
 @pytest.mark.parametrize("options", [{}, {"folds": 2}, {"valid": True}], ids=str)
-def test_a_stopped_run_goes_on_where_it_was(kind, options, tmp_path, monkeypatch, puts):
-    monkeypatch.setattr(design_module, "BATCH_CELLS", 1200)  # several batches
+def test_a_stopped_run_goes_on_where_it_was(kind, options, tmp_path, puts):
     table, cpd = some_table(), cpd_of(kind)
     if "valid" in options:
         options = {"valid": Table(table.domain, table.codes[::3])}
+    options = {**options, "limits": Limits(batch_cells=1200)}  # several batches
     file = tmp_path / "kept"
     plain = saved(tmp_path / "a.conjoin", table, cpd, **options)
     assert saved(tmp_path / "b.conjoin", table, cpd, checkpoint=file, **options) == plain

@@ -106,11 +106,12 @@ def test_a_report_of_some_steps():
     assert "1 of 2 scores agree" in page and "NLTCS tree LW (by 0.021)" in page
 
 
-def test_the_data_of_the_paper_is_found(data):
+def test_the_data_of_the_paper_is_found(data, monkeypatch):
     from conjoin.reproduction.data import Files, find_folder
 
-    files = Files("nltcs", find_folder(str(data)))
-    assert len(files.test) == 3236
+    monkeypatch.setenv("CONJOIN_DATA", str(data))
+    assert find_folder(None) == data / "debd" == find_folder(str(data / "debd"))
+    assert len(Files("nltcs", find_folder(None)).test) == 3236
 
 
 def test_the_page_is_up_to_date():

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         help="the collection of data sets, DIR/NAME/NAME.train.data[.gz] and so on (default: the "
-        "folder named by the environment variable CONJOIN_DATA)",
+        "folder debd in the one that the environment variable CONJOIN_DATA names)",
     )
     add(
         "--out",

@@ -8,9 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
-
-SPARSE_SHARE = 0.1
-"""The share of ones below which a matrix is sparse."""
+from conjoin.learning.options import LIMITS
 
 
 class Indicators(Protocol):
@@ -142,10 +140,12 @@ class Sparse:
         out += turned.T
 
 
-def indicators(columns: list[BoolArray], rows: int) -> Indicators:
-    """Return the matrix with these columns, dense or sparse."""
+def indicators(
+    columns: list[BoolArray], rows: int, sparse_share: float = LIMITS.sparse_share
+) -> Indicators:
+    """Return the matrix with these columns, sparse if the fraction of ones is below `sparse_share`."""
     ones = sum(int(np.count_nonzero(column)) for column in columns)
-    if ones < SPARSE_SHARE * rows * len(columns):
+    if ones < sparse_share * rows * len(columns):
         places = [np.flatnonzero(column) for column in columns]
         first = np.cumsum([0, *map(len, places)], dtype=np.int64)
         return Sparse(rows, first, np.concatenate(places).astype(np.int32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from os import PathLike
 from typing import Any
 
@@ -19,13 +20,13 @@ from conjoin.errors import ModelError
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import (
-    CHOICE_ROWS,
     KAPPAS,
     LAMBDAS,
+    LIMITS,
     MIDDLE,
     REQUIRED,
-    WEIGHT_ROWS,
     WIDE,
+    Limits,
     Options,
     check_setting,
     leaf_options,
@@ -56,6 +57,7 @@ def learn(
     exhaustive: bool = False,
     discretize: Any = None,
     checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    limits: Limits = LIMITS,
 ) -> DependencyNetwork:
     """Learn one conditional distribution per variable from a table.
 
@@ -122,6 +124,8 @@ def learn(
     checkpoint : path, optional
         A folder in which the results of finished tasks are kept, for runs of hours. The same call
         resumes from there, with the same result; the folder is removed at the end.
+    limits : Limits
+        The sizes from which tables are treated differently; for experiments.
 
     Returns
     -------
@@ -160,10 +164,18 @@ def learn(
     rng = np.random.default_rng(random_state)
     kept = Checkpoint(checkpoint) if isinstance(checkpoint, str | PathLike) else checkpoint
     if kept is not None:
-        settings = [holdout, folds, kappa, penalty, min_leaf, pseudo, rng.bit_generator.state]
-        settings.append(exhaustive)
+        settings: list[Any] = [
+            holdout,
+            folds,
+            kappa,
+            penalty,
+            min_leaf,
+            pseudo,
+            rng.bit_generator.state,
+        ]
+        settings += [exhaustive, astuple(limits)]
         kept.open(fingerprint(table, valid, cpd, settings, rules))
-    learner = _Learner(table, valid, leaves, rules, TaskRunner(n_jobs, kept))
+    learner = _Learner(table, valid, leaves, rules, TaskRunner(n_jobs, kept), limits)
     if not isinstance(cpd, str):
         dn = learner.classifiers(cpd)
     elif cpd == "boosted":
@@ -172,9 +184,11 @@ def learn(
         rows, held = table, valid
         if cpd in ("hybrid", "mixed") and not exhaustive:
             learner.rng = rng
-            rows = sample_rows(table, CHOICE_ROWS * (1 if valid is not None or folds else 2), rng)
-            holdout = max(holdout, 1 - CHOICE_ROWS / len(rows))
-            held = None if valid is None else sample_rows(valid, CHOICE_ROWS, rng)
+            rows = sample_rows(
+                table, limits.choice_rows * (1 if valid is not None or folds else 2), rng
+            )
+            holdout = max(holdout, 1 - limits.choice_rows / len(rows))
+            held = None if valid is None else sample_rows(valid, limits.choice_rows, rng)
         dn = learner.path(cpd, split_rows(rows, held, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
@@ -202,7 +216,9 @@ class _Learner:
         leaves: Sequence[Options],
         rules: npt.NDArray[np.int8],
         runner: TaskRunner,
+        limits: Limits,
     ) -> None:
+        self.limits = limits
         self.table, self.valid, self.leaves, self.rules = table, valid, leaves, rules
         self.options, self.runner = leaves[0], runner
         self.kappa: float | None = None
@@ -303,10 +319,19 @@ class _Learner:
         if self.kappa is not None and trees is None:
             trees = TreePath(table, None, self.options, self.rules, runner)
             trees.advance(self.kappa)
-        if self.rng and len(trees.data.members) > WEIGHT_ROWS:  # counts distinct rows
-            table = sample_rows(table, WEIGHT_ROWS, self.rng)
+        most = self.limits.weight_rows
+        if self.rng and len(trees.data.members) > most:  # counts distinct rows
+            table = sample_rows(table, most, self.rng)
         kappa, exhaustive = self.kappa or 1.0, self.rng is None
         self.last = LogisticPath(
-            table, valid, self.rules, runner, trees, kappa, self.most_states, exhaustive
+            table,
+            valid,
+            self.rules,
+            runner,
+            trees,
+            kappa,
+            self.most_states,
+            exhaustive,
+            self.limits,
         )
         return self.last

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.table import Codes
 from conjoin.learning.indicator_matrix import Indicators, indicators
+from conjoin.learning.options import LIMITS
 
-BATCH_CELLS = 1 << 24
-"""The maximum number of cells, rows times columns, in a batch."""
 MAX_BATCH = 64
 """The maximum number of targets in a batch."""
 SCREENED_BATCH = 16
@@ -61,13 +60,14 @@ class Design:
         codes: Codes,
         weights: FloatArray,
         left_out: Sequence[int] = (),
+        sparse_share: float = LIMITS.sparse_share,
     ) -> Design:
         """Build from rows of codes; some variables may be left out as features."""
         var, state = indicator_states(cards)
         kept = ~np.isin(var, left_out)
         var, state = var[kept], state[kept]
         columns = [codes[:, v] == s for v, s in zip(var, state, strict=True)]
-        x = indicators(columns, len(codes))
+        x = indicators(columns, len(codes), sparse_share)
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
 
@@ -157,9 +157,14 @@ def joint_counts(
     return cross, alone
 
 
-def batches(design: Design, targets: Sequence[int], most: int = MAX_BATCH) -> list[list[int]]:
+def batches(
+    design: Design,
+    targets: Sequence[int],
+    most: int = MAX_BATCH,
+    cells: int = LIMITS.batch_cells,
+) -> list[list[int]]:
     """Split the targets into batches of bounded size, the same ones for any number of jobs."""
     small = len(targets) * design.x.width * len(design.codes) < ONE_BATCH_PRODUCTS
     share = len(targets) if small else -(-len(targets) // MIN_BATCHES)
-    room = max(4, min(most, share, BATCH_CELLS // max(1, len(design.codes))))
+    room = max(4, min(most, share, cells // max(1, len(design.codes))))
     return [list(targets[low : low + room]) for low in range(0, len(targets), room)]

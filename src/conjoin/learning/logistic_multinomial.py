@@ -15,13 +15,12 @@ from conjoin.data.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from conjoin.jobs import stop_point
 from conjoin.learning.logistic_features import Design, PathFeatures
 from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.options import LIMITS
 
 RIDGE = 1e-3
 """The fraction by which second derivatives are increased."""
-CURVATURE_ROWS = 4096
-"""The approximate number of rows from which mixed second derivatives are computed."""
 ROWS_AT_A_TIME = 1024
-"""The number of those rows in one product."""
+"""The number of rows in one product, when mixed second derivatives are computed."""
 SWEEPS = 50
 """The maximum number of sweeps of coordinate descent per step."""
 
@@ -41,6 +40,8 @@ class Multinomial:
         The path features of the target.
     valid : Design, optional
         The validation rows; not pickled with the solver.
+    curvature_rows : int
+        The approximate number of rows from which mixed second derivatives are computed.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Multinomial:
         factor: FloatArray,
         path: PathFeatures | None = None,
         valid: Design | None = None,
+        curvature_rows: int = LIMITS.curvature_rows,
     ) -> None:
         self.design, self.valid, self.path = design, valid, path
+        self.curvature_rows = curvature_rows
         self.targets, self.states = [target], int(design.cards[target])
         own = 0 if path is None else len(path.parent)
         self.features = np.arange(design.x.width)
@@ -215,6 +218,7 @@ class Rows:
         self.label = design.codes[rows, target].astype(np.int64)
         self.m = design.weights[rows].astype(np.float64)
         self.states, usable = solver.states, solver.usable()
+        self.curvature_rows = solver.curvature_rows
         self.width = len(usable)
         nodes, parent = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if solver.path is not None and leaf is not None:
@@ -270,7 +274,7 @@ class Rows:
         place[active.T] = np.arange(ends[-1])
         place = np.ascontiguousarray(place.T)
         least = 1e-2 * float(self.m @ (1 - (p * p).sum(axis=1))) / max(1, len(p))
-        every = max(1, len(p) // CURVATURE_ROWS)
+        every = max(1, len(p) // self.curvature_rows)
         own, all_states = np.empty((2, min(len(p), ROWS_AT_A_TIME), ends[-1]), np.float32)
         result = np.zeros((ends[-1], ends[-1]))
         at = 0

@@ -23,14 +23,13 @@ from conjoin.learning.logistic_features import (
 )
 from conjoin.learning.logistic_multinomial import Multinomial
 from conjoin.learning.logistic_solver import (
-    LARGE_TOLERANCE,
     REQUIRED_SHARE,
     ROUGH,
     TOLERANCE,
     Solution,
     Solver,
 )
-from conjoin.learning.options import CHOICE_ROWS, REQUIRED, WIDE
+from conjoin.learning.options import LIMITS, REQUIRED, WIDE, Limits
 from conjoin.learning.screening import (
     columns_to_keep,
     mutual_information,
@@ -42,9 +41,6 @@ from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.vocabulary import full_masks, mask_words, state_masks
-
-PROBE_TARGETS = 100
-"""The number of targets that are solved first for a penalty; if they score lower, the others are not."""
 
 
 class LogisticPath:
@@ -69,6 +65,8 @@ class LogisticPath:
     exhaustive : bool
         Solve with full precision, and consider all columns. Otherwise large tables are solved with
         less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
+    limits : Limits
+        The sizes from which tables are treated differently.
     """
 
     def __init__(
@@ -81,8 +79,9 @@ class LogisticPath:
         kappa: float = 1.0,
         most_states: int = WIDE,
         exhaustive: bool = True,
+        limits: Limits = LIMITS,
     ) -> None:
-        self.runner = runner or TaskRunner()
+        self.runner, self.limits = runner or TaskRunner(), limits
         cards = table.domain.cards
         wide: list[int] = []
         self.by_tree: list[int] = []
@@ -91,12 +90,12 @@ class LogisticPath:
             wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
             self.by_tree = np.flatnonzero(cards > most_states).tolist()
         merged = merge_rows(table.codes, table.weights)
-        self.design = Design.of(cards, *merged, left_out=wide)
+        self.design = Design.of(cards, *merged, wide, limits.sparse_share)
         self.valid = None
         self.tree_scores = np.zeros(len(cards))
         if valid is not None:
             merged = merge_rows(valid.codes, valid.weights)
-            self.valid = Design.of(cards, *merged, left_out=wide)
+            self.valid = Design.of(cards, *merged, wide, limits.sparse_share)
             if trees is not None and self.by_tree:
                 packed = pack_table(valid, trees.data)
                 for t in self.by_tree:
@@ -109,16 +108,17 @@ class LogisticPath:
             tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
         self.batches: list[Solver] = []
         left, most = np.setdiff1d(np.arange(len(cards)), self.by_tree), MAX_BATCH
-        count = len(cards) if exhaustive else columns_to_keep(self.design)
+        count = len(cards) if exhaustive else columns_to_keep(self.design, limits)
         screen = count < len(cards)
-        large = screen or (len(table) > CHOICE_ROWS and not exhaustive)
-        self.tolerance = LARGE_TOLERANCE if large else TOLERANCE
+        large = screen or (len(table) > limits.choice_rows and not exhaustive)
+        self.tolerance = limits.large_tolerance if large else TOLERANCE
         if screen:
             order, considered = self._screen(rules, count)
             factor[~considered[self.design.var]] = -1.0
             left, most = order[np.isin(order, left)], SCREENED_BATCH
         features = np.arange(self.design.x.width)
-        for targets in batches(self.design, [t for t in left.tolist() if cards[t] <= 2], most):
+        binary = [t for t in left.tolist() if cards[t] <= 2]
+        for targets in batches(self.design, binary, most, limits.batch_cells):
             paths = None
             if trees is not None:
                 paths = [self._paths_of(trees, t, tables) for t in targets]
@@ -129,10 +129,11 @@ class LogisticPath:
         for t in left.tolist():
             if cards[t] > 2:
                 path = None if trees is None else self._paths_of(trees, t, tables)
-                self.batches.append(Multinomial(self.design, t, factor, path, self.valid))
+                rows = limits.curvature_rows
+                self.batches.append(Multinomial(self.design, t, factor, path, self.valid, rows))
         self.solutions: dict[float, list[Solution]] = {}
         self.choosing = 0  # the number of batches that choose the penalty alone, if any do
-        apart = sum(len(batch.targets) for batch in self.batches) // PROBE_TARGETS
+        apart = sum(len(batch.targets) for batch in self.batches) // limits.probe_targets
         if screen and valid is not None and apart > 1:
             chosen = self.batches[::apart]
             self.choosing = len(chosen)
@@ -190,7 +191,7 @@ class LogisticPath:
         if self.valid is None:
             return 0
         many = np.cumsum([len(batch.targets) for batch in self.batches])
-        count = int(np.searchsorted(many, PROBE_TARGETS)) + 1
+        count = int(np.searchsorted(many, self.limits.probe_targets)) + 1
         return count if 2 * count <= len(many) else 0
 
     def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:

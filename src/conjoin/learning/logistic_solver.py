@@ -11,8 +11,6 @@ from conjoin.learning.logistic_features import Design
 
 TOLERANCE = 1e-7
 """A target has converged when a step would gain less than this fraction of its objective."""
-LARGE_TOLERANCE = 1e-4
-"""The same for large tables, where more steps hardly change a score."""
 ROUGH = 1e-4
 """The same while penalties are only compared by their scores."""
 MAX_STEPS = 100

@@ -19,13 +19,6 @@ LAMBDAS = (1000.0, *(m * 10.0**e for e in range(2, -2, -1) for m in (5.0, 2.0, 1
 MIDDLE = 50.0
 """The penalty to try first; larger ones are tried only if smaller ones score lower."""
 
-CHOICE_ROWS = 20_000
-"""The maximum number of rows of a large table on which kappa and the penalty are chosen."""
-SCREENED_COLUMNS = 100
-"""The number of columns up to which every regression considers all of them, however many rows."""
-WEIGHT_ROWS = 150_000
-"""The maximum number of distinct rows of a large table from which weights are learned."""
-
 WIDE = 32
 """The maximum number of states of a variable in a hybrid. One with more keeps its tree, as a column per
 state is expensive, and is not used as a feature."""
@@ -53,6 +46,50 @@ class Options:
             raise ModelError(
                 f"pseudo must be positive, or a leaf may have probability 0: {self.pseudo}"
             )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The sizes from which tables are treated differently.
+
+    Attributes
+    ----------
+    choice_rows : int
+        The maximum number of rows of a large table on which kappa and the penalty are chosen.
+    weight_rows : int
+        The maximum number of distinct rows of a large table from which weights are learned.
+    screened_columns : int
+        The number of columns up to which every regression considers all of them, however many rows.
+    kept_columns : int
+        The minimum number of columns with the most mutual information that a regression considers.
+    products : int
+        The number of ones in the matrix of indicators times columns up to which it considers more.
+    probe_targets : int
+        The number of targets that are solved first: if they score lower than with an earlier penalty,
+        the others are not solved. In a screened table, this number of targets chooses for all.
+    large_tolerance : float
+        The tolerance of regressions in large tables.
+    batch_cells : int
+        The maximum number of rows times targets that are solved together.
+    sparse_share : float
+        The fraction of ones below which a matrix of indicators is sparse.
+    curvature_rows : int
+        The number of rows from which second derivatives of multinomial regressions are computed.
+    """
+
+    choice_rows: int = 20_000
+    weight_rows: int = 150_000
+    screened_columns: int = 100
+    kept_columns: int = 32
+    products: int = 400_000_000
+    probe_targets: int = 100
+    large_tolerance: float = 1e-4
+    batch_cells: int = 1 << 24
+    sparse_share: float = 0.1
+    curvature_rows: int = 4096
+
+
+LIMITS = Limits()
 
 
 def leaf_options(min_leaf: float | None, pseudo: float) -> tuple[Options, ...]:

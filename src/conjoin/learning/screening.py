@@ -7,22 +7,18 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.options import FORBIDDEN, REQUIRED, SCREENED_COLUMNS
+from conjoin.learning.options import FORBIDDEN, LIMITS, REQUIRED, Limits
 
-KEPT_COLUMNS = 32
-"""The minimum number of columns with the most mutual information that a regression considers."""
-PRODUCTS = 400_000_000
-"""The number of ones in the matrix of indicators times columns up to which it considers more."""
 ROWS_AT_A_TIME = 256
 """The number of indicators whose information is computed together."""
 
 
-def columns_to_keep(design: Design) -> int:
+def columns_to_keep(design: Design, limits: Limits = LIMITS) -> int:
     """Return how many columns each regression considers: all of them unless the table is large."""
     n = len(design.cards)
-    if n <= SCREENED_COLUMNS:
+    if n <= limits.screened_columns:
         return n
-    return min(n, max(KEPT_COLUMNS, PRODUCTS // max(1, design.x.cells)))
+    return min(n, max(limits.kept_columns, limits.products // max(1, design.x.cells)))
 
 
 def mutual_information(design: Design) -> FloatArray:

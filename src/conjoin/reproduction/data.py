@@ -14,8 +14,8 @@ from conjoin.reproduction.published import DATA_SETS
 
 WHERE = (
     "The public collection is 'Density Estimation Benchmark Datasets', "
-    "https://github.com/arranger1044/DEBD; name its folder 'datasets' with --data or in the "
-    "environment variable CONJOIN_DATA"
+    "https://github.com/arranger1044/DEBD; name its folder 'datasets' with --data, or call it "
+    "'debd' and name the folder that holds it in the environment variable CONJOIN_DATA"
 )
 
 
@@ -66,13 +66,14 @@ class Files:
 
 
 def find_folder(given: str | None) -> Path:
-    """Return the folder of the collection: the given one, or the one that CONJOIN_DATA names."""
-    text = given or os.environ.get("CONJOIN_DATA")
-    if not text:
+    """Return the folder of the collection: the given one, or debd/ in the one CONJOIN_DATA names."""
+    parent = os.environ.get("CONJOIN_DATA")
+    if given:
+        folder = Path(given)
+    elif parent:
+        folder = Path(parent) / "debd"
+    else:
         raise DataError(f"no folder of data sets is given. {WHERE}")
-    folder = Path(text)
-    if (folder / "debd").is_dir():
-        folder = folder / "debd"
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}. {WHERE}")
     return folder
