@@ -136,7 +136,7 @@ def refined_model():
             "visits": rng.poisson(1 + 2 * ill),
             "city": rng.choice(["Bonn", "Köln", "Ulm"], 600),
         })  # fmt: skip
-        _fitted["model"] = cj.JointModel(effort="quick").fit(frame)
+        _fitted["model"] = cj.JointModel(effort="quick", discretize="quantile:5").fit(frame)
         _fitted["frame"] = frame
     return _fitted["model"]
 
@@ -464,7 +464,7 @@ def test_clicks(browser, tmp_path):
     expected = exact.marginals(tables())["x1"]["s2"]
     shown = browser.find_element(By.ID, "probability").text
     assert shown == f"Probability of all this: {100 * expected:.0f}%"
-    assert browser.execute_script("return location.hash") == "#x1=s2"
+    wait(browser, "location.hash === '#x1=s2'")
     time.sleep(0.4)  # cards move
     shift = ActionChains(browser).key_down(Keys.SHIFT)
     shift.click(option(browser, 1, 0)).key_up(Keys.SHIFT).perform()
@@ -800,6 +800,28 @@ def test_the_command(tmp_path, capsys):
     assert '"rows":30' in page.read_text("utf-8")
     assert main(["explore", str(model), "-o", "page.txt"]) == 1
     assert "must end in .html" in capsys.readouterr().err
+
+
+def test_a_model_with_numbers_and_dates_is_explored_in_bins():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    day = rng.integers(0, 365, 200)
+    frame = pd.DataFrame({
+        "day": pd.to_datetime("2024-01-01") + pd.to_timedelta(day, unit="D"),
+        "late": np.where(day > 180, "yes", "no"),
+    })  # fmt: skip
+    fitted = cj.JointModel(effort="quick").fit(frame)
+    made = fitted.explore(frame)
+    model = json.loads(re.search(r'id="model">(.*?)</script>', made.html)[1])
+    assert "resembles" in model["note"]
+    column = model["columns"][0]
+    assert column["kind"] == "number"
+    assert len(column["dates"]) == len(column["states"])
+    assert column["states"][1].startswith(column["dates"][1])
+    assert sum(column["table"]) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(cj.ConjoinError, match="bins"):
+        explore(fitted.model_)
 
 
 def test_a_dependency_network_has_to_be_converted():

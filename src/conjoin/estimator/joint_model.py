@@ -536,9 +536,14 @@ class JointModel(NumberAnswers, Estimator):
         """
         from conjoin.explorer.page import explore
 
-        model = self._pictured()
+        model, options = self._pictured(), {}
+        if model is not self.model_:
+            options["note"] = (
+                "Numbers are shown as bins; the probabilities come from a network of bins that resembles "
+                "the model."
+            )
         heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
-        return explore(model, self._pictured_rows(X), title=heading)
+        return explore(model, self._pictured_rows(X), title=heading, **options)
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

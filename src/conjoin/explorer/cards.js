@@ -86,11 +86,11 @@ class Card {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
     const short = (x) => (Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(0) : String(+x.toPrecision(3)));
-    const marks = column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
-    const step = Math.ceil(marks.length / 7);
+    const marks = column.dates ? column.dates.map((x, i) => [i, x]) : column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
+    const step = Math.ceil(marks.length / (column.dates ? 3 : 7));
     marks.forEach(([at, x], i) => {
       if (i % step) return;
-      const mark = element("span", { text: short(x) });
+      const mark = element("span", { text: column.dates ? x : short(x) });
       mark.style.left = `${100 * at / column.states.length}%`;
       axis.append(mark);
     });
@@ -280,7 +280,8 @@ class CardList {
     this.ended = new Map();
     this.texts = explorer.model.columns.map((column) => [column.name, ...column.states].map((text) => text.toLowerCase()));
     window.addEventListener("scroll", () => this.#soon(), { passive: true });
-    new ResizeObserver(() => this.arrange()).observe(root);
+    new ResizeObserver(() => { this.#measure(); this.arrange(); }).observe(root);
+    this.#measure();
   }
 
   signal(card) {
@@ -289,9 +290,15 @@ class CardList {
     return ended.signal;
   }
 
+  // Where the list is in the window. To ask while the page changes would cost a layout each time.
+  #measure() {
+    this.top = this.root.getBoundingClientRect().top;
+    this.width = this.root.clientWidth;
+  }
+
   #soon() {
     if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.#show(); });
+    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.#measure(); this.#show(); });
   }
 
   // The states that a card shows, and how many it does not.
@@ -348,10 +355,9 @@ class CardList {
 
   // Sort the columns and place their cards, each below the shortest stack.
   arrange() {
-    const top = this.root.getBoundingClientRect().top; // read before anything is written
     this.order = this.#sorted();
     const total = this.explorer.model.columns.length;
-    const width = this.root.clientWidth;
+    const { width } = this;
     const stacks = Math.max(1, Math.floor((width + GAP) / (268 + GAP)));
     const size = (width - (stacks - 1) * GAP) / stacks;
     const heights = new Array(stacks).fill(0);
@@ -370,13 +376,13 @@ class CardList {
       this.note.append(this.order.length ? `${this.order.length.toLocaleString("en")} of ${total.toLocaleString("en")} columns. ` : "No column or state has this name. ");
       this.note.append(element("button", { class: "plain", text: "Show all", onclick: () => this.explorer.search("") }));
     }
-    this.#show(top);
+    this.#show();
   }
 
   // Create the cards that come into view, update all that exist, and remove the others.
-  #show(top = this.root.getBoundingClientRect().top) {
-    const low = -top - 300;
-    const high = -top + window.innerHeight + 300;
+  #show() {
+    const low = -this.top - 300;
+    const high = -this.top + window.innerHeight + 300;
     const wanted = this.places.filter(({ y, height }) => y + height > low && y < high);
     const keep = new Set(wanted.map(({ index }) => index));
     const focused = document.activeElement?.closest?.(".card")?.dataset.column;
@@ -421,6 +427,7 @@ class CardList {
     const place = this.places.find((one) => one.index === index);
     const top = this.root.getBoundingClientRect().top + window.scrollY;
     window.scrollTo(0, Math.max(0, top + place.y - window.innerHeight / 3));
+    this.#measure();
     this.#show();
     const { root, states } = this.cards.get(index);
     states.querySelector("[tabindex='0']")?.focus({ preventScroll: true });

@@ -170,9 +170,7 @@ class JunctionTree {
     for (const child of clique.children) {
       const { map, message, informed } = this.cliques[child];
       if (!informed) continue;
-      for (let cell = 0, at = 0; cell < map.length; cell++) {
-        for (let from = map[cell] * lanes, end = from + lanes; from < end; ) work[at++] *= message[from++];
-      }
+      timesMapped(work, map, message, lanes);
     }
   }
 
@@ -265,11 +263,8 @@ class JunctionTree {
     if (clique.parent < 0) {
       above.set(top);
     } else {
-      const parent = this.cliques[clique.parent].work;
       above.fill(0);
-      for (let cell = 0, at = 0; cell < map.length; cell++) {
-        for (let to = map[cell] * lanes, end = to + lanes; to < end; ) above[to++] += parent[at++];
-      }
+      addMapped(this.cliques[clique.parent].work, map, above, lanes);
     }
     if (informed) {
       for (let i = 0; i < above.length; i++) above[i] = message[i] > 0 ? above[i] / message[i] : 0;
@@ -388,6 +383,22 @@ class JunctionTree {
       }
     }
     return log + Math.log(weights.reduce((a, b) => a + b, 0));
+  }
+}
+
+// The loops that all time goes into, as functions of their own so that the browser compiles them well.
+
+// Add every line of a table (one value per lane) to the line of another one that it maps to.
+function addMapped(table, map, result, lanes) {
+  for (let cell = 0, at = 0; cell < map.length; cell++) {
+    for (let to = map[cell] * lanes, end = to + lanes; to < end; to++, at++) result[to] += table[at];
+  }
+}
+
+// Multiply every line of a table by the line of another one that it maps to.
+function timesMapped(table, map, factor, lanes) {
+  for (let cell = 0, at = 0; cell < map.length; cell++) {
+    for (let from = map[cell] * lanes, end = from + lanes; from < end; from++, at++) table[at] *= factor[from];
   }
 }
 

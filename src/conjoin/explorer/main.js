@@ -81,7 +81,7 @@ class Explorer {
     this.#keys();
     this.store.address = this.#hash();
     this.store.listen(() => this.update());
-    window.addEventListener("hashchange", () => { this.store.address = this.#hash(); });
+    window.addEventListener("hashchange", () => { clearTimeout(this.writing); this.store.address = this.#hash(); });
     this.update();
     this.#warmUp();
   }
@@ -116,8 +116,13 @@ class Explorer {
     this.times = { inference: computed - start, update: performance.now() - start };
   }
 
-  // Keep the evidence in the address, where the browser allows it.
+  // Keep the evidence in the address, where the browser allows it. That is slow, so it waits for a pause.
   #write() {
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.#writeNow(), 100);
+  }
+
+  #writeNow() {
     const { address } = this.store;
     if (address === this.#hash()) return;
     try {
@@ -295,7 +300,7 @@ class Explorer {
     ];
     const hidden = this.model.tree.lanes > 1 ? " A hidden column is summed out of every answer." : "";
     this.ask("How to use this page", [
-      element("p", { text: "Click a state: everything else moves. All answers are exact for this model, and nothing leaves this page." }),
+      element("p", { text: `Click a state: everything else moves. ${this.model.note} Nothing leaves this page.` }),
       element("div", { class: "legend" },
         element("span", { class: "bar" }, element("i", { class: "keep" })), element("span", { text: "probability" }),
         element("span", { class: "bar" }, element("i", { class: "gain" })), element("span", { text: "gained since nothing was known" }),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import zlib
 from base64 import b64encode
@@ -20,11 +21,13 @@ import numpy as np
 from conjoin import __version__
 from conjoin.data.domain import Variable, is_number
 from conjoin.data.table import Table
+from conjoin.errors import ModelError
 from conjoin.explorer.associations import Associations, associations, counted, graph
 from conjoin.explorer.tables import BrowserTree, browser_tree
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.terms import as_markov_network
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 
 SCRIPTS = (
@@ -44,6 +47,10 @@ MANY_NUMBERS = 6
 
 NOTEBOOK_HEIGHT = 720
 """Height of the page within a notebook, in pixels."""
+
+
+_DATES = re.compile(r"(\d{4}-\d\d-\d\d\b.*?)( to .*)?")
+"""The label of a bin of dates, and where it begins."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def explore(
     *,
     title: str | None = None,
     file: str = "model.conjoin",
+    note: str = "All answers are exact for this model.",
 ) -> Explorer:
     """Return a page on which a model can be explored: choose states and see what else changes.
 
@@ -106,6 +114,8 @@ def explore(
         The heading.
     file : str
         The name of the model's file, for the commands that the page offers to copy.
+    note : str
+        What the page says about its answers.
 
     Examples
     --------
@@ -116,6 +126,11 @@ def explore(
     >>> "Content-Security-Policy" in page.html, page.too_large
     (True, '')
     """
+    if isinstance(model, MixedNetwork):
+        raise ModelError(
+            "the explorer shows columns of states; learn a model with the numbers in bins "
+            "(discretize='quantile:5')"
+        )
     network = as_markov_network(model)
     shown = network.domain.observed
     heading = title or f"A {model.kind} of {len(shown):,} columns"
@@ -124,6 +139,7 @@ def explore(
         "title": heading,
         "file": file,
         "version": __version__,
+        "note": note,
         "columns": [_column(variable) for variable in shown],
     }
     if table is not None:
@@ -159,6 +175,9 @@ def _column(variable: Variable) -> dict[str, Any]:
     }
     if variable.cuts is not None:
         column |= {"kind": "number", "cuts": [float(c) for c in variable.cuts]}
+        dates = [_DATES.fullmatch(str(s)) for s in states]
+        if all(dates):
+            column["dates"] = [found[1] for found in dates if found]
     elif numeric and len(states) >= MANY_NUMBERS:
         column |= {"kind": "number", "values": [float(s) for s in states]}
     return column

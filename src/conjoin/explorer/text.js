@@ -59,16 +59,16 @@ function condition(column, piece) {
   if (piece.kind === "not") return `${name} != ${states[0]}`;
   if (states.length === 1) return `${name}=${states[0]}`;
   const ends = run(column, piece.states);
-  if (!ends) return `${name} in {${states.join(", ")}}`;
+  if (!ends || column.dates) return `${name} in {${states.join(", ")}}`;
   return rangeText(column, name, ends, " ");
 }
 
 function rangeText(column, name, [first, last], space) {
   const bottom = first === 0;
   const top = last === column.states.length - 1;
-  const cuts = column.cuts ?? column.values;
-  const low = number(cuts[first]);
-  const high = number(column.cuts ? cuts[last + 1] : cuts[last]);
+  const cuts = column.dates ?? (column.cuts ?? column.values).map(number);
+  const low = cuts[first];
+  const high = column.cuts ? cuts[last + 1] : cuts[last];
   const below = column.cuts ? "<" : "<=";
   if (bottom) return `${name}${space}${below}${space}${high}`;
   if (top) return `${name}${space}>=${space}${low}`;
