@@ -1,9 +1,10 @@
 """The search for a hidden column over one thin network.
 
 Fits with few states are made first, for every kind of prior and on few rows. Their best mixture, by the
-likelihood of held-out rows, tells which priors suit the table; only these get more states and more rows,
-as long as that helps. The thin network itself and the maximum-likelihood tree take part in the mixture,
-each as one more hidden state: few rows tell more about one simple network than about many states.
+likelihood of held-out rows, tells which priors suit the table. If it has many rows, only these get more
+states, as long as that helps. The thin network itself and the maximum-likelihood tree take part in the
+mixture, each as one more hidden state: few rows tell more about one simple network than about many
+states.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MIN_GAIN = 1e-3
 """More states must predict held-out rows better by this, in nats per row."""
 
 MIN_SHARE = 0.1
-"""Priors whose fit has a smaller share of the best mixture get no fit with more states."""
+"""Priors whose fit has a smaller share of the best mixture get no fit with more states, in tables of many
+rows."""
 
 TRIAL_ROWS, STOPPING_ROWS = 1 << 12, 1 << 12
 """Maximum number of rows from which fits with few states are learned, and of those that tell when to
@@ -136,11 +138,16 @@ class HiddenSearch:
             if score < reached + MIN_GAIN:
                 break
             best, reached = found, score
-            shares = found.shares[: len(fits)]
-            order = np.argsort(-shares, kind="stable")[: self.most_fits]
-            kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
-            self.settings = [fits[i].priors for i in sorted(kept)]
+            if len(train[0]) > TRIAL_ROWS:
+                self._drop_settings(found)
         return best
+
+    def _drop_settings(self, found: Mixture) -> None:
+        """Keep only the priors whose fits have a large share of the mixture."""
+        shares = found.shares[: len(found.fits)]
+        order = np.argsort(-shares, kind="stable")[: self.most_fits]
+        kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
+        self.settings = [found.fits[i].priors for i in sorted(kept)]
 
     def _fits(self, train: Rows, held: Rows) -> Iterator[list[HiddenFit]]:
         """Yield the fits of each size, for the settings that are left by then."""
