@@ -130,11 +130,10 @@ def test_lists_of_live_rows_are_those_where_all_other_tests_hold(variables):
     assert len(chosen) and {f for f, _, _ in found} <= set(chosen.tolist())
 
 
-def test_lists_that_are_not_kept_change_nothing(monkeypatch):
+def test_lists_that_are_not_kept_change_nothing():
     mn, table = many_rows(14, 5000)
     kept = PseudoLikelihood(mn.form, table)
-    monkeypatch.setattr("conjoin.joint.pseudo_likelihood.MAX_LIST_BYTES", 0)
-    anew = PseudoLikelihood(mn.form, table)
+    anew = PseudoLikelihood(mn.form, table, max_list_bytes=0)
     for _ in range(2):
         ours, theirs = (o.value_and_gradient(mn.features.weights) for o in (anew, kept))
         assert ours[0] == theirs[0]

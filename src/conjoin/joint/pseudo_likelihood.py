@@ -32,10 +32,17 @@ class PseudoLikelihood:
 
     Equal rows are merged. Where a value is missing, the log-potential is averaged over it, distributed
     as in the table. Weights of -inf stay as they are; `free` says which weights may change, and
-    `weight` is the total weight of the rows.
+    `weight` is the total weight of the rows. Lists of rows beyond `max_list_bytes` are made anew for each
+    value.
     """
 
-    def __init__(self, form: LogLinearForm, table: Table, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        form: LogLinearForm,
+        table: Table,
+        n_jobs: int | None = None,
+        max_list_bytes: int = MAX_LIST_BYTES,
+    ) -> None:
         self.scorer, self.n_jobs = ConditionalScorer.of(form), n_jobs
         self.free: BoolArray = ~form.hard
         codes, weights = merge_rows(table.codes, table.weights)
@@ -48,7 +55,7 @@ class PseudoLikelihood:
             marginals = table.marginals()
             self.pieces += self._pieces(codes[incomplete], weights[incomplete], marginals)
         if self.pieces:
-            kept = MAX_LIST_BYTES // self.pieces[0].live_rows().nbytes
+            kept = max_list_bytes // self.pieces[0].live_rows().nbytes
             for piece in self.pieces[kept:]:
                 piece.keep = False
 
