@@ -21,6 +21,23 @@ def rounded_sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return np.where(np.abs(total) <= 1e-15 * np.bincount(index, np.abs(values), size), 0.0, total)
 
 
+def distinct_numbers(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return the distinct ones of numbers below `size`, ascending, and the place of each number.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in distinct_numbers(np.array([7, 2, 7]), 9)]
+    [[2, 7], [1, 0, 1]]
+    """
+    if size > 16 * len(numbers):
+        distinct, place = np.unique(numbers, return_inverse=True)
+        return distinct, place
+    seen = np.zeros(size, bool)
+    seen[numbers] = True
+    place = np.cumsum(seen) - 1
+    return np.flatnonzero(seen), place[numbers]
+
+
 def is_pairwise(features: Features) -> bool:
     """Return whether all features are over one or two binary variables."""
     return (
@@ -57,7 +74,7 @@ def convert_pairwise(
 
     pair_weight = orders.first_of_pair(target, other) * w
     low, high = np.minimum(target, other), np.maximum(target, other)
-    pair, which = np.unique(low * size + high, return_inverse=True)
+    pair, which = distinct_numbers(low * size + high, size * size)
     total = rounded_sums(which, pair_weight, len(pair))
     left, right = np.divmod(pair, size)
     bias = rounded_sums(
@@ -71,10 +88,8 @@ def convert_pairwise(
 
     single = np.flatnonzero(bias)
     keep = np.flatnonzero(total)
-    used, number = np.unique(
-        np.concatenate([single, np.stack([left[keep], right[keep]], axis=1).ravel()]),
-        return_inverse=True,
-    )
+    ends = np.stack([left[keep], right[keep]], axis=1).ravel()
+    used, number = distinct_numbers(np.concatenate([single, ends]), size)
     vocabulary = Vocabulary(
         tests.cards, used.astype(np.int32), np.full((len(used), tests.mask.shape[1]), 2, np.uint64)
     )
