@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin import DependencyNetwork, Domain, Table, TreeCPD
+from conjoin import BayesianNetwork, DependencyNetwork, Domain, Table, TableCPD, TreeCPD
 from conjoin.models.tree import Tree
 
 
@@ -61,3 +61,31 @@ def random_table(domain: Domain, rows: int, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     columns = [rng.choice(card, rows, p=rng.dirichlet(np.full(card, 2.0))) for card in domain.cards]
     return Table(domain, np.stack(columns, axis=1))
+
+
+def random_bayesian_network(
+    columns: int, *, max_parents: int = 3, reach: int = 12, seed: int = 0
+) -> BayesianNetwork:
+    """Return a sparse network of columns with 2 to 4 states.
+
+    The parents of a column are among the few before it, so that exact inference is quick. Distributions
+    differ more from each other the fewer parents there are.
+    """
+    rng = np.random.default_rng(seed)
+    cards = rng.choice([2, 3, 4], columns, p=[0.6, 0.25, 0.15])
+    domain = Domain.numbered(cards.tolist())
+    cpds = []
+    for i in range(columns):
+        near = np.arange(max(0, i - reach), i)
+        count = min(len(near), int(rng.choice(max_parents + 1, p=_falling(max_parents))))
+        parents = sorted(rng.choice(near, count, replace=False).tolist())
+        sharp = rng.uniform(0.3, 1.5)
+        table = rng.dirichlet(np.full(cards[i], sharp), tuple(cards[parents]))
+        cpds.append(TableCPD(cards, i, parents, np.log(np.maximum(table, 1e-4))))
+    return BayesianNetwork(domain, cpds)
+
+
+def _falling(max_parents: int) -> np.ndarray:
+    """The probability of 0, 1, 2 ... parents."""
+    share = np.array([0.15, 0.45, 0.3, 0.1, 0.05, 0.02])[: max_parents + 1]
+    return share / share.sum()

@@ -4,8 +4,8 @@ The closed form makes every conditional a good one. It does not determine the pr
 groups of states that cannot be left by changing one column at a time; the likelihood does. So the
 network is made thin enough for exact inference, its weights maximise the likelihood of the rows, and a
 hidden column takes over the many weak interactions that thinning loses. Rows that are held out choose
-among networks of different size, with and without a hidden column; the maximum-likelihood tree is one of
-the candidates, so the result is never worse than the tree on these rows.
+among networks of different size, with and without a hidden column. The maximum-likelihood tree and a
+Bayesian network are candidates, too, so the result is never worse than these on these rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.dependence_tree import tree_network
+from conjoin.joint.directed_network import fitted, learn_structure
 from conjoin.joint.hidden_column import SETTINGS, Priors
 from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.likelihood import Expectations
@@ -48,6 +49,12 @@ MIN_GAIN = 1e-3
 
 MIN_ERRORS = 2.0
 """A larger network, or a hidden column, must be better by this number of standard errors."""
+
+TUNING_GAIN = 10.0
+"""How much better all held-out rows together are under networks whose settings they chose, in nats."""
+
+MAX_DIRECTED = 1024
+"""Bayesian networks are tried for at most this number of columns."""
 
 MANY_ROWS = 1 << 16
 """With more rows than this the prior of a hidden column matters less: one fit is enough."""
@@ -110,8 +117,8 @@ def refine(
     """Turn a converted network into the joint distribution that predicts held-out rows best.
 
     Thin networks of different size, with weights that maximise the likelihood of the rows, with and
-    without a hidden column, and the maximum-likelihood tree are compared on held-out rows. The result
-    allows exact inference, and does not depend on the order of the columns.
+    without a hidden column, a Bayesian network and the maximum-likelihood tree are compared on held-out
+    rows. The result allows exact inference, and does not depend on the order of the columns.
 
     Parameters
     ----------
@@ -225,11 +232,20 @@ class _Candidate:
 
     def beats(self, other: _Candidate, weights: FloatArray) -> bool:
         """Return whether it is better by more than the choice among candidates gains by chance."""
-        gain = self.log_density - other.log_density
-        count = weights.sum()
-        mean = float(weights @ gain) / count
-        error = float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+        mean, error = self._gain(other, weights)
         return mean > max(MIN_GAIN, MIN_ERRORS * error)
+
+    def is_worth_tuning(self, counted: _Candidate, weights: FloatArray) -> bool:
+        """Return whether it beats a network that is counted from the rows, without settings to choose."""
+        mean, error = self._gain(counted, weights)
+        return mean > max(MIN_GAIN, TUNING_GAIN / float(weights.sum()), error)
+
+    def _gain(self, other: _Candidate, weights: FloatArray) -> tuple[float, float]:
+        """Return the mean gain over another candidate, and its standard error."""
+        gain = self.log_density - other.log_density
+        count = float(weights.sum())
+        mean = float(weights @ gain) / count
+        return mean, float(np.sqrt(weights @ (gain - mean) ** 2)) / count
 
 
 class _Search:
@@ -285,13 +301,29 @@ class _Search:
             if len(thinned) == 1 or self._score(found[-1]) >= max(map(self._score, found)):
                 # A larger network must be better than the smaller one with its hidden column to get one.
                 found += self._hidden(base, found[-1], tree)
-        best = max(found[:2], key=self._score)  # the tree, or the smallest thin network
+        best = found[1]
         for candidate in found[2:]:
             best = candidate if candidate.beats(best, self.held_weights) else best
+        directed = self._directed(everything)
+        counted = max([found[0], *directed], key=self._score)
+        found += directed
+        best = best if best.is_worth_tuning(counted, self.held_weights) else counted
         network = best.finish()
         record = {"chosen": best.name, "held_out": {c.name: self._score(c) for c in found}}
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         return MarkovNetwork(network.domain, network.features, network.factors, provenance)
+
+    def _directed(self, everything: Table) -> list[_Candidate]:
+        """Return a Bayesian network, unless there are too many columns for the search."""
+        if len(self.model.domain) > MAX_DIRECTED:
+            return []
+        parents = learn_structure(self.model, self.train, np.random.default_rng(0))
+        density = fitted(self.train, parents).log_likelihood(self.held_rows)
+
+        def finish() -> MarkovNetwork:
+            return fitted(everything, parents).to_markov_network()
+
+        return [_Candidate("Bayesian network", density, finish)]
 
     def _worth_trying(self, cells: int, found: Sequence[_Candidate]) -> bool:
         """Return whether tables larger than necessary may pay off.
