@@ -37,11 +37,9 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.frames import as_table
-from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.errors import ConvergenceWarning, DataError, DataWarning
 from conjoin.estimator import predict as predict_module
-from conjoin.estimator.explain import explain
-from conjoin.estimator.predict import probabilities
+from conjoin.estimator.explain import explain_row
 from conjoin.inference import exact as exact_module
 from conjoin.inference.completion import Completion, completed
 from conjoin.inference.plan import TooLarge
@@ -200,10 +198,7 @@ def test_impossible_rows_are_errors():
 
 def explained(mn, row, target, *states):
     """Explain a row of codes; the value of the target is not looked at."""
-    table = Table(mn.domain, row[None])
-    rows = MixedTable(MixedDomain(mn.domain, (), mn.domain.names), table, np.empty((1, 0)))
-    at = mn.domain.index(target)
-    return explain(lambda r: probabilities(mn, r.categories, at), rows, target, *states)
+    return explain_row(mn, Table(mn.domain, row[None]), target, *states)
 
 
 def brute_log_odds(mn, row, target, known, a, b):

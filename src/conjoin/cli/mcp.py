@@ -34,9 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.files import load
-
-    server(load(options.model), Path(options.model).stem).run("stdio")
+    server(shared.load_states(options.model), Path(options.model).stem).run("stdio")
 
 
 def server(model: Network, name: str = "model") -> Any:
@@ -137,23 +135,18 @@ class Tools:
 
     def explain(self, target: str, given: str, state: str | None = None) -> dict[str, Any]:
         """Explain which of the given values move the probability of a target's state, in log-odds."""
-        import numpy as np
-
         from conjoin.data.table import Table
-        from conjoin.estimator.explain import explain
-        from conjoin.inference.engines import marginals
+        from conjoin.estimator.explain import explain_row
         from conjoin.inference.evidence import evidence_of
 
         domain = self.model.domain.observed
         known = evidence_of(self.model.domain, given)
-        row = Table.from_rows(domain, [known.certain]).codes
+        row = Table.from_rows(domain, [known.certain])
         variable = domain[target]
         code = None if state is None else variable.find_all([state])[0]
         if code is not None and code < 0:
             variable.index(state)  # raises, with the states that there are
-        prior = marginals(self.model)
-        base = [np.asarray(prior.array(name)) for name in domain.names]
-        found = explain(self.model, row, domain.index(target), base, code)
+        found = explain_row(self.model, row, target, code)
         return {
             "state": _plain(found.state),
             "against": _plain(found.against),

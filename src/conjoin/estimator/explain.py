@@ -18,9 +18,11 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.labels import shown
-from conjoin.data.mixed_table import MixedTable
+from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
 from conjoin.estimator.encoding import values_of
+from conjoin.estimator.predict import probabilities
+from conjoin.models.network import Network
 
 ALL_SETS_UP_TO = 8
 """All sets of known columns are compared for at most this number of columns."""
@@ -114,6 +116,24 @@ def explain(
         contributions,
         {names[k]: values_of(row, names[k])[0] for k in ranked},
     )
+
+
+def explain_row(
+    model: Network,
+    row: Table,
+    name: str,
+    state: int | None = None,
+    against: int | None = None,
+    seed: int = 0,
+) -> Explanation:
+    """Explain a prediction of a network of states for a table of one row (see `explain`)."""
+    domain = MixedDomain(row.domain, (), row.domain.names)
+    at = row.domain.index(name)
+    return explain(
+        lambda rows: probabilities(model, rows.categories, at, seed),
+        MixedTable(domain, row, np.empty((1, 0))),
+        name, state, against, seed,
+    )  # fmt: skip
 
 
 def _with_only(row: MixedTable, names: list[str], sets: BoolArray) -> MixedTable:
