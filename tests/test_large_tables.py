@@ -171,10 +171,20 @@ def test_large_tables_of_any_kind(sizes, given_valid):
 
 def test_samples_keep_rows_and_weights():
     table = chain(np.random.default_rng(8), n=3, rows=50, weighted=True)
-    table = Table(table.domain, table.codes, np.arange(1.0, 51.0))
+    table = Table(table.domain, table.codes, np.arange(1.0, 51.0) + 0.5)
     sample = sample_rows(table, 20, np.random.default_rng(0))
     rows = sample.weights.astype(int) - 1
     assert len(sample) == 20
     assert (np.diff(rows) > 0).all()
     assert np.array_equal(sample.codes, table.codes[rows])
     assert sample_rows(table, 50, np.random.default_rng(0)) is table
+
+
+def test_weights_that_count_rows_are_sampled_as_rows():
+    table = chain(np.random.default_rng(8), n=3, rows=50, weighted=True)
+    table = Table(table.domain, table.codes, np.arange(1.0, 51.0))
+    sample = sample_rows(table, 20, np.random.default_rng(0))
+    assert sample.weights.sum() == 20
+    assert (sample.weights >= 1).all()
+    total = int(table.weights.sum())
+    assert sample_rows(table, total, np.random.default_rng(0)) is table
