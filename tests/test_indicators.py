@@ -33,7 +33,7 @@ def test_both_forms_do_what_the_matrix_does(seed, share):
     h = np.where(rng.random(rows) < 0.8, rng.random(rows), 0.0).astype(np.float32)
     some = np.flatnonzero(rng.random(width) < 0.5)
     size = int(rng.integers(1, 6))
-    leaf = rng.integers(0, size, rows)
+    leaf = rng.integers(0, size, rows).astype(np.int32)
     by_leaf = np.zeros((size, width))
     np.add.at(by_leaf, leaf, h[:, None] * x)
     both = x.T @ (x * h[:, None].astype(float))
@@ -81,7 +81,7 @@ def test_steps_over_a_tree_need_no_matrix_of_it(seed):
     rng = np.random.default_rng(seed)
     rows, width, size = 60, int(rng.integers(0, 5)), int(rng.integers(2, 12))
     parent, depth = random_tree(rng, size)
-    leaf = rng.integers(0, size, rows)
+    leaf = rng.integers(0, size, rows).astype(np.int32)
     path = PathFeatures(leaf, parent, depth, np.zeros(0, np.int64))
     x = rng.random((rows, width)) < 0.4
     columns = np.concatenate([x, path.members[leaf]], axis=1).astype(float)

@@ -293,7 +293,7 @@ class _Search:
         for cells in sorted({max(size, needed) for size in sizes}):
             if thinned and (thinned[-1] is self.model or not self._worth_trying(cells, found)):
                 break
-            thinned.append(thin(self.model, self.train, max_cells=cells))
+            thinned.append(thin(self.model, self.train, max_cells=cells, tree=(left, right)))
             base = with_weights(thinned[-1], left, right, self.train, self.held)
             name = f"thin, {cells:,} cells"
             finish = partial(self._weights_of_all, base)

@@ -44,6 +44,7 @@ def thin(
     *,
     max_cells: float = MAX_CELLS,
     max_work: float = MAX_WORK,
+    tree: tuple[IntArray, IntArray] | None = None,
 ) -> MarkovNetwork:
     """Remove features until exact inference needs only small tables.
 
@@ -66,6 +67,9 @@ def thin(
     max_work : float
         The maximum number of 64-bit words to read while searching for elimination orders. Pairs that
         have not been tried by then are left out; hard constraints must all be placed within it.
+    tree : pair of arrays, optional
+        The pairs of columns of the table's tree, by their positions in canonical order (see
+        `in_canonical_order`), if they are known already.
 
     Returns
     -------
@@ -105,7 +109,9 @@ def thin(
         return model
     if rows is not None:
         rows = rows.reordered(whole.domain.names)
-    return _thinned(whole, rows, max_cells, max_work).reordered(model.domain.names)
+    if tree is None and rows is not None:
+        tree = dependence_tree(rows)
+    return _thinned(whole, rows, tree, max_cells, max_work).reordered(model.domain.names)
 
 
 def _fits_already(model: MarkovNetwork, max_cells: float) -> bool:
@@ -116,13 +122,17 @@ def _fits_already(model: MarkovNetwork, max_cells: float) -> bool:
 
 
 def _thinned(
-    model: MarkovNetwork, rows: Table | None, max_cells: float, max_work: float
+    model: MarkovNetwork,
+    rows: Table | None,
+    tree: tuple[IntArray, IntArray] | None,
+    max_cells: float,
+    max_work: float,
 ) -> MarkovNetwork:
     """Thin a network whose columns are in canonical order."""
     graph = _ThinGraph(model.domain.cards, max_cells, max_work)
     _link_hard_constraints(model, graph)
-    if rows is not None:
-        graph.link(*dependence_tree(rows))
+    if tree is not None:
+        graph.link(*tree)
     pairs = interactions(model, rows)
     candidates = min(len(pairs), CANDIDATES_PER_VARIABLE * len(model.domain))
     for low in range(0, candidates, PAIRS_AT_ONCE):

@@ -34,7 +34,7 @@ class Indicators(Protocol):
     def second_moments(self, weights: Float32Array, features: IntArray | None = None) -> FloatArray:
         """Return the summed weights of the rows that have both of two features, of all or of some."""
 
-    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+    def by_leaf(self, leaf: Int32Array, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
 
 
@@ -75,11 +75,11 @@ class Dense:
         x = x if features is None else x[:, features]
         return (x.T @ (x * w[:, None])).astype(np.float64)
 
-    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+    def by_leaf(self, leaf: Int32Array, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
         from conjoin.kernels.indicators import dense_by_leaf
 
-        dense_by_leaf(leaf, weights, self.x, out)
+        dense_by_leaf(leaf.astype(np.int64), weights, self.x, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +131,12 @@ class Sparse:
         sparse_second(self.first, self.row, chosen, weights, out)
         return out
 
-    def by_leaf(self, leaf: IntArray, weights: Float32Array, out: FloatArray) -> None:
+    def by_leaf(self, leaf: Int32Array, weights: Float32Array, out: FloatArray) -> None:
         """Add the weights of the rows that end in each leaf and have each feature."""
         from conjoin.kernels.indicators import sparse_by_leaf
 
         turned = np.zeros(out.shape[::-1])
-        sparse_by_leaf(self.first, self.row, leaf.astype(np.int32), weights, turned)
+        sparse_by_leaf(self.first, self.row, leaf, weights, turned)
         out += turned.T
 
 

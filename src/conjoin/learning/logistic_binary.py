@@ -138,7 +138,7 @@ class Batch:
                 rho = correlation(together, share, dev, mean, deviation).ravel()
                 ready.append((rho, share, dev))
             cross += [rho for rho, _, _ in ready]
-            self.leaf = np.stack([path.leaf for path in self.paths]).astype(np.int32)
+            self.leaf = np.stack([path.leaf for path in self.paths])
             self.parent = np.concatenate([path.parent for path in self.paths]).astype(np.int64)
             self.share = np.concatenate([share for _, share, _ in ready])
             self.deviation = np.concatenate([deviation for _, _, deviation in ready])
@@ -154,7 +154,7 @@ class Batch:
             return np.zeros(len(self.targets))
         leaf = self.leaf
         if self.paths is not None:
-            leaf = np.stack([path.valid_leaf for path in self.paths]).astype(np.int32)
+            leaf = np.stack([path.valid_leaf for path in self.paths])
         return -self._place(self.valid, leaf, *self._labels(self.valid)).loss
 
     # ---- one penalty ----------------------------------------------------------------------------

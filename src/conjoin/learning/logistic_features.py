@@ -129,10 +129,10 @@ class PathFeatures:
         The node that each validation row ends in.
     """
 
-    leaf: IntArray
+    leaf: Int32Array
     parent: IntArray
     depth: IntArray
-    valid_leaf: IntArray
+    valid_leaf: Int32Array
 
     @cached_property
     def members(self) -> BoolArray:

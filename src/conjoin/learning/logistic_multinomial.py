@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, Int32Array
 from conjoin.jobs import stop_point
 from conjoin.learning.logistic_features import Design, PathFeatures
 from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
@@ -210,7 +210,7 @@ class Multinomial:
 class Rows:
     """The rows of a table on which a target is known, and their features."""
 
-    def __init__(self, solver: Multinomial, design: Design, leaf: IntArray | None) -> None:
+    def __init__(self, solver: Multinomial, design: Design, leaf: Int32Array | None) -> None:
         from conjoin.kernels.multinomial import list_features
 
         target = solver.targets[0]

@@ -162,7 +162,8 @@ class LogisticPath:
         for node in range(1, len(order)):
             depth[node] = depth[parent[node]] + 1
         leaf, valid_leaf = (
-            number[tree.leaves(columns, trees.data, threshold)] for columns in tables
+            number[tree.leaves(columns, trees.data, threshold)].astype(np.int32)
+            for columns in tables
         )
         return PathFeatures(leaf, parent, depth, valid_leaf)
 
