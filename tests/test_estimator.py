@@ -517,13 +517,13 @@ def test_equal_rows_are_answered_once(monkeypatch):
     mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
     codes = rng.integers(0, 2, (10_000, 12)).astype(np.uint8)
     codes[:, :4] = HOLE
-    answer_rows, asked = kernels.answer_rows, []
+    answer_rows, asked = kernels.answer_small_rows, []
 
     def counted(mode, rows, *rest):
         asked.append(len(rows))
         answer_rows(mode, rows, *rest)
 
-    monkeypatch.setattr(kernels, "answer_rows", counted)
+    monkeypatch.setattr(kernels, "answer_small_rows", counted)
     modes, exact = Completion(mn, codes).modes()
     assert exact.all() and sum(asked) == 2**8
     # With tables that would be too large, the order of the network is used.

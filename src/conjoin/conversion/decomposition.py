@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray, distinct
 from conjoin.data.row_hashing import code_numbers, group_equal
 from conjoin.models.features import segment_index
 from conjoin.models.loglinear import LogLinearForm
@@ -76,7 +76,7 @@ def decompose(
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
     block = np.cumsum((ends - starts) * cells) // ENTRIES_AT_ONCE
-    for number in np.unique(block):
+    for number in distinct(block):
         which = np.flatnonzero(block == number)
         some = np.arange(starts[which[0]], ends[which[-1]])
         yield _tables(form, marginals, q, parts.select(some), starts[which] - starts[which[0]])

@@ -1,4 +1,4 @@
-"""Array types for signatures, and read-only views."""
+"""Array types for signatures, read-only views and distinct values."""
 
 from __future__ import annotations
 
@@ -28,3 +28,17 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def distinct(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the distinct values of an array, sorted, as `np.unique` does, which imports masked arrays.
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    values = np.sort(array, axis=None)
+    first = np.ones(len(values), bool)
+    first[1:] = values[1:] != values[:-1]
+    return values[first]

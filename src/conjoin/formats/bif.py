@@ -1,8 +1,8 @@
 """Reading the Bayesian Interchange Format (.bif); `bayesian_writing` writes it.
 
 A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
-one regular expression and divided at its semicolons; the numbers of all tables are then normalized
-together. Positions in the text are kept, and turned into line numbers only for an error message.
+one regular expression and divided at its semicolons; blocks in their usual form take a shortcut. The
+numbers of all tables are then normalized together. Positions in the text are kept, and turned into line numbers only for an error message.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -28,6 +26,10 @@ from conjoin.models.table_cpd import TableCPD
 
 COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 BLOCK = re.compile(r"\s*(\w+)\b([^{}]*)\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
+USUAL_VARIABLE = re.compile(
+    r"\s*variable\s+([^\s{}()\[\];,|]+)\s*\{\s*type\s+discrete\s*\[\s*(\d+)\s*\]\s*"
+    r"\{([^{}]*)\}\s*;\s*\}"
+)
 HEAD = re.compile(r"\s*\(\s*([^\s{}()\[\];,|]+)\s*(?:[|,]([^()]*))?\)\s*")
 TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s*")
 LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
@@ -47,22 +49,14 @@ class _Block(NamedTuple):
     body_at: int
 
 
-@dataclass
-class _Table:
-    """A probability block: its place in the text, and its variables."""
+class _Table(NamedTuple):
+    """A probability block: its place in the text, its variables, and the joint states of the parents."""
 
     at: int
     body: str
     target: Variable
     parents: list[Variable]
-
-    @cached_property
-    def n_rows(self) -> int:
-        """The number of joint states of the parents."""
-        count = 1
-        for parent in self.parents:
-            count *= len(parent)
-        return count
+    n_rows: int
 
 
 class _Reader:
@@ -74,7 +68,6 @@ class _Reader:
         if '"' in text or "/" in text:
             text = COMMENT_OR_STRING.sub(self._replaced, text)
         self.text = text
-        self.codes: dict[str, dict[str, int]] = {}
 
     def _replaced(self, match: re.Match[str]) -> str:
         """Replace a comment by its line breaks, and a string by a word without special characters."""
@@ -110,16 +103,45 @@ class _Reader:
             return [self.label(word, wanted, at) for word in words.split(",")]
         return [word.strip() for word in words.split(",")]
 
-    def blocks(self) -> Iterator[_Block]:
-        """Yield the blocks of the file."""
+    def blocks(self) -> tuple[list[Variable], list[_Block]]:
+        """Return the variables of the file, and its probability blocks."""
+        variables, probabilities = [], []
         text, at = self.text, 0
         end = len(text.rstrip())
+        usual = not self.strings
         while at < end:
+            match = USUAL_VARIABLE.match(text, at) if usual else None
+            if match is not None:
+                variables.append(self._usual_variable(match))
+                at = match.end()
+                continue
             match = BLOCK.match(text, at)
             if match is None or match[1] not in BLOCKS:
                 self._fail_between_blocks(at)
-            yield _Block(match[1], match[2], match[3], match.start(2), match.start(3))
+            block = _Block(match[1], match[2], match[3], match.start(2), match.start(3))
             at = match.end()
+            if match[1] == "variable":
+                variables.append(self.variable(block))
+            elif match[1] == "probability":
+                usual = False  # variables come first
+                probabilities.append(block)
+        return variables, probabilities
+
+    def _usual_variable(self, match: re.Match[str]) -> Variable:
+        """Read a variable without properties."""
+        name, count, words = match.groups()
+        at = match.start(3)
+        if '"' in name:
+            self.label(name, "a variable's name", match.start(1))
+        return self._variable(name, self.labels(words, "a state", at), count, at)
+
+    def _variable(self, name: str, states: list[str], count: str, at: int) -> Variable:
+        if count != str(len(states)):
+            self.fail(f"{name!r} declares {count[:20]} states but lists {len(states)}", at)
+        try:
+            return Variable(name, states)
+        except ConjoinError as error:
+            self.fail(str(error), at)
 
     def _fail_between_blocks(self, at: int) -> NoReturn:
         at += len(self.text[at:]) - len(self.text[at:].lstrip())
@@ -147,7 +169,7 @@ class _Reader:
         """Read a variable block."""
         _, head, body, head_at, body_at = block
         name = self.label(head, "a variable's name", head_at)
-        states: list[str] | None = None
+        found: tuple[list[str], str, int] | None = None
         for statement, at in self.statements(body, body_at):
             if not statement.lstrip().startswith("type"):
                 continue  # a property
@@ -156,17 +178,10 @@ class _Reader:
                 self.fail("expected 'type discrete [ number ] { states }'", at)
             if match[1] != "discrete":
                 self.fail("only 'type discrete' is supported", at)
-            states = self.labels(match[3], "a state", at)
-            if match[2] != str(len(states)):
-                self.fail(f"{name!r} declares {match[2][:20]} states but lists {len(states)}", at)
-        if states is None:
+            found = self.labels(match[3], "a state", at), match[2], at
+        if found is None:
             self.fail(f"variable {name!r} has no type", body_at)
-        try:
-            variable = Variable(name, states)
-        except ConjoinError as error:
-            self.fail(str(error), body_at)
-        self.codes[name] = {state: code for code, state in enumerate(states)}
-        return variable
+        return self._variable(name, *found)
 
     def table(self, domain: Domain, block: _Block) -> _Table:
         """Read the head of a probability block."""
@@ -181,7 +196,10 @@ class _Reader:
             target, *parents = [domain[name] for name in names]
         except ConjoinError as error:
             self.fail(str(error), head_at)
-        return _Table(body_at, body, target, parents)
+        n_rows = 1
+        for parent in parents:
+            n_rows *= len(parent)
+        return _Table(body_at, body, target, parents, n_rows)
 
     def numbers(self, table: _Table) -> list[float]:
         """Read the numbers of a table, row by row."""
@@ -251,15 +269,12 @@ class _Reader:
             self.fail(f"expected {len(table.parents)} states, not {len(words)}", at)
         place = 0
         for parent, word in zip(table.parents, words, strict=True):
-            word = word.strip()
-            code = self.codes[parent.name].get(self.strings.get(word, word))
-            if code is None:
-                try:
-                    code = parent.index(self.label(word, "a parent's state", at))
-                except FormatError:
-                    raise
-                except ConjoinError as error:
-                    self.fail(str(error), at)
+            try:
+                code = parent.index(self.label(word, "a parent's state", at))
+            except FormatError:
+                raise
+            except ConjoinError as error:
+                self.fail(str(error), at)
             place = place * len(parent) + code
         return place
 
@@ -344,13 +359,7 @@ def _floats(words: str) -> list[float] | None:
 def read_bif(path: Path) -> BayesianNetwork:
     """Read a .bif file."""
     reader = _Reader(read_text(path), path)
-    variables: list[Variable] = []
-    probabilities: list[_Block] = []
-    for block in reader.blocks():
-        if block.keyword == "variable":
-            variables.append(reader.variable(block))
-        elif block.keyword == "probability":
-            probabilities.append(block)
+    variables, probabilities = reader.blocks()
     with errors_naming(path):
         domain = Domain(variables)
         tables: dict[str, _Table] = {}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray, distinct
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.inference.bitpacked_chains import BitpackedChains, fits
@@ -295,7 +295,7 @@ def _components(projection: Projection, free: IntArray, order: IntArray) -> list
     unit_label[features.entry_feature] = label[features.entry_var]
     first = np.cumsum(cards[free]) - cards[free]
     found = []
-    for k in np.unique(label[free]):
+    for k in distinct(label[free]):
         place = np.flatnonzero(label[free] == k)
         members = free[place]
         local = np.full(n, -1, np.int64)

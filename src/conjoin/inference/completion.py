@@ -6,21 +6,23 @@ tree, without the variables that they know. Otherwise, a kernel puts the known v
 features and answers each component of the free variables exactly if its tables are small. Rows with other
 components are answered on the junction tree of the network or, if that is too large, sampled. Equal rows
 are answered once.
+
+Rows with few missing values have a kernel of their own, which does the same and compiles in less time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
-from conjoin.inference.plan import Plan
+from conjoin.inference.plan import MAX_MEMORY, Plan
 from conjoin.inference.prepared_rows import prepared
 from conjoin.inference.row_chains import RowChains, SamplingSettings
 from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, MISSING, SUM, RowFeatures
@@ -32,6 +34,9 @@ MAX_CELLS = 1 << 19
 
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
+
+FEW_ROWS = 64
+"""While learning, up to this number of rows with many missing values are drawn as separate queries."""
 
 
 @dataclass(eq=False)
@@ -87,6 +92,9 @@ class Completion:
         than `PreparedRows` allows.
     settings : SamplingSettings, optional
         How components are sampled.
+    few_rows : int
+        Up to this number of rows of a thin network with many missing values are drawn as separate
+        queries, which compiles less. Their draws then depend on the number of these rows.
     """
 
     def __init__(
@@ -98,7 +106,9 @@ class Completion:
         max_cells: int = MAX_CELLS,
         max_network_cells: float = np.inf,
         settings: SamplingSettings | None = None,
+        few_rows: int = 0,
     ) -> None:
+        self.few_rows = few_rows
         self.model, self.domain = model, model.domain
         self.prepared = prepared(model)
         self.shown = slice(len(self.domain.observed))
@@ -178,7 +188,7 @@ class Completion:
         incomplete = self._incomplete()
         result = self._full(self.rows)[self.inverse][None].repeat(count, axis=0)
         room = 1 << np.ceil(np.log2(repeats)).astype(np.int64)
-        for size in np.unique(room[incomplete]).tolist():
+        for size in distinct(room[incomplete]).tolist():
             # Rows that occur about equally often are drawn for together.
             chosen = incomplete[room[incomplete] == size]
             filled, _ = self._filled(DRAWS, chosen, count * size)
@@ -213,21 +223,15 @@ class Completion:
         """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
         if not len(todo):
             return
-        hidden: Any = self.free[todo].any(axis=0)
-        if self.is_thin and self.prepared.has_large_tables:
-            # Draws, and modes that tie, must not depend on which other rows there are.
-            alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
-            plan = self.prepared.plan(None if alone else hidden, mode == SUM)
-        else:
-            # A sum needs all features; otherwise only those that test a free variable matter.
-            plan, features = None, self.prepared.about(hidden | (mode == SUM))
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
-        for low in progress(range(0, len(todo), size), "completing rows"):
-            block = self._room(todo[low : low + size], mode, count)
-            if plan is not None:
-                self._pass_messages(block, mode, plan)
-            else:
-                self._eliminate(block, mode, wanted, features)
+        parts = [
+            (answer, rows[low : low + size])
+            for answer, rows in self._methods(mode, todo, wanted)
+            for low in range(0, len(rows), size)
+        ]
+        for answer, rows in progress(parts, "completing rows"):
+            block = self._room(rows, mode, count)
+            answer(block)
             wrong = np.flatnonzero(block.log_sum == -np.inf)
             if len(wrong):
                 number = int(self.first[block.rows[wrong]].min()) + 1
@@ -235,6 +239,32 @@ class Completion:
                     f"row {number} is impossible: the model gives its known values probability 0"
                 )
             yield block
+
+    def _methods(
+        self, mode: int, todo: IntArray, wanted: BoolArray | None
+    ) -> list[tuple[Callable[[Answers], None], IntArray]]:
+        """Divide rows by how they are answered."""
+        hidden: Any = self.free[todo].any(axis=0)
+        if self.is_thin and self.prepared.has_large_tables:
+            # Draws, and modes that tie, must not depend on which other rows there are.
+            alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
+            plan = self.prepared.plan(None if alone else hidden, mode == SUM)
+            return [(lambda block: self._pass_messages(block, mode, plan), todo)]
+        from conjoin.kernels.row_elimination import WHOLE, answer_rows, answer_small_rows
+
+        # A sum needs all features; otherwise only those that test a free variable matter.
+        features = self.prepared.about(hidden | (mode == SUM))
+
+        def eliminate(kernel: Any) -> Callable[[Answers], None]:
+            return lambda block: self._eliminate(block, mode, wanted, features, kernel)
+
+        cells = np.where(self.free[todo], np.log2(self.domain.cards), 0.0).sum(axis=1)
+        large = cells > np.log2(min(WHOLE, self.max_cells)) + 1e-9
+        few = mode == DRAWS and large.sum() <= self.few_rows and self.is_thin
+        return [
+            (eliminate(answer_small_rows), todo[~large]),
+            (self._draw if few else eliminate(answer_rows), todo[large]),
+        ]
 
     @property
     def is_thin(self) -> bool:
@@ -263,15 +293,30 @@ class Completion:
             plan.tree, plan.program, plan.terms, block.log_sum, block.marginals, block.filled,
         )  # fmt: skip
 
+    def _draw(self, block: Answers) -> None:
+        """Draw each row as a query."""
+        for i, r in enumerate(block.rows.tolist()):
+            known = np.flatnonzero(~self.free[r])
+            codes = self.rows[r, known].astype(np.int64)
+            plan = self.prepared.compiled.plan(tuple(known.tolist()), MAX_MEMORY)
+            rng = np.random.default_rng(int(self.counters[r]))
+            uniform = rng.random((block.filled.shape[1], max(1, plan.n_cliques)))
+            block.log_sum[i], states = plan.draw(plan.slots(codes)[0], uniform)
+            free = np.flatnonzero(plan.place[: len(self.domain)] >= 0)
+            block.filled[i][:, free] = states[:, plan.place[free]]
+
     def _eliminate(
-        self, block: Answers, mode: int, wanted: BoolArray | None, features: RowFeatures
+        self,
+        block: Answers,
+        mode: int,
+        wanted: BoolArray | None,
+        features: RowFeatures,
+        kernel: Any,
     ) -> None:
         """Answer each component of each row; those that are too large in another way."""
-        from conjoin.kernels.row_elimination import answer_rows
-
         left = np.zeros((len(block.rows), len(self.domain)), bool)
         asked = np.ones(len(self.domain), bool) if wanted is None else wanted
-        answer_rows(
+        kernel(
             mode, self.rows[block.rows], self.counters[block.rows], asked, features, self.max_cells,
             left, block.log_sum, block.marginals, block.filled,
         )  # fmt: skip
@@ -307,7 +352,7 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
     table = table.over(model.domain.observed)
     if not (table.codes == table.missing).any():
         return table
-    codes = Completion(model, table.codes, random_state).draws(1)[0]
+    codes = Completion(model, table.codes, random_state, few_rows=FEW_ROWS).draws(1)[0]
     return Table.adopt(table.domain, codes, table.weights)
 
 

@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.errors import ModelError
-from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, JunctionTree, Program, Terms
+from conjoin.kernels.elimination_layouts import (
+    DRAWS,
+    MARGINALS,
+    MAXIMUM,
+    JunctionTree,
+    Program,
+    Terms,
+)
 
 MAX_MEMORY = 4 << 30
 """Memory for the tables of exact inference while a network is learned, in bytes."""
@@ -298,7 +305,7 @@ class Plan:
         states = np.empty((rows, len(self.tree.size) if mode == MAXIMUM else 0), np.int64)
         answer(
             self.tree, self.program, self._tilted(tilt), given, mode, self.marginal_first, log_z,
-            marginals, states,
+            marginals, np.empty((1, 0)), states,
         )  # fmt: skip
         return log_z, marginals, states
 
@@ -336,8 +343,11 @@ class Plan:
         self, given: IntArray, uniform: FloatArray, tilt: FloatArray | None = None
     ) -> tuple[float, IntArray]:
         """Draw rows of the free variables given one row of evidence; return log Z, too."""
-        from conjoin.kernels.message_passing import draw
+        from conjoin.kernels.message_passing import answer
 
-        states = np.empty((len(uniform), len(self.tree.size)), np.int64)
-        terms = self._tilted(tilt)
-        return draw(self.tree, self.program, terms, given, uniform, states), states
+        log_z, states = np.empty(1), np.empty((len(uniform), len(self.tree.size)), np.int64)
+        answer(
+            self.tree, self.program, self._tilted(tilt), given[None], DRAWS, self.marginal_first, log_z,
+            np.empty((1, 0)), uniform, states,
+        )  # fmt: skip
+        return float(log_z[0]), states

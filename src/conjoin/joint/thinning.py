@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.conversion.interactions import interactions
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
@@ -195,7 +195,7 @@ def _cut(features: Features, near: BoolArray, q: FloatArray) -> tuple[Features, 
     off = features.off_values()
     lost_factor = np.where(keep, 1.0, off + (1 - off) * q[features.indices])
     factor = segment_product(lost_factor, features.indptr)
-    whole = len(features) - len(np.unique(features.entry_feature[~keep]))
+    whole = len(features) - len(distinct(features.entry_feature[~keep]))
     scaled = features.without_entries(~keep)
     return scaled.reweighted(features.weights * factor).merged(), whole
 

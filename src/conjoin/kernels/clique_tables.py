@@ -75,30 +75,40 @@ def add_table(out, sizes, strides, values, base, scratch):
 @inner
 def add_feature(out, sizes, args, numbers, weight, state, index, value):
     """Add weight * product of the tests' numbers where that is not 0, in the order of the cells."""
-    last = len(args) - 1
+    last, block = len(args) - 1, 1
+    while last >= 0 and args[last] < 0:  # axes that the feature does not test
+        block *= sizes[last]
+        last -= 1
     if last < 0:
-        out[0] += weight
+        for i in range(block):
+            out[i] += weight
         return
+    tested, states = args[last], sizes[last]
     d = 0
     state[0] = -1
     index[0] = 0
     value[0] = weight
     while d >= 0:
+        if d == last:
+            cell, product = index[d] * states * block, value[d]
+            for s in range(states):
+                factor = numbers[tested + s]
+                if factor != 0:
+                    for i in range(cell, cell + block):
+                        out[i] += product * factor
+                cell += block
+            d -= 1
+            continue
         state[d] += 1
         if state[d] == sizes[d]:
             d -= 1
             continue
         factor = 1.0 if args[d] < 0 else numbers[args[d] + state[d]]
-        if factor == 0:
-            continue
-        cell = index[d] * sizes[d] + state[d]
-        if d == last:
-            out[cell] += value[d] * factor
-        else:
+        if factor != 0:
+            index[d + 1] = index[d] * sizes[d] + state[d]
+            value[d + 1] = value[d] * factor
             d += 1
             state[d] = -1
-            index[d] = cell
-            value[d] = value[d - 1] * factor
 
 
 @inner

@@ -158,11 +158,8 @@ class Workspace(NamedTuple):
     chunk: Float1
 
 
-SUM, MARGINALS, MAXIMUM = 0, 1, 2
-"""What messages are for: log Z alone, log Z and marginals (or draws), or the best instance."""
-
-DRAWS = 3
-"""Draws for the missing values of rows; the other modes of rows are those of messages."""
+SUM, MARGINALS, MAXIMUM, DRAWS = 0, 1, 2, 3
+"""What messages are for: log Z alone, log Z and marginals, the best instance, or draws."""
 
 MISSING = np.uint16(np.iinfo(np.uint16).max)
 """The code of a missing value in the rows that kernels answer."""

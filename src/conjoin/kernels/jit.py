@@ -10,7 +10,10 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, event, types
+from numba.core import cgutils, compiler, event, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 
 from conjoin.kernels.machine_code_cache import MachineCodeCache
@@ -24,7 +27,54 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-_INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+class Part(JITCodeLibrary):
+    """The code of a function that only kernels call: only the kernels are optimised and emitted."""
+
+    def finalize(self) -> None:
+        """Link the code that this code calls, and do nothing else."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PartLowering(NativeLowering):
+    """Lets kernels call a function that has no machine code of its own."""
+
+    _name = "conjoin_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower a function to a `Part`."""
+        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        key = [].append  # callers find the function by it: any built-in function that is unique
+        state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+        state.cr = state.cr._replace(cfunc=key)
+        return True
+
+
+class PartCompiler(compiler.CompilerBase):
+    """Compiles functions that only kernels call."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the usual passes, with another last one."""
+        pipeline = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (PartLowering if used is NativeLowering else used, text)
+            for used, text in pipeline.passes
+        ]
+        pipeline._finalized = False
+        pipeline.finalize()
+        return [pipeline]
+
+
+_INNER: Any = {
+    "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
+}  # fmt: skip
 
 inner = numba.njit(**_INNER)
 """For functions that only kernels call: not callable from Python, they compile in less time."""

@@ -23,6 +23,7 @@ from conjoin.kernels.clique_tables import (
     total_of,
 )
 from conjoin.kernels.elimination_layouts import (
+    DRAWS,
     MARGINALS,
     MAXIMUM,
     SUM,
@@ -280,33 +281,26 @@ def answer(
     marginal_first: Int1,
     log_z: Float1,
     marginals: Float2,
+    uniform: Float2,
     states: Int2,
 ) -> None:
-    """Answer each row of evidence: log Z and, depending on the mode, marginals or the best states."""
-    work = workspace_for(tree, terms, mode)
-    none = np.empty((1, 0))
+    """Answer each row of evidence: log Z and, depending on the mode, marginals, the best states or draws.
+
+    `states` has as many rows for each row of evidence as `uniform` has rows of random numbers; there are
+    no numbers in these rows if the best states are wanted.
+    """
+    passed = MARGINALS if mode == DRAWS else mode
+    work = workspace_for(tree, terms, passed)
+    count = len(uniform)
     for r in range(len(given)):
         set_evidence(program, terms, given[r], work)
-        log_z[r] = forward(tree, program, terms, mode, work)
-        if log_z[r] == -np.inf:
+        log_z[r] = forward(tree, program, terms, passed, work)
+        if log_z[r] == -np.inf or mode == SUM:
             continue
         if mode == MARGINALS:
             backward(tree, program, terms, work, marginal_first, marginals[r])
-        elif mode == MAXIMUM:
-            trace(tree, work, none, states[r : r + 1])
-
-
-@compiled
-def draw(
-    tree: JunctionTree, program: Program, terms: Terms, given: Int1, uniform: Float2, states: Int2
-) -> float:
-    """Draw rows given one row of evidence; return log Z."""
-    work = workspace_for(tree, terms, MARGINALS)
-    set_evidence(program, terms, given, work)
-    log_z = forward(tree, program, terms, MARGINALS, work)
-    if log_z > -np.inf:
-        trace(tree, work, uniform, states)
-    return log_z
+        else:
+            trace(tree, work, uniform, states[r * count : (r + 1) * count])
 
 
 @compiled
@@ -327,9 +321,10 @@ def expectations(
     the opposite order to `forward`.
     """
     n_tables, n_terms = len(terms.bases), len(terms.first) - 1
-    work = workspace_for(tree, terms, MARGINALS)
+    mode = np.int64(MARGINALS)  # a constant would compile another version of what `answer` calls
+    work = workspace_for(tree, terms, mode)
     set_evidence(program, terms, given, work)
-    log_z = forward(tree, program, terms, MARGINALS, work)
+    log_z = forward(tree, program, terms, mode, work)
     if log_z == -np.inf:
         return log_z
     backward(tree, program, terms, work, marginal_first, marginals)

@@ -216,7 +216,7 @@ class Signature:
                 if type(value) not in classes or (
                     dtype is not None
                     and (
-                        value.dtype is not dtype
+                        (value.dtype is not dtype and value.dtype != dtype)
                         or value.ndim != ndim
                         or value.flags.num & flags != flags
                     )

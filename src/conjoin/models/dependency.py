@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray, distinct
 from conjoin.data.table import codes_of
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
@@ -103,7 +103,7 @@ class DependencyNetwork(NetworkOfCPDs):
         features = mn.to_features().features
         cpds = []
         for i in range(len(mn.domain)):
-            rows = np.unique(features.entry_feature[features.entry_var == i])
+            rows = distinct(features.entry_feature[features.entry_var == i])
             cpds.append(LogLinearCPD(i, features.select(rows)))
         return cls(mn.domain, cpds, {"conditionals_of": mn.kind})
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, read_only
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct, read_only
 from conjoin.data.domain import Domain
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
@@ -221,7 +221,7 @@ class Features:
         Row r of the matrix holds the places of the tests of the r-th of these features in `indices`.
         """
         lengths = self.lengths
-        for length in np.unique(lengths).tolist():
+        for length in distinct(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
             yield rows, self.indptr[rows][:, None] + np.arange(length)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray, distinct
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
@@ -46,7 +46,7 @@ class LogLinearCPD:
     @property
     def blanket(self) -> tuple[int, ...]:
         """The positions of the variables that the distribution depends on."""
-        present = np.unique(self._features.entry_var).tolist()
+        present = distinct(self._features.entry_var).tolist()
         return tuple(v for v in present if v != self.target)
 
     def log_probabilities(self, codes: Codes) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, distinct
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of, joint_codes
 from conjoin.errors import ModelError
@@ -163,7 +163,7 @@ class MarkovNetwork(Network):
         """Return, for each variable, the variables that share a feature or a factor with it."""
         size = len(self.domain)
         pairs = []
-        for length in np.unique(self.features.lengths):
+        for length in distinct(self.features.lengths):
             rows = np.flatnonzero(self.features.lengths == length)
             entry = self.features.indptr[rows][:, None] + np.arange(length)
             var = self.features.entry_var[entry].astype(np.int64)
@@ -172,7 +172,7 @@ class MarkovNetwork(Network):
         for factor in self.factors:
             scope = np.array(factor.variables, np.int64)
             pairs.append((scope[:, None] * size + scope).ravel())
-        linked = np.unique(np.concatenate(pairs)) if pairs else np.zeros(0, np.int64)
+        linked = distinct(np.concatenate(pairs)) if pairs else np.zeros(0, np.int64)
         left, right = np.divmod(linked[linked // size != linked % size], size)
         bounds = np.searchsorted(left, np.arange(size + 1))
         return [tuple(right[bounds[i] : bounds[i + 1]].tolist()) for i in range(size)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import FloatArray, IntArray, UIntArray, distinct
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
@@ -126,7 +126,7 @@ class Tree:
     @property
     def variables(self) -> tuple[int, ...]:
         """The variables that the tree splits on."""
-        return tuple(np.unique(self.var[self.var >= 0]).tolist())
+        return tuple(distinct(self.var[self.var >= 0]).tolist())
 
     def leaf_of(self, codes: Codes) -> IntArray:
         """Return the leaf that each row falls into."""
@@ -273,7 +273,7 @@ def cpd_features(
     """
     leaf, state, weight = [], [], []
     leaf_target = np.repeat(targets, [t.n_leaves for t in trees])
-    for card in np.unique(cards[targets]):
+    for card in distinct(cards[targets]):
         rows = np.flatnonzero(cards[leaf_target] == card)
         value = np.concatenate(
             [t.value for t, i in zip(trees, targets, strict=True) if cards[i] == card]

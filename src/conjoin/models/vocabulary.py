@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes
@@ -114,7 +114,7 @@ class Vocabulary:
     def probability(self, marginals: list[FloatArray]) -> FloatArray:
         """Return the probability of each test under a product of marginals."""
         result = np.zeros(len(self))
-        for card in np.unique(self.cards[self.var]):  # variables with equally many states
+        for card in distinct(self.cards[self.var]):  # variables with equally many states
             which = np.flatnonzero(self.cards[self.var] == card)
             variables, place = np.unique(self.var[which], return_inverse=True)
             p = np.stack([marginals[v] for v in variables])[place]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
@@ -285,7 +285,7 @@ def _blocks(
     rng = np.random.default_rng(seed)
     for pattern in range(len(patterns)):
         rows = np.flatnonzero(pattern_of == pattern)
-        free = np.unique(np.concatenate([at, np.flatnonzero(lacking[rows[0]])]))
+        free = distinct(np.concatenate([at, np.flatnonzero(lacking[rows[0]])]))
         free = free[cards[free] > 1]
         targets = at[~lacking[rows[0]][at]]
         targets = targets[cards[targets] > 1]
