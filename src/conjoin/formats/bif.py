@@ -1,8 +1,9 @@
 """Reading the Bayesian Interchange Format (.bif); `bayesian_writing` writes it.
 
 A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
-one regular expression and divided at its semicolons; blocks in their usual form take a shortcut. The
-numbers of all tables are then normalized together. Positions in the text are kept, and turned into line numbers only for an error message.
+one regular expression and divided at its semicolons; variables in their usual form take a shortcut. The
+numbers of all tables are then normalized together. Positions in the text are kept, and turned into line
+numbers only for an error message.
 """
 
 from __future__ import annotations

@@ -62,20 +62,22 @@ def workspace_for(tree, terms, mode):
 @inner
 def set_evidence(program, terms, given, work):
     """Put one row of evidence, a state per slot, into the terms."""
-    n_tables = len(terms.bases)
-    for t in range(len(terms.first) - 1):
-        low, high = program.given_first[t], program.given_first[t + 1]
-        if t < n_tables:
-            at = terms.bases[t]
-            for e in range(low, high):
-                at += program.given_arg[e] * given[program.given_slot[e]]
-            work.base[t] = at
-        else:
-            w = terms.weights[t - n_tables]
-            for e in range(low, high):
-                factor = terms.numbers[program.given_arg[e] + given[program.given_slot[e]]]
-                w = w * factor if factor != 0 else 0.0
-            work.weight[t - n_tables] = w
+    # Local names, here and below: every access to a member of a named tuple in a loop costs time.
+    given_first, slot, arg = program.given_first, program.given_slot, program.given_arg
+    bases, base = terms.bases, work.base
+    for t in range(len(bases)):
+        at = bases[t]
+        for e in range(given_first[t], given_first[t + 1]):
+            at += arg[e] * given[slot[e]]
+        base[t] = at
+    weights, weight, numbers = terms.weights, work.weight, terms.numbers
+    for f in range(len(weights)):
+        w = weights[f]
+        t = len(bases) + f
+        for e in range(given_first[t], given_first[t + 1]):
+            factor = numbers[arg[e] + given[slot[e]]]
+            w = w * factor if factor != 0 else 0.0
+        weight[f] = w
 
 
 @inner
@@ -91,7 +93,6 @@ def _spread(out, filled, times):
 @inner
 def _add_operands(c, tree, program, terms, work, out):
     """Fill the table of a clique with the sum of its terms and of its children's messages."""
-    # Local names: every access to a member of a named tuple in the loop would cost time.
     n_tables, n_terms = len(terms.bases), len(terms.first) - 1
     operand, levels, arg_first, args = (
         program.operand, program.level, program.arg_first, program.args,
@@ -140,11 +141,13 @@ def forward(tree, program, terms, mode, work):
     separator; MAXIMUM maximises instead of summing, and leaves log-values.
     """
     result = _sum_of_loose(program, terms, work)
-    for c in range(len(tree.parent)):
-        out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
+    table, offset, message, chunk = work.table, work.offset, work.message, work.chunk
+    parent, cells, residual, first = tree.parent, tree.cells, tree.residual, tree.message_first
+    for c in range(len(parent)):
+        out = table[offset[c] : offset[c] + cells[c]]
         _add_operands(c, tree, program, terms, work, out)
-        block = tree.residual[c]
-        if tree.parent[c] < 0:
+        block = residual[c]
+        if parent[c] < 0:
             if mode == MAXIMUM:
                 most = out[0]
                 for i in range(1, len(out)):
@@ -153,12 +156,11 @@ def forward(tree, program, terms, mode, work):
             else:
                 result += sum_whole(out, mode == MARGINALS)
             continue
-        start = tree.message_first[c]
-        sent = work.message[start : start + tree.cells[c] // block]
+        sent = message[first[c] : first[c] + cells[c] // block]
         if mode == MAXIMUM:
             max_residual(out, block, sent)
         else:
-            sum_residual(out, block, sent, mode == MARGINALS, work.chunk)
+            sum_residual(out, block, sent, mode == MARGINALS, chunk)
     return result
 
 
@@ -180,26 +182,35 @@ def backward(tree, program, terms, work, marginal_first, marginals):
     """
     n_terms = len(terms.first) - 1
     room = _room_for_table(tree)
-    for c in range(len(tree.parent) - 1, -1, -1):
-        shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
-        out = work.table[work.offset[c] : work.offset[c] + tree.cells[c]]
-        width = tree.cells[c] // tree.residual[c]
-        if tree.parent[c] >= 0:
-            p = work.message[tree.message_first[c] : tree.message_first[c] + width]
+    table, offset, message, counter = work.table, work.offset, work.message, work.counter
+    parent, cells, residual, message_first = (
+        tree.parent,
+        tree.cells,
+        tree.residual,
+        tree.message_first,
+    )
+    first, sizes, var = tree.first, tree.sizes, tree.var
+    operands, arg_first, args = program.operand, program.arg_first, program.args
+    for c in range(len(parent) - 1, -1, -1):
+        shape = sizes[first[c] : first[c + 1]]
+        out = table[offset[c] : offset[c] + cells[c]]
+        width = cells[c] // residual[c]
+        if parent[c] >= 0:
+            p = message[message_first[c] : message_first[c] + width]
             for low in range(0, len(out), width):
                 row = out[low : low + width]
                 for j in range(len(row)):
                     row[j] *= p[j]
         for k in range(program.first[c], program.first[c + 1]):
-            child = program.operand[k] - n_terms
+            child = operands[k] - n_terms
             if child >= 0:
-                low = tree.message_first[child]
-                sent = work.message[low : low + tree.cells[child] // tree.residual[child]]
+                low = message_first[child]
+                sent = message[low : low + cells[child] // residual[child]]
                 for s in range(len(sent)):
                     sent[s] = 0.0
-                row = program.args[program.arg_first[k] : program.arg_first[k + 1]]
-                gather(out, shape, row, sent, room, work.counter)
-        read_marginals(out, shape, width, tree.var[tree.first[c] :], marginal_first, marginals)
+                row = args[arg_first[k] : arg_first[k + 1]]
+                gather(out, shape, row, sent, room, counter)
+        read_marginals(out, shape, width, var[first[c] :], marginal_first, marginals)
 
 
 @inner
@@ -251,24 +262,26 @@ def trace(tree, work, uniform, states):
     With random numbers in `uniform` (rows by cliques) they are drawn from the conditionals that
     `forward` left in mode MARGINALS; without any they maximise the values of mode MAXIMUM.
     """
+    table, offset, cells, residual = work.table, work.offset, tree.cells, tree.residual
+    first, sizes, var = tree.first, tree.sizes, tree.var
     for r in range(len(states)):
-        for c in range(len(tree.parent) - 1, -1, -1):
-            width = tree.cells[c] // tree.residual[c]
-            own = tree.first[c + 1]  # moves to where the separator starts
+        for c in range(len(cells) - 1, -1, -1):
+            width = cells[c] // residual[c]
+            own = first[c + 1]  # moves to where the separator starts
             left, at, times = width, 0, 1
             while left > 1:
                 own -= 1
-                at += times * states[r, tree.var[own]]
-                times *= tree.sizes[own]
-                left //= tree.sizes[own]
-            if own == tree.first[c]:  # nothing to choose
+                at += times * states[r, var[own]]
+                times *= sizes[own]
+                left //= sizes[own]
+            if own == first[c]:  # nothing to choose
                 continue
-            low = work.offset[c]
-            part = work.table[low + at : low + tree.cells[c] : width]
+            low = offset[c]
+            part = table[low + at : low + cells[c] : width]
             chosen = best_of(part) if uniform.shape[1] == 0 else drawn_from(part, uniform[r, c])
-            for e in range(own - 1, tree.first[c] - 1, -1):
-                states[r, tree.var[e]] = chosen % tree.sizes[e]
-                chosen //= tree.sizes[e]
+            for e in range(own - 1, first[c] - 1, -1):
+                states[r, var[e]] = chosen % sizes[e]
+                chosen //= sizes[e]
 
 
 @compiled
