@@ -1,13 +1,14 @@
 """Inference: exact answers against references and pyAgrum, and how far approximations are off.
 
-    CONJOIN_DATA=FOLDER python benchmarks/bench_inference.py
+    CONJOIN_DATA=FOLDER python benchmarks/bench_inference.py [--defaults nltcs,plants,dna]
 
-FOLDER holds uai/*.uai with .evid, .PR and .MAR beside them, and bif/*.bif.gz. Seconds are CPU seconds.
+FOLDER holds uai/*.uai with .evid, .PR and .MAR beside them, bif/*.bif.gz and the data sets of debd. CPU seconds. With --defaults, only default networks are measured: they are learned first.
 pyAgrum, if it is installed, is measured in the same run: a fresh LazyPropagation a query, all posteriors.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import time
@@ -18,11 +19,15 @@ import numpy as np
 import conjoin as cj
 from conjoin.formats.uai import read_evidence
 from conjoin.inference import exact
+from conjoin.inference.completion import Completion
 from conjoin.inference.plan import TooLarge
+from conjoin.joint import learn_joint
 from goals import headline, machine
 
 UAI_GOAL = 120.0
 REFUSAL_GOAL = 1.0
+MARGINALS_GOAL = 0.020
+ROWS_GOAL = 2.0
 
 
 def timed(function):
@@ -230,11 +235,41 @@ def approximations(folder):
     print("* did not come to rest, or chains disagree")
 
 
+def default_networks(folder, names):
+    headline("Default networks: all marginals, once planned; 1,000 rows of 50 columns, 20% missing")
+    for name in names:
+        train = cj.read_table(folder / name / f"{name}.train.data.gz")
+        _, model = learn_joint(train)
+        cj.marginals(model)
+        seconds = min(timed(lambda m=model: cj.marginals(m))[0] for _ in range(7))
+        verdict = "met" if seconds <= MARGINALS_GOAL else "MISSED"
+        columns = np.arange(min(50, len(train.domain)))
+        few = cj.Table(train.domain.subset(columns), np.ascontiguousarray(train.codes[:, columns]))
+        if len(columns) < len(train.domain):
+            _, model = learn_joint(few)
+        codes = few.codes[:1000].astype(np.uint16)
+        codes[np.random.default_rng(0).random(codes.shape) < 0.2] = np.iinfo(np.uint16).max
+        rows, _ = timed(lambda m=model, c=codes: Completion(m, c).modes())
+        reached = "met" if rows <= ROWS_GOAL else "MISSED"
+        print(
+            f"{name:<10} {len(train.domain):>5} columns: marginals {seconds * 1e3:>7.2f} ms, goal "
+            f"{MARGINALS_GOAL * 1e3:.0f} ms: {verdict}; {len(codes):,} rows of {len(columns)} columns "
+            f"imputed in {rows:.2f} s, goal {ROWS_GOAL:.0f} s: {reached}",
+            flush=True,
+        )
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--defaults", type=lambda names: names.split(","))
+    defaults = parser.parse_args().defaults
     print(machine())
     if "CONJOIN_DATA" not in os.environ:
         raise SystemExit("set CONJOIN_DATA to the folder of data sets")
     data = Path(os.environ["CONJOIN_DATA"])
+    if defaults:
+        default_networks(data / "debd", defaults)
+        raise SystemExit
     warm_up()
     against_agrum(data / "bif")
     many_queries(data / "bif")
