@@ -2,7 +2,8 @@
 
     CONJOIN_DATA=FOLDER python benchmarks/bench_inference.py [--defaults nltcs,plants,dna]
 
-FOLDER holds uai/*.uai with .evid, .PR and .MAR beside them, bif/*.bif.gz and the data sets of debd. CPU seconds. With --defaults, only default networks are measured: they are learned first.
+FOLDER holds uai/*.uai with .evid, .PR and .MAR beside them, bif/*.bif.gz and the data sets of debd. Times
+are CPU seconds. With --defaults, only default networks are measured: they are learned first.
 pyAgrum, if it is installed, is measured in the same run: a fresh LazyPropagation a query, all posteriors.
 """
 
