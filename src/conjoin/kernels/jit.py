@@ -50,7 +50,7 @@ class PartLowering(NativeLowering):
         state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
-        key = [].append  # callers find the function by it: any built-in function that is unique
+        key: Any = [].append  # callers find the function by it: any built-in function that is unique
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state.cr = state.cr._replace(cfunc=key)
         return True
