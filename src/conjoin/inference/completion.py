@@ -38,6 +38,9 @@ BLOCK_ROWS = 1 << 10
 FEW_ROWS = 64
 """While learning, up to this number of rows with many missing values are drawn as separate queries."""
 
+FEW_VALUES = 1 << 14
+"""While learning, a network whose tables have at most this number of values counts as features."""
+
 
 @dataclass(eq=False)
 class Answers:
@@ -94,7 +97,8 @@ class Completion:
         How components are sampled.
     few_rows : int
         Up to this number of rows of a thin network with many missing values are drawn as separate
-        queries, which compiles less. Their draws then depend on the number of these rows.
+        queries, and the values of small tables count as features, which compiles less. Draws then
+        depend on the number of these rows.
     """
 
     def __init__(
@@ -245,7 +249,8 @@ class Completion:
     ) -> list[tuple[Callable[[Answers], None], IntArray]]:
         """Divide rows by how they are answered."""
         hidden: Any = self.free[todo].any(axis=0)
-        if self.is_thin and self.prepared.has_large_tables:
+        as_features = self.few_rows > 0 and self.prepared.n_values <= FEW_VALUES
+        if self.is_thin and self.prepared.has_large_tables and not as_features:
             # Draws, and modes that tie, must not depend on which other rows there are.
             alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
             plan = self.prepared.plan(None if alone else hidden, mode == SUM)

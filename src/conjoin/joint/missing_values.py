@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from conjoin.data.table import Table
-from conjoin.inference.completion import Completion, completed
+from conjoin.inference.completion import FEW_ROWS, Completion, completed
 from conjoin.joint.dependence_tree import tree_network
 from conjoin.models.markov import MarkovNetwork
 
@@ -70,7 +70,8 @@ def drawn(network: MarkovNetwork, table: Table, draws: int, rng: np.random.Gener
     (12, 3.0, True)
     """
     table = table.reordered(network.domain.observed.names)
-    codes = Completion(network, table.codes, int(rng.integers(2**31))).draws(draws)
+    seed = int(rng.integers(2**31))
+    codes = Completion(network, table.codes, seed, few_rows=FEW_ROWS).draws(draws)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     flat = codes.reshape(-1, codes.shape[-1]).astype(table.codes.dtype)
     return Table.adopt(table.domain, flat, np.tile(weights / draws, draws))
