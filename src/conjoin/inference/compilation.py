@@ -31,6 +31,9 @@ from conjoin.models.network import Network
 SMALL = 1 << 26
 """Tables of at most this size, in bytes, are taken to fit into memory without asking how much is free."""
 
+FEW_VARIABLES = 100
+"""Networks of at most this number of variables are planned before asking how much memory is free."""
+
 MAX_PLANS = 256
 """Maximum number of plans kept per network."""
 
@@ -39,6 +42,10 @@ WORTH_CHAINING = 1e5
 
 MAX_CHAINED = 5000
 """Chains are tried only if the long conjunctions have at most this number of tests in all."""
+
+
+Key = tuple[bytes, bytes, bool]
+"""Variables with evidence, variables that matter, and whether there are likelihoods."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Compiled:
         if isinstance(model, BayesianNetwork) and len(self.parts[0]) == len(self.domain):
             self.parents = [cpd.blanket for cpd in model.cpds]
         self.single = np.flatnonzero(self.domain.cards == 1)
-        self.plans: OrderedDict[tuple[bytes, bytes, bool], Plan | Refused] = OrderedDict()
+        self.plans: OrderedDict[Key, Plan | Refused] = OrderedDict()
 
     @cached_property
     def scopes(self) -> tuple[IntArray, IntArray]:
@@ -130,14 +137,16 @@ class Compiled:
         kept = b"" if used is None else used.tobytes()
         key = (np.array(given, np.int64).tobytes(), kept, bool(soft))
         plan = self.plans.get(key)
+        if plan is None and max_memory is None and len(self.domain) <= FEW_VARIABLES:
+            found = self._make(given, dropped, used, SMALL, bool(soft))
+            if isinstance(found, Plan):
+                plan = self._keep(key, found)
         if max_memory is None and isinstance(plan, Plan) and plan.cells * 8 <= SMALL:
             self.plans.move_to_end(key)
             return plan  # without asking the system how much memory is free
         max_memory = memory_limit(max_memory)
         if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
-            plan = self.plans[key] = self._make(given, dropped, used, max_memory, bool(soft))
-            if len(self.plans) > MAX_PLANS:
-                self.plans.popitem(last=False)
+            plan = self._keep(key, self._make(given, dropped, used, max_memory, bool(soft)))
         self.plans.move_to_end(key)
         if isinstance(plan, Refused):
             raise refusal(plan.bytes, plan.variables, max_memory)
@@ -145,6 +154,13 @@ class Compiled:
             forecast = plan.forecast(keep_tables)
             if forecast.bytes > max_memory:
                 raise refusal(forecast.bytes, forecast.variables, max_memory)
+        return plan
+
+    def _keep(self, key: Key, plan: Plan | Refused) -> Plan | Refused:
+        """Remember a plan, and forget the oldest one."""
+        self.plans[key] = plan
+        if len(self.plans) > MAX_PLANS:
+            self.plans.popitem(last=False)
         return plan
 
     def _used(
