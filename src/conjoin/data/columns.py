@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import IntArray
+from conjoin.data.arrays import IntArray, distinct
 from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError, DataWarning, did_you_mean
@@ -81,7 +81,7 @@ class Column:
         codes = self.codes[rows]
         if self.variable is not None or self.ordered:
             return replace(self, codes=codes)
-        used = np.unique(codes[codes >= 0])
+        used = distinct(codes[codes >= 0])
         place = np.full(len(self.labels) + 1, -1, np.int64)
         place[used] = np.arange(len(used))
         return replace(self, codes=place[codes], labels=[self.labels[i] for i in used])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import distinct
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
@@ -52,7 +53,7 @@ def read_names(path: Path) -> Domain | None:
 
 def numbered_domain(path: Path, cards: npt.NDArray[np.int64]) -> Domain:
     """Return a numbered domain; a few large numbers in a file must not cost much memory."""
-    total = int(np.unique(cards).sum())  # variables with the same number of states share them
+    total = int(distinct(cards).sum())  # variables with the same number of states share them
     if total > MAX_NUMBERED_STATES.value:
         raise FormatError(
             f"its variables have {total:,} states; {MAX_NUMBERED_STATES.exceeded()}", str(path)

@@ -168,7 +168,7 @@ class MarkovNetwork(Network):
             entry = self.features.indptr[rows][:, None] + np.arange(length)
             var = self.features.entry_var[entry].astype(np.int64)
             for a in range(int(length)):
-                pairs.append(np.unique(var[:, [a]] * size + np.delete(var, a, axis=1)))
+                pairs.append(distinct(var[:, [a]] * size + np.delete(var, a, axis=1)))
         for factor in self.factors:
             scope = np.array(factor.variables, np.int64)
             pairs.append((scope[:, None] * size + scope).ravel())
