@@ -17,13 +17,16 @@ import pytest
 
 import conjoin as cj
 from conjoin.cli.main import main
+from conjoin.data.mixed_table import MixedTable
 from conjoin.explorer import explore
 from conjoin.explorer import page as page_module
 from conjoin.explorer.associations import associations, counted
 from conjoin.explorer.low_rank import LaneTable, compact
+from conjoin.explorer.mixed import MixedPage
 from conjoin.explorer.tables import browser_tree
 from conjoin.inference import exact
 from conjoin.inference.evidence import evidence_of
+from conjoin.inference.mixed import MixedAnswers
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from strategies import random_bayesian_network, random_features, random_markov_network
@@ -774,6 +777,198 @@ def test_a_model_that_is_too_large_gets_a_clear_page(browser, tmp_path):
     assert len(made.html) < 200_000
 
 
+# --- models with numbers -----------------------------------------------------------------------------
+
+
+def mixed_frame():
+    import pandas as pd
+
+    rng = np.random.default_rng(2)
+    n = 400
+    age = rng.integers(18, 80, n)
+    ill = rng.random(n) < 0.1 + 0.008 * (age - 18)
+    day = rng.integers(0, 200, n) + 100 * ill
+    spent = np.where(rng.random(n) < 0.5, 0, rng.gamma(2, 50 + age, n).round())
+    return pd.DataFrame({
+        "ill": np.where(ill, "yes", "no"),
+        "age": age,
+        "spent": spent,
+        "dose": (0.02 * age + rng.normal(0, 0.3, n)).round(2),
+        "seen": pd.to_datetime("2024-01-01") + pd.to_timedelta(day, unit="D"),
+        "city": rng.choice(["Bonn", "Ulm"], n),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A fitted model, and its bins on the page."""
+    fitted = cj.JointModel(effort="quick").fit(mixed_frame())
+    return fitted, MixedPage(fitted.model_, 1 << 22)
+
+
+def rows_of(model, count, **known):
+    """Rows that know some columns."""
+    domain = model.domain
+    codes = np.full((count, len(domain.categories)), -1)
+    numbers = np.full((count, len(domain.scales)), np.nan)
+    for name, values in known.items():
+        if name in domain.numeric:
+            numbers[:, domain.numeric.index(name)] = values
+        else:
+            codes[:, domain.categories.index(name)] = domain.categories[name].index(values)
+    return MixedTable(domain, cj.Table(domain.categories, codes), numbers)
+
+
+def page_marginals(browser, model, given):
+    """The page's answer, given {column: likelihood of its states}."""
+    found = browser.execute_script(
+        "const given = explorer.model.columns.map(() => null);"
+        "for (const [i, p] of arguments[0]) given[i] = Float64Array.from(p);"
+        "const { log, marginals } = explorer.tree.marginals(given);"
+        "return [log, marginals.map((p) => [...p])]",
+        [[model.names.index(name), list(map(float, p))] for name, p in given.items()],
+    )
+    return found[0], dict(zip(model.names, map(np.array, found[1]), strict=True))
+
+
+def values_in(page, name, chosen):
+    """All values of a column with a grid that lie in some neighbouring bins."""
+    bins = page.bins[name]
+    step = bins.mapped.step
+    low, high = bins.edges[chosen[0] - 1], bins.edges[chosen[-1]]
+    return np.arange(round((low + step / 2) / step), round((high + step / 2) / step)) * step
+
+
+def indicator(page, name, chosen):
+    return np.isin(np.arange(len(page.bins[name].edges) + 1), chosen)
+
+
+def check_numbers(page, answers, weights, found, tolerance, names):
+    """Compare the distributions of numbers with the means of Python's over weighted rows."""
+    for name in names:
+        bins, distribution = page.bins[name], answers.number(name)
+        below = np.array([weights @ distribution.cdf(edge) for edge in bins.edges])
+        np.testing.assert_allclose(np.cumsum(found[name])[:-1], below, rtol=0, atol=tolerance)
+
+
+def test_numbers_before_anything_is_known_and_given_categories(mixed, browser, tmp_path):
+    fitted, page = mixed
+    model = fitted.model_
+    show(browser, fitted.explore(mixed_frame()), tmp_path)
+    for known in ({}, {"ill": "yes"}, {"ill": "no", "city": "Ulm"}):
+        given = {n: np.eye(2)[model.domain.categories[n].index(s)] for n, s in known.items()}
+        log, found = page_marginals(browser, model, given)
+        answers = MixedAnswers(model, rows_of(model, 1, **known))
+        assert log == pytest.approx(float(answers.log_mass()[0]), abs=1e-9)
+        check_numbers(page, answers, np.ones(1), found, 1e-9, model.numbers)
+        for name in {"ill", "city"} - set(known):
+            np.testing.assert_allclose(found[name], answers.category(name)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["age", "spent", "dose"])
+def test_a_range_of_one_number_is_exact(name, mixed, browser, tmp_path):
+    """The range is the sum over all values in it, each of which Python answers."""
+    fitted, page = mixed
+    model = fitted.model_
+    show(browser, fitted.explore(), tmp_path)
+    atoms = page.bins[name].place(page.bins[name].mapped.atoms)
+    chosen = [3, 4, 5] if not len(atoms) else [1, 2, 3]
+    values = values_in(page, name, chosen)
+    answers = MixedAnswers(model, rows_of(model, len(values), **{name: values}))
+    mass = np.exp(answers.log_mass())
+    log, found = page_marginals(browser, model, {name: indicator(page, name, chosen)})
+    assert log == pytest.approx(np.log(mass.sum()), abs=1e-7)
+    for other in ("ill", "city"):
+        expected = mass @ answers.category(other) / mass.sum()
+        np.testing.assert_allclose(found[other], expected, rtol=0, atol=1e-7)
+    others = [n for n in model.numbers if n != name]
+    check_numbers(page, answers, mass / mass.sum(), found, 1e-3, others)
+    assert found[name][~indicator(page, name, chosen)].sum() == 0
+
+
+def test_an_atom_is_a_bin(mixed, browser, tmp_path):
+    fitted, page = mixed
+    model = fitted.model_
+    (atom,) = page.bins["spent"].mapped.atoms
+    place = int(page.bins["spent"].place(np.array([atom]))[0])
+    show(browser, fitted.explore(), tmp_path)
+    given = indicator(page, "spent", [place])
+    log, found = page_marginals(browser, model, {"spent": given})
+    answers = MixedAnswers(model, rows_of(model, 1, spent=atom))
+    assert log == pytest.approx(float(answers.log_mass()[0]), abs=1e-2)  # and what is close to it
+    np.testing.assert_allclose(found["ill"], answers.category("ill")[0], atol=1e-2)
+
+
+def test_ranges_of_two_numbers(mixed, browser, tmp_path):
+    fitted, page = mixed
+    model = fitted.model_
+    show(browser, fitted.explore(), tmp_path)
+    chosen = {"age": [4, 5, 6], "dose": [5, 6]}
+    grid = [values_in(page, name, bins) for name, bins in chosen.items()]
+    age, dose = (x.ravel() for x in np.meshgrid(*grid))
+    answers = MixedAnswers(model, rows_of(model, len(age), age=age, dose=dose))
+    mass = np.exp(answers.log_mass())
+    given = {name: indicator(page, name, bins) for name, bins in chosen.items()}
+    log, found = page_marginals(browser, model, given)
+    assert log == pytest.approx(np.log(mass.sum()), abs=5e-3)
+    expected = mass @ answers.category("ill") / mass.sum()
+    np.testing.assert_allclose(found["ill"], expected, rtol=0, atol=2e-3)
+    check_numbers(page, answers, mass / mass.sum(), found, 5e-3, ["spent", "seen"])
+
+
+def test_random_rows_of_a_model_with_numbers(mixed, browser, tmp_path):
+    fitted, page = mixed
+    model = fitted.model_
+    show(browser, fitted.explore(), tmp_path)
+    chosen = {"age": [4, 5, 6], "spent": [2, 3]}
+    given = {name: indicator(page, name, bins) for name, bins in chosen.items()}
+    _, found = page_marginals(browser, model, given)
+    drawn = browser.execute_script(
+        "const given = explorer.model.columns.map(() => null);"
+        "for (const [i, p] of arguments[0]) given[i] = Float64Array.from(p);"
+        "let seed = 1; const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;"
+        "return explorer.tree.sample(given, 1500, random)",
+        [[model.names.index(name), list(map(float, p))] for name, p in given.items()],
+    )
+    codes = np.array(drawn)
+    for v, name in enumerate(model.names):
+        seen = np.bincount(codes[:, v], minlength=len(found[name])) / len(codes)
+        p = found[name]
+        assert (np.abs(seen - p) <= 5 * np.sqrt(p * (1 - p) / 1500) + 0.01).all(), name
+
+
+def test_a_model_with_numbers_in_use(mixed, browser, tmp_path):
+    from selenium.webdriver import ActionChains
+
+    fitted, _ = mixed
+    model = fitted.model_
+    show(browser, fitted.explore(mixed_frame()), tmp_path, "#/target=ill:yes")
+    age = model.names.index("age")
+    drag = ActionChains(browser).move_to_element(option(browser, age, 3)).click_and_hold()
+    drag.move_to_element(option(browser, age, 4)).move_to_element(option(browser, age, 5))
+    drag.release().perform()
+    assert evidence(browser) == [[age, {"kind": "in", "states": [3, 4, 5]}]]
+    wait(browser, "explorer.questions && explorer.explained")
+    text = browser.execute_script("return conditions(explorer.store)")
+    assert re.fullmatch(r"\d+ <= age < \d+", text)
+    browser.execute_script("explorer.view('rows')")
+    assert len(browser.execute_script("return explorer.rows.drawn")) == 12
+    dates = browser.execute_script("return explorer.model.columns.find((c) => c.dates).dates")
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", date) for date in dates)
+
+
+def test_frequencies_of_numbers(mixed):
+    fitted, page = mixed
+    frame = mixed_frame()
+    made = fitted.explore(frame)
+    content = json.loads(re.search(r'id="model">(.*?)</script>', made.html)[1])
+    column = next(c for c in content["columns"] if c["name"] == "spent")
+    assert sum(column["table"]) == pytest.approx(1, abs=1e-4)
+    place = int(page.bins["spent"].place(np.zeros(1))[0])
+    assert column["table"][place] == pytest.approx((frame["spent"] == 0).mean(), abs=1e-5)
+    assert len(column["states"]) == len(column["table"]) == len(column["cuts"]) - 1
+
+
 # --- without a browser -------------------------------------------------------------------------------
 
 
@@ -800,28 +995,6 @@ def test_the_command(tmp_path, capsys):
     assert '"rows":30' in page.read_text("utf-8")
     assert main(["explore", str(model), "-o", "page.txt"]) == 1
     assert "must end in .html" in capsys.readouterr().err
-
-
-def test_a_model_with_numbers_and_dates_is_explored_in_bins():
-    import pandas as pd
-
-    rng = np.random.default_rng(0)
-    day = rng.integers(0, 365, 200)
-    frame = pd.DataFrame({
-        "day": pd.to_datetime("2024-01-01") + pd.to_timedelta(day, unit="D"),
-        "late": np.where(day > 180, "yes", "no"),
-    })  # fmt: skip
-    fitted = cj.JointModel(effort="quick").fit(frame)
-    made = fitted.explore(frame)
-    model = json.loads(re.search(r'id="model">(.*?)</script>', made.html)[1])
-    assert "resembles" in model["note"]
-    column = model["columns"][0]
-    assert column["kind"] == "number"
-    assert len(column["dates"]) == len(column["states"])
-    assert column["states"][1].startswith(column["dates"][1])
-    assert sum(column["table"]) == pytest.approx(1, abs=1e-5)
-    with pytest.raises(cj.ConjoinError, match="bins"):
-        explore(fitted.model_)
 
 
 def test_a_dependency_network_has_to_be_converted():

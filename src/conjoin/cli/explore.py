@@ -31,24 +31,26 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError
     from conjoin.explorer.page import explore
+    from conjoin.formats.files import load, read_table
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
         raise FormatError("the name of the page must end in .html", options.output)
-    model = shared.load_states(options.model, picture=True)
+    model = load(options.model)
     name = Path(options.model).name
     page = explore(
         model,
-        shared.optional_table(options.data, model.domain),
+        None if options.data is None else read_table(options.data, model.domain),
         title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
         file=options.model,
     )
     page.save(path)
-    columns = f"{len(model.domain.observed):,} columns"
     if page.too_large:
         print(f"{path}: the model is too large to be explored in a browser; the page says why")
     else:
-        print(f"{path}: {columns}, {path.stat().st_size / 1e6:.2f} MB; open it in a browser")
+        print(
+            f"{path}: {page.columns:,} columns, {path.stat().st_size / 1e6:.2f} MB; open it in a browser"
+        )
     if options.open:
         import webbrowser
 

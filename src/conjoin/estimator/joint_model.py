@@ -536,14 +536,13 @@ class JointModel(NumberAnswers, Estimator):
         """
         from conjoin.explorer.page import explore
 
-        model, options = self._pictured(), {}
-        if model is not self.model_:
-            options["note"] = (
-                "Numbers are shown as bins; the probabilities come from a network of bins that resembles "
-                "the model."
-            )
+        self._fitted()
+        mixed = isinstance(self.model_, MixedNetwork)
+        rows: Table | MixedTable | None = None
+        if X is not None:
+            rows = self._answers(X, subset=False).rows if mixed else self._pictured_rows(X)
         heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
-        return explore(model, self._pictured_rows(X), title=heading, **options)
+        return explore(self.model_, rows, title=heading)
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

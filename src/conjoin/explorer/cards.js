@@ -86,7 +86,8 @@ class Card {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
     const short = (x) => (Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(0) : String(+x.toPrecision(3)));
-    const marks = column.dates ? column.dates.map((x, i) => [i, x]) : column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
+    const all = column.dates ? column.dates.slice(0, column.states.length).map((x, i) => [i, x]) : column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
+    const marks = column.open ? all.slice(1, column.states.length) : all; // the outermost bins have no ends
     const step = Math.ceil(marks.length / (column.dates ? 3 : 7));
     marks.forEach(([at, x], i) => {
       if (i % step) return;

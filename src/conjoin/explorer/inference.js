@@ -175,10 +175,16 @@ class JunctionTree {
   }
 
   // Send messages up: sums, or maxima per lane. Return the weight of each lane and a common log scale.
-  #collect(evidence, maximum) {
+  // `laneLogs` are further log-likelihoods of the lanes.
+  #collect(evidence, maximum, laneLogs = null) {
     const { lanes } = this;
     const weights = this.prior.slice();
     let scale = 0;
+    if (laneLogs) {
+      scale = laneLogs.reduce((a, b) => Math.max(a, b), -Infinity);
+      if (scale === -Infinity) return { weights, scale, total: 0 };
+      for (let w = 0; w < lanes; w++) weights[w] *= Math.exp(laneLogs[w] - scale);
+    }
     for (const clique of this.cliques) {
       clique.informed = maximum
         || clique.own.some((v) => evidence[v])
@@ -244,19 +250,26 @@ class JunctionTree {
   }
 
   // The distributions of all columns given evidence, and the logarithm of its probability (the expected
-  // likelihood, if it is soft). `marginals` is null if the evidence is impossible.
-  marginals(columns) {
+  // likelihood, if it is soft). `marginals` is null if the evidence is impossible. `lanes` is the distribution
+  // of the lanes, and `byLane` has the joint one with each of the `wanted` columns.
+  marginals(columns, laneLogs = null, wanted = []) {
     const { evidence, offset } = this.#byVariable(columns);
-    const { weights, scale, total } = this.#collect(evidence, false);
+    const { weights, scale, total } = this.#collect(evidence, false, laneLogs);
     const log = scale + Math.log(total) + offset;
     if (!(log > -Infinity)) return { log: -Infinity, marginals: null };
     const found = new Array(this.sizes.length);
     const top = weights.map((x) => x / total);
-    for (let c = this.cliques.length - 1; c >= 0; c--) this.#distribute(this.cliques[c], top, found);
-    return { log, marginals: this.places.map((v) => (v < 0 ? Float64Array.of(1) : found[v])) };
+    const byLane = new Map(wanted.filter((column) => this.places[column] >= 0).map((column) => [this.places[column], null]));
+    for (let c = this.cliques.length - 1; c >= 0; c--) this.#distribute(this.cliques[c], top, found, byLane);
+    return {
+      log,
+      lanes: top,
+      marginals: this.places.map((v) => (v < 0 ? Float64Array.of(1) : found[v])),
+      byLane: new Map(wanted.map((column) => [column, byLane.get(this.places[column]) ?? top])),
+    };
   }
 
-  #distribute(clique, top, found) {
+  #distribute(clique, top, found, byLane) {
     const { lanes } = this;
     const { table, work, message, map, outer, inner, own, informed } = clique;
     const above = clique.above ??= new Float64Array(outer * lanes); // of the shared variables
@@ -269,10 +282,25 @@ class JunctionTree {
     if (informed) {
       for (let i = 0; i < above.length; i++) above[i] = message[i] > 0 ? above[i] / message[i] : 0;
     }
+    for (const v of own) if (byLane.has(v)) byLane.set(v, this.#byLane(clique, v));
     const joint = new Float64Array(inner);
     if (clique.children.length) timesAbove(informed ? work : table, above, work, joint, outer, inner, lanes);
     else sumsAbove(informed ? work : table, above, joint, outer, inner, lanes);
     this.#separate(joint, own, found);
+  }
+
+  // The joint distribution of a variable and the lanes.
+  #byLane({ axes, table, work, above, inner, informed }, v) {
+    const { lanes } = this;
+    const result = new Float64Array(this.sizes[v] * lanes);
+    const map = cellMap(axes, [v], this.sizes);
+    const source = informed ? work : table;
+    for (let cell = 0, at = 0; cell < map.length; cell++) {
+      const shared = Math.floor(cell / inner) * lanes;
+      for (let w = 0; w < lanes; w++, at++) result[map[cell] * lanes + w] += source[at] * above[shared + w];
+    }
+    const total = result.reduce((a, b) => a + b, 0); // messages are scaled
+    return result.map((x) => x / total);
   }
 
   // The distribution of each variable from their joint distribution.
@@ -299,6 +327,16 @@ class JunctionTree {
       return this.#descend(({ informed, work, table, inner }, s) =>
         drawn(informed ? work : table, s * inner * this.lanes + lane, this.lanes, inner, random));
     });
+  }
+
+  // One row, and its lane.
+  draw(columns, laneLogs, random) {
+    const { evidence } = this.#byVariable(columns);
+    const { weights } = this.#collect(evidence, false, laneLogs);
+    const lane = drawn(weights, 0, 1, weights.length, random);
+    const row = this.#descend(({ informed, work, table, inner }, s) =>
+      drawn(informed ? work : table, s * inner * this.lanes + lane, this.lanes, inner, random));
+    return { row, lane };
   }
 
   // Choose the states of all cliques from the roots to the leaves; return those of the columns.

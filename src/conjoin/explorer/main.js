@@ -63,7 +63,7 @@ class Explorer {
   constructor(model, numbers) {
     this.model = model;
     this.running = {};
-    this.tree = new JunctionTree(model.tree, numbers);
+    this.tree = model.parts ? new MixedModel(model.parts, numbers, model.columns) : new JunctionTree(model.tree, numbers);
     this.store = new Store(model.columns);
     this.before = this.tree.marginals(model.columns.map(() => null)).marginals;
     this.after = this.before;
@@ -298,7 +298,7 @@ class Explorer {
       ["/", "search"],
       ["Ctrl+Z, Ctrl+Shift+Z", "undo, redo"],
     ];
-    const hidden = this.model.tree.lanes > 1 ? " A hidden column is summed out of every answer." : "";
+    const hidden = this.model.tree?.lanes > 1 ? " A hidden column is summed out of every answer." : "";
     this.ask("How to use this page", [
       element("p", { text: `Click a state: everything else moves. ${this.model.note} Nothing leaves this page.` }),
       element("div", { class: "legend" },

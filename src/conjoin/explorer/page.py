@@ -19,11 +19,14 @@ from typing import Any
 import numpy as np
 
 from conjoin import __version__
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable, is_number
+from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.explorer.associations import Associations, associations, counted, graph
-from conjoin.explorer.tables import BrowserTree, browser_tree
+from conjoin.explorer.mixed import MixedPage
+from conjoin.explorer.tables import MAX_CELLS, BrowserTree, browser_tree
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.terms import as_markov_network
@@ -32,6 +35,7 @@ from conjoin.models.network import Network
 
 SCRIPTS = (
     "inference.js",
+    "mixed.js",
     "state.js",
     "text.js",
     "cards.js",
@@ -61,11 +65,14 @@ class Explorer:
     ----------
     html : str
         The page.
+    columns : int
+        The number of columns that it shows.
     too_large : str
         Why the model cannot be explored; empty if it can.
     """
 
     html: str
+    columns: int
     too_large: str = ""
 
     def save(self, path: str | Path) -> None:
@@ -93,29 +100,33 @@ class Explorer:
         )
 
 
+EXACT = "All answers are exact for this model."
+NEARLY_EXACT = (
+    "Answers are exact for this model if at most one number is known, and otherwise off by a few "
+    "thousandths."
+)
+
+
 def explore(
-    model: Network,
-    table: Table | None = None,
+    model: Network | MixedNetwork,
+    table: Table | MixedTable | None = None,
     *,
     title: str | None = None,
     file: str = "model.conjoin",
-    note: str = "All answers are exact for this model.",
 ) -> Explorer:
     """Return a page on which a model can be explored: choose states and see what else changes.
 
     Parameters
     ----------
-    model : MarkovNetwork or BayesianNetwork
+    model : MarkovNetwork, BayesianNetwork or MixedNetwork
         The model. If exact inference is too expensive for a browser, the page says so.
-    table : Table, optional
+    table : Table or MixedTable, optional
         Rows to compare the model with: their frequencies are marked beside its probabilities. The rows
         themselves are not part of the page.
     title : str, optional
         The heading.
     file : str
         The name of the model's file, for the commands that the page offers to copy.
-    note : str
-        What the page says about its answers.
 
     Examples
     --------
@@ -126,41 +137,81 @@ def explore(
     >>> "Content-Security-Policy" in page.html, page.too_large
     (True, '')
     """
-    if isinstance(model, MixedNetwork):
-        raise ModelError(
-            "the explorer shows columns of states; learn a model with the numbers in bins "
-            "(discretize='quantile:5')"
-        )
-    network = as_markov_network(model)
-    shown = network.domain.observed
-    heading = title or f"A {model.kind} of {len(shown):,} columns"
-    table = None if table is None else table.over(shown)
-    content: dict[str, Any] = {
-        "title": heading,
-        "file": file,
-        "version": __version__,
-        "note": note,
-        "columns": [_column(variable) for variable in shown],
-    }
-    if table is not None:
-        content["rows"] = len(table)
-        for v, column in enumerate(content["columns"]):
-            column["table"] = _frequencies(table, v)
+    content: dict[str, Any] = {"file": file, "version": __version__}
     try:
-        tree = browser_tree(model)
+        if isinstance(model, MixedNetwork):
+            names = model.names
+            numbers = _fill_mixed(content, model, table)
+        else:
+            names = as_markov_network(model).domain.observed.names
+            numbers = _fill_states(content, model, table)
     except TooLarge as error:
-        return Explorer(_page({**content, "tooLarge": str(error)}, b""), str(error))
-    found = associations(model)
+        content["tooLarge"], numbers = str(error), []
+        content.setdefault("columns", [{"name": name} for name in names])
+    content["title"] = title or f"A {model.kind} of {len(names):,} columns"
+    flat = np.concatenate([*numbers, np.zeros(0)]).astype("<f8")
+    html = _page(content, zlib.compress(flat.tobytes(), 9))
+    return Explorer(html, len(names), content.get("tooLarge", ""))
+
+
+def _fill_states(
+    content: dict[str, Any], model: Network, table: Table | MixedTable | None
+) -> list[FloatArray]:
+    """Describe a network of states; return its numbers."""
+    tree, network = browser_tree(model), as_markov_network(model)
+    shown = network.domain.observed
+    content |= {"note": EXACT, "tree": _tree(tree), "columns": [_column(v) for v in shown]}
     blankets = [tuple(v for v in b if v < len(shown)) for b in network.blankets()]
+    rows = None if table is None else _states_of(table).over(shown)
+    _fill_pairs(content, associations(model), blankets, rows)
+    return [*(t.values.ravel() for t in tree.tables), tree.basis.ravel()]
+
+
+def _fill_mixed(
+    content: dict[str, Any], model: MixedNetwork, table: Table | MixedTable | None
+) -> list[FloatArray]:
+    """Describe a model of categories and numbers; return its numbers."""
+    mixed = MixedPage(model, MAX_CELLS)
+    parts, numbers = mixed.parts(_tree)
+    columns = [
+        mixed.bins[name].column() if name in mixed.bins else _column(model.domain.categories[name])
+        for name in model.names
+    ]
+    content |= {"note": NEARLY_EXACT, "parts": parts, "columns": columns}
+    if isinstance(table, Table):
+        raise ModelError("a model with numbers needs a MixedTable to be compared with")
+    rows = None if table is None else mixed.binned(table)
+    everything = tuple(range(len(columns)))
+    _fill_pairs(content, mixed.associations(), [everything] * len(columns), rows)
+    return numbers
+
+
+def _states_of(table: Table | MixedTable) -> Table:
+    """Return a table without numbers as one of states."""
+    if isinstance(table, Table):
+        return table
+    if table.scales:
+        raise ModelError("the model has no numbers, but the table has")
+    return table.categories
+
+
+def _fill_pairs(
+    content: dict[str, Any],
+    found: Associations,
+    linked: list[tuple[int, ...]],
+    rows: Table | None,
+) -> None:
+    """Describe which columns go together and, given rows of the same columns, their frequencies."""
+    names = tuple(column["name"] for column in content["columns"])
     content |= {
-        "tree": _tree(tree),
-        "pairs": _pairs(found, None if table is None else counted(table)),
+        "pairs": _pairs(found, None if rows is None else counted(rows)),
         "exactPairs": found.exact,
-        "graph": graph(found, shown.names, blankets),
+        "graph": graph(found, names, linked),
     }
-    numbers = [t.values.ravel() for t in tree.tables] + [tree.basis.ravel()]
-    packed = zlib.compress(np.concatenate(numbers).astype("<f8").tobytes(), 9)
-    return Explorer(_page(content, packed))
+    if rows is not None:
+        content["rows"] = len(rows)
+        for v, column in enumerate(content["columns"]):
+            column["table"] = _frequencies(rows, v)
 
 
 def _column(variable: Variable) -> dict[str, Any]:

@@ -26,6 +26,10 @@ class RowsPanel {
 
   #complete() {
     const { tree, store, model, log } = this.explorer;
+    if (!tree.mostProbable) {
+      this.best.replaceChildren(element("p", { class: "quiet", text: "A model with numbers has densities; no single row is the most probable one." }));
+      return;
+    }
     const found = this.explorer.after && tree.mostProbable(store.likelihoods());
     this.found = found;
     if (!found) {
