@@ -951,6 +951,9 @@ def test_a_model_with_numbers_in_use(mixed, browser, tmp_path):
     wait(browser, "explorer.questions && explorer.explained")
     text = browser.execute_script("return conditions(explorer.store)")
     assert re.fullmatch(r"\d+ <= age < \d+", text)
+    browser.execute_script("explorer.store.choose(arguments[0], 2)", age)
+    text = browser.execute_script("return conditions(explorer.store)")
+    assert re.fullmatch(r"\d+ <= age < \d+", text)
     browser.execute_script("explorer.view('rows')")
     assert len(browser.execute_script("return explorer.rows.drawn")) == 12
     dates = browser.execute_script("return explorer.model.columns.find((c) => c.dates).dates")

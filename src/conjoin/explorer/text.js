@@ -35,9 +35,10 @@ function times(logOdds) {
 
 const number = (x) => String(+x.toPrecision(12));
 
-// The first and last state of a run of states of a number, null if there are gaps or it is no number.
+// The first and last state of a run of states of a number, null if there are gaps or it is no number. The
+// bins of an open column are those of the page alone, so that a single one is a range, too.
 function run(column, states) {
-  if (column.kind !== "number" || states.length < 2) return null;
+  if (column.kind !== "number" || (states.length < 2 && !column.open)) return null;
   const last = states[states.length - 1];
   return last - states[0] === states.length - 1 ? [states[0], last] : null;
 }
@@ -57,9 +58,9 @@ function condition(column, piece) {
   }
   const states = piece.states.map((s) => label(column.states[s]));
   if (piece.kind === "not") return `${name} != ${states[0]}`;
-  if (states.length === 1) return `${name}=${states[0]}`;
   const ends = run(column, piece.states);
-  if (!ends || column.dates) return `${name} in {${states.join(", ")}}`;
+  if (states.length === 1 && !ends) return `${name}=${states[0]}`;
+  if (!ends || (column.dates && !column.open)) return `${name} in {${states.join(", ")}}`;
   return rangeText(column, name, ends, " ");
 }
 
@@ -108,7 +109,7 @@ const pythonText = (text) => JSON.stringify(text.toWellFormed ? text.toWellForme
 // Python that asks the same question.
 function asPython(store, file) {
   const pieces = [...store.evidence];
-  const plain = pieces.every(([, piece]) => piece.kind === "in" && piece.states.length === 1);
+  const plain = pieces.every(([i, piece]) => piece.kind === "in" && piece.states.length === 1 && !store.columns[i].open);
   const given = plain
     ? `{${pieces.map(([i, { states }]) => `${pythonText(store.columns[i].name)}: ${store.columns[i].python[states[0]]}`).join(", ")}}`
     : pythonText(conditions(store));
