@@ -44,8 +44,8 @@ HELD_OUT = 0.15
 MIN_SHARE = 0.02
 """Fits and components with a smaller weight are left out."""
 
-ROWS_PER_STATE = 6
-"""A hidden column has at most one state for this number of rows."""
+ROWS_PER_STATE, FEW_STATES = 10, 16
+"""A hidden column has at most one state for this number of rows, or this number of states."""
 
 FEW_ROWS = FitSettings(1, GaussianPrior(30, 1e-2))
 """The only fit if there are too few rows to hold some out."""
@@ -53,10 +53,10 @@ FEW_ROWS = FitSettings(1, GaussianPrior(30, 1e-2))
 PRIORS = (GaussianPrior(30, 3e-3), GaussianPrior(12, 1e-4), GaussianPrior(4, 1e-5))
 """Priors from strong to weak."""
 
-SIZES = ((1, 1), (4, 0), (8, 0), (8, 2), (16, 0), (16, 2), (32, 1), (32, 2), (32, 2), (64, 1))
+SIZES = ((1, 1), (4, 0), (8, 0), (16, 0), (16, 2), (32, 1), (32, 2), (64, 1))
 """The fits that are stacked: numbers of hidden states, and priors."""
 
-CATEGORIES = ((0.8, 1.0), (1.5, 0.6))
+CATEGORIES = ((0.8, 1.0), (2.0, 0.6))
 """How the fits of each size differ: the prior of the shifts, and the share of the thin network."""
 
 
@@ -269,7 +269,7 @@ class _Learning:
             for _ in range(self.effort.starts)
             for states, prior in SIZES
             for how in (CATEGORIES if states > 1 else CATEGORIES[:1])
-            if states <= max(1, len(train) // ROWS_PER_STATE)
+            if states <= max(FEW_STATES, len(train) // ROWS_PER_STATE)
         ]
         fits = [MixtureFit(setting, bases, self.rng).fit(train, held) for setting in settings]
         shares = stacking_weights([fit.log_mass(held) for fit in fits], held.weights)

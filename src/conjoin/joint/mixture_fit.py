@@ -58,11 +58,14 @@ COMMON_SD = 0.05
 CATEGORY_ROWS = 2.0
 """The weight, in rows, of a category's marginal distribution, as long as categories are independent."""
 
+SCALES = (0.25, 1.5)
+"""The covariances of the two halves of a hidden state that is split, relative to its own."""
+
 STEPS, CHECK_EVERY, PATIENCE, MIN_GAIN = 60, 4, 2, 1e-3
 """Maximum number of steps of EM, steps between checks on held-out rows, checks without a gain before EM
 stops, and the least gain that counts, in nats per row."""
 
-ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 25, 4
+ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 15, 4
 """How often weights are learned, steps of L-BFGS each time, and steps of EM afterwards."""
 
 
@@ -210,9 +213,21 @@ class MixtureFit:
 
     def fit(self, rows: MixedRows, held: MixedRows | None = None) -> MixtureFit:
         """Learn everything; the Gaussians are those that predict held-out rows best."""
-        self.gaussians = rows.numbers.start(self.settings.states, self.settings.prior, self.rng)
-        self.log_shares = np.full(self.settings.states, -np.log(self.settings.states))
-        self.given = np.tile(self._marginal(rows), (self.settings.states, 1))
+        states = self.settings.states
+        first = states // 2 if states % 2 == 0 else states
+        self.gaussians = rows.numbers.start(first, self.settings.prior, self.rng)
+        self.log_shares = np.full(first, -np.log(first))
+        self.given = np.tile(self._marginal(rows), (first, 1))
+        self._learn_mixture(rows, held)
+        if first < states:
+            self._split()
+            self._learn_mixture(rows, held)
+        if self.tables is not None:
+            self._learn_network(rows)
+        return self
+
+    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> None:
+        """Learn with categories that are independent given the hidden state."""
         best, kept = -np.inf, (self.gaussians, self.log_shares, self.given, self.steps)
         for step in range(1, STEPS + 1):
             self._em_step(rows, self._independent(rows))
@@ -225,9 +240,14 @@ class MixtureFit:
                     break
         if held is not None:
             self.gaussians, self.log_shares, self.given, self.steps = kept
-        if self.tables is not None:
-            self._learn_network(rows)
-        return self
+
+    def _split(self) -> None:
+        """Split each hidden state into a narrow one and a wide one: tails are heavier than Gaussian."""
+        old = self.gaussians
+        covariances = [scale * old.covariances for scale in SCALES]
+        self.gaussians = Gaussians(np.concatenate([old.means] * 2), np.concatenate(covariances))
+        self.log_shares = np.concatenate([self.log_shares - np.log(2)] * 2)
+        self.given = np.concatenate([self.given] * 2)
 
     def fit_all(self, rows: MixedRows, base: Bases | None) -> None:
         """Continue on all rows, for a quarter of the steps that were taken on most of them."""

@@ -15,9 +15,12 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.models.number_map import SMALLEST_STEP, NumberMap
 
-ATOM_SHARE, ATOM_RATIO, ATOM_NEIGHBOURS = 0.04, 4.0, 4
-"""An atom has at least this share of the rows, and this multiple of the mean count of the values next to
-it, of which this number count."""
+ATOM_SHARE, INNER_SHARE, ATOM_ROWS = 0.04, 0.2, 10
+"""An atom has at least this share of the rows (the least or greatest value, or any other value), and this
+number of rows."""
+
+ATOM_RATIO, ATOM_NEIGHBOURS = 4.0, 4
+"""An atom has this multiple of the mean count of the values next to it, of which this number count."""
 
 BINS = (4, 8, 16, 32, 64, 128, 256)
 """Numbers of bins to choose from; a bin has at least two rows."""
@@ -50,6 +53,9 @@ class MapChoice(NamedTuple):
 def find_atoms(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the values that are far more frequent than those around them.
 
+    Values within the range are atoms only if they are very frequent: others are heaps, which have
+    neighbours, and what they say about other columns should be that of their neighbours.
+
     Examples
     --------
     >>> numbers = np.concatenate([np.zeros(300), np.arange(700) / 10])
@@ -57,12 +63,16 @@ def find_atoms(values: FloatArray, weights: FloatArray) -> FloatArray:
     array([0.])
     """
     distinct, count = _counted(values, weights)
-    frequent = np.flatnonzero(count >= ATOM_SHARE * count.sum())
+    last = len(distinct) - 1
     atoms = []
-    for k in frequent.tolist():
+    for k in np.flatnonzero(count >= ATOM_SHARE * count.sum()).tolist():
+        share = ATOM_SHARE if k in (0, last) else INNER_SHARE
         near = np.arange(max(0, k - ATOM_NEIGHBOURS // 2), k + ATOM_NEIGHBOURS // 2 + 1)
-        near = near[(near < len(distinct)) & (near != k)]
-        if not len(near) or count[k] > ATOM_RATIO * count[near].mean():
+        near = near[(near <= last) & (near != k)]
+        if not len(near):
+            return distinct  # a constant
+        enough = count[k] >= max(ATOM_ROWS, share * count.sum())
+        if enough and count[k] > ATOM_RATIO * count[near].mean():
             atoms.append(distinct[k])
     return np.array(atoms)
 
