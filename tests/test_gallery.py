@@ -16,6 +16,8 @@ EXPECTED = {
     "simpson": "75% of the patients of A had large stones",
     "diagnosis": "ask for fever",
     "customers": "with a hidden column",
+    "measurements": "error of the filled-in values",
+    "typing_errors": "have a planted error",
     "digits": "of the hidden pixels are right",
 }
 
