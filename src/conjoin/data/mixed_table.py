@@ -188,6 +188,20 @@ class MixedTable:
         part = Table.adopt(self.categories.domain, self.categories.codes[rows], weights)
         return MixedTable(self.domain, part, self.numbers[rows])
 
+    def with_rows(self, other: MixedTable) -> MixedTable:
+        """Return the table with the rows of another one of the same columns below its own."""
+        if other.domain.categories != self.domain.categories or other.names != self.names:
+            raise DataError("the tables have different columns or states")
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            both = [np.ones(len(t)) if t.weights is None else t.weights for t in (self, other)]
+            weights = np.concatenate(both)
+        codes = np.concatenate([self.categories.codes, other.categories.codes])
+        numbers = np.concatenate([self.numbers, other.numbers])
+        scales = tuple(scale.covering(numbers[:, i]) for i, scale in enumerate(self.scales))
+        domain = MixedDomain(self.domain.categories, scales, self.names)
+        return MixedTable(domain, Table.adopt(domain.categories, codes, weights), numbers)
+
     def weighted(self, weights: npt.ArrayLike | None) -> MixedTable:
         """Return the table with other weights."""
         table = Table.adopt(self.categories.domain, self.categories.codes, weights)

@@ -97,10 +97,17 @@ class NumberScale:
         found = draft.numbers(given)
         if not np.isfinite(found).all():
             raise DataError(f"column {name!r} has an infinite value; mark such values as missing")
-        step = _step(found) if kind != "datetime" else _second_step(found)
-        integer = bool((found == np.rint(found)).all())
-        ends = float(found.min()) + 0.0, float(found.max()) + 0.0
-        return cls(name, kind, integer, step, *ends, form, utc)
+        return draft.covering(found)
+
+    def covering(self, numbers: FloatArray) -> NumberScale:
+        """Return the scale of the same column with other recorded numbers; NaN is missing."""
+        known = numbers[~np.isnan(numbers)]
+        if not len(known):
+            return self
+        step = _step(known) if self.kind != "datetime" else _second_step(known)
+        integer = bool((known == np.rint(known)).all())
+        ends = float(known.min()) + 0.0, float(known.max()) + 0.0
+        return NumberScale(self.name, self.kind, integer, step, *ends, self.form, self.utc)
 
     @property
     def decimals(self) -> int | None:

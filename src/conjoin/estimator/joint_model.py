@@ -5,33 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.discretizer import Discretizer
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import ConvergenceWarning, ModelError
-from conjoin.estimator.answers import Answers
+from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.base import Estimator, not_fitted
-from conjoin.estimator.encoding import Encoding, extra_column
+from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
 from conjoin.estimator.explain import Explanation
 from conjoin.estimator.number_answers import NumberAnswers
+from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.evidence import Evidence
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.mixed import MixedNetwork
 
-if TYPE_CHECKING:
-    from conjoin.explorer.page import Explorer
 
-
-class JointModel(NumberAnswers, Estimator):
+class JointModel(NumberAnswers, Pictures, Estimator):
     """A joint distribution of all columns of a table.
 
     Parameters
@@ -57,6 +54,10 @@ class JointModel(NumberAnswers, Estimator):
         The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
         Whether a value that the training table did not have is an error or counts as missing.
+    required, forbidden : sequence of pairs of columns, optional
+        Interactions: the conditionals of both columns of a pair always, or never, depend on the other
+        one. With either, numbers are cut into bins; with forbidden ones, the network is the closed-form
+        conversion, because refining may link any two columns.
     include, exclude : column names, optional
         Columns to keep although they look like identifiers or free text (a different value in almost
         every row), and columns to leave out. Columns without any value are left out in any case.
@@ -113,6 +114,8 @@ class JointModel(NumberAnswers, Estimator):
         effort: str = "default",
         target: Any = None,
         unseen: str = "error",
+        required: Any = None,
+        forbidden: Any = None,
         include: Any = (),
         exclude: Any = (),
         kinds: Any = None,
@@ -128,6 +131,8 @@ class JointModel(NumberAnswers, Estimator):
         self.effort = effort
         self.target = target
         self.unseen = unseen
+        self.required = required
+        self.forbidden = forbidden
         self.include = include
         self.exclude = exclude
         self.kinds = kinds
@@ -153,7 +158,8 @@ class JointModel(NumberAnswers, Estimator):
         """
         self.seed_ = integer_seed(self.random_state)
         plain = self.cpd == "auto" if isinstance(self.cpd, str) else False
-        plain &= self.refine and (self.kappa, self.penalty, self.min_leaf) == (None, None, None)
+        settings = (self.kappa, self.penalty, self.min_leaf, self.required, self.forbidden)
+        plain &= self.refine and all(setting is None for setting in settings)
         auto = isinstance(self.discretize, str) and self.discretize == "auto"
         encoding, table = Encoding.of(
             X, "numbers" if auto and plain else self.discretize, self.unseen,
@@ -170,6 +176,7 @@ class JointModel(NumberAnswers, Estimator):
         """Learn from a coded table."""
         self.model_: MarkovNetwork | MixedNetwork
         self.network_: DependencyNetwork | None = None
+        self.encoding_.columns = table.domain
         if table.scales:
             from conjoin.joint.mixed_learning import learn_mixed
 
@@ -181,12 +188,31 @@ class JointModel(NumberAnswers, Estimator):
 
             self.network_, self.model_ = learn_joint(
                 table.categories, self.cpd, kappa=self.kappa, penalty=self.penalty,
-                min_leaf=self.min_leaf, effort=self.effort, closed_form=not self.refine,
+                min_leaf=self.min_leaf, effort=self.effort,
+                required=self._parents(self.required), forbidden=self._parents(self.forbidden),
+                closed_form=not self.refine or self.forbidden is not None,
                 random_state=self.seed_, n_jobs=self.n_jobs,
             )  # fmt: skip
-        self.columns_: MixedDomain = table.domain
-        self.domain_ = table.categories.domain
-        self.n_rows_ = len(table)
+        self._settle(table.domain, len(table), table)
+
+    def _parents(self, pairs: Any) -> dict[str, list[str]] | None:
+        """Return pairs of columns as {column: others}, in both directions."""
+        if pairs is None:
+            return None
+        found: dict[str, list[str]] = {}
+        for pair in pairs:
+            names = [self.encoding_.name(label) for label in pair] if len(pair) == 2 else []
+            if len(set(names)) != 2:
+                raise ModelError(f"an interaction is a pair of two columns, not {pair!r}")
+            for a, b in (names, names[::-1]):
+                found.setdefault(a, []).append(b)
+        return found
+
+    def _settle(self, columns: MixedDomain, count: int, rows: MixedTable | None = None) -> None:
+        """Set what follows from the columns."""
+        self.columns_ = columns
+        self.domain_ = columns.categories
+        self.n_rows_, self.rows_ = count, rows
         self.n_features_in_ = len(self.encoding_.sources)
         labels = self.encoding_.labels
         if labels and all(isinstance(v, str) for v in labels.values()):
@@ -195,6 +221,52 @@ class JointModel(NumberAnswers, Estimator):
             del self.feature_names_in_
         self.log_partition_: float | None = None
         self.bins_: MarkovNetwork | None = None
+
+    def update(self, X: Any, sample_weight: npt.ArrayLike | None = None) -> JointModel:  # noqa: N803
+        """Learn again from the rows of `fit` and of earlier updates together with new ones.
+
+        Columns, states and bins stay the same: a value that is not a state counts as `unseen` says. The
+        result is that of all rows at once. A model that was loaded from a file has no rows, and cannot
+        be updated.
+
+        Parameters
+        ----------
+        X : array or frame
+            New rows. A frame may lack columns.
+        sample_weight : array of float, optional
+            Their weights.
+        """
+        self._fitted()
+        rows = self._answers(X).rows
+        at, weights = weighted_rows(len(rows), sample_weight, rows.weights)
+        if at is not None:
+            rows = rows.select(at).weighted(weights)
+        self._learn(self._kept_rows("be updated").with_rows(rows))
+        return self
+
+    def _kept_rows(self, what: str) -> MixedTable:
+        if self.rows_ is None:
+            raise ModelError(f"a model that was loaded from a file has no rows, and cannot {what}")
+        return self.rows_
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a .conjoin file, without the training rows.
+
+        `JointModel.load` reads all of it, and `conjoin.load` its network. Nothing in the file is
+        executed when it is opened.
+        """
+        self._fitted()
+        from conjoin.estimator.files import save_estimator
+
+        save_estimator(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> JointModel:
+        """Read a model that `save` wrote."""
+        from conjoin.estimator.files import load_estimator
+
+        own: JointModel = load_estimator(cls, Path(path))
+        return own
 
     def _fitted(self) -> Encoding:
         if not hasattr(self, "model_"):
@@ -211,6 +283,30 @@ class JointModel(NumberAnswers, Estimator):
         """Return answers for rows; columns that a frame lacks are missing."""
         rows = self._fitted().table(X, subset=subset)
         return Answers(self.model_, self.encoding_, rows, self.seed_)
+
+    @property
+    def classes_(self) -> Any:
+        """The states of the column `target`, as classifiers of scikit-learn have them."""
+        if self.target is None or not hasattr(self, "model_"):
+            raise AttributeError("only a fitted model with `target=` has classes")
+        name = self._target(None)
+        if self.encoding_.is_number(name):
+            raise AttributeError(f"{name!r} is a number, which has no classes")
+        return states_array(self.states(name))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of scikit-learn: a classifier or a regressor if there is a `target`."""
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        if self.target is None:
+            return tags
+        fitted = hasattr(self, "model_")
+        if fitted and self.encoding_.is_number(self._target(None)):
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        else:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
 
     def states(self, target: Any = None) -> list[Any]:
         """Return the states of a column, in the order of the columns of `predict_proba`.
@@ -342,7 +438,8 @@ class JointModel(NumberAnswers, Estimator):
         target: Any = None,
         *,
         bins: Any = None,
-    ) -> FloatArray:
+        interval: float | None = None,
+    ) -> Any:
         """Return the distribution of a column given the others, rows by `states(target)`.
 
         Parameters
@@ -355,9 +452,28 @@ class JointModel(NumberAnswers, Estimator):
         bins : sequence of numbers or dates, optional
             For a column of numbers: the cut points between bins, in place of those in `states(target)`.
             A value at a cut point belongs to the bin above it.
+        interval : float, optional
+            Also return how sure the probabilities are, given the number of training rows: the result is
+            (probabilities, low, high), with the ends of intervals of this level, 0.9 for example. They
+            come from 20 models of resampled rows (a bootstrap), so they take 20 quick fits.
         """
         name = self._target(target)
         answers = self._answers(X)
+        found = self._probabilities(answers.rows, name, bins)
+        if interval is None:
+            return found
+        from conjoin.estimator.resampling import bootstrap_interval
+
+        low, high = bootstrap_interval(
+            self,
+            self._kept_rows("resample them"),
+            lambda twin: twin._probabilities(answers.rows, name, bins),
+            interval,
+        )
+        return found, np.minimum(low, found), np.maximum(high, found)
+
+    def _probabilities(self, rows: MixedTable, name: str, bins: Any = None) -> FloatArray:
+        answers = Answers(self.model_, self.encoding_, rows, self.seed_)
         if bins is None and name not in self.columns_.numeric:
             return answers.states(name)
         return self._bin_probabilities(answers, name, bins)
@@ -471,78 +587,7 @@ class JointModel(NumberAnswers, Estimator):
             raise ModelError(f"{name!r} is a number; explanations are of columns of states")
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
-        return explain(lambda r: self._states(r, name), rows, name, a, b, self.seed_)
-
-    def _states(self, rows: MixedTable, name: str) -> FloatArray:
-        return Answers(self.model_, self.encoding_, rows, self.seed_).states(name)
-
-    def _pictured(self) -> MarkovNetwork:
-        """Return the network that pictures show: of bins, if the model has numbers."""
-        self._fitted()
-        if not isinstance(self.model_, MixedNetwork):
-            return self.model_
-        if self.bins_ is None:
-            from conjoin.estimator.pictures import network_of_bins
-
-            self.bins_ = network_of_bins(self.model_, self.seed_)
-        return self.bins_
-
-    def _pictured_rows(self, X: Any) -> Table | None:  # noqa: N803
-        """Return rows as the network of `_pictured` has them."""
-        if X is None:
-            return None
-        rows = self._answers(X, subset=False).rows
-        if not rows.scales:
-            return rows.categories
-        return Discretizer.of(self._pictured().domain).apply(rows.as_states())
-
-    def to_networkx(self) -> Any:
-        """Return the graph of the model as a networkx graph."""
-        from conjoin.reports import to_networkx
-
-        return to_networkx(self._pictured())
-
-    def plot(self, **options: Any) -> Any:
-        """Draw the graph of the model."""
-        from conjoin.reports import plot
-
-        return plot(self._pictured(), **options)
-
-    def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
-        """Write an HTML page about the model and, given rows it was not fitted to, its predictions.
-
-        Pages and pictures show numbers as bins.
-        """
-        model = self._pictured()
-        from conjoin.reports import write_report
-
-        write_report(model, path, valid=self._pictured_rows(X), conditionals=self.network_)
-
-    def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
-        """Return a page on which the model can be explored; a notebook shows it.
-
-        Parameters
-        ----------
-        X : array or frame, optional
-            Rows to compare the model with: their frequencies are marked beside its probabilities. The
-            rows themselves are not part of the page.
-        title : str, optional
-            The heading.
-
-        Returns
-        -------
-        Explorer
-            ``.save(path)`` writes the page to a file, ``.open()`` shows it in a browser.
-        """
-        from conjoin.explorer.page import explore
-
-        self._fitted()
-        mixed = isinstance(self.model_, MixedNetwork)
-        rows: Table | MixedTable | None = None
-        if X is not None:
-            rows = self._answers(X, subset=False).rows if mixed else self._pictured_rows(X)
-        heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
-        return explore(self.model_, rows, title=heading)
+        return explain(lambda r: self._probabilities(r, name), rows, name, a, b, self.seed_)
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

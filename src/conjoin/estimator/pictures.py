@@ -1,15 +1,24 @@
-"""A network of bins in place of a mixed network, for pictures and reports."""
+"""Pictures and reports of a `JointModel`; numbers are shown as bins."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+from conjoin.data.discretizer import Discretizer
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
-from conjoin.estimator.encoding import BINS
+from conjoin.estimator.answers import Answers
+from conjoin.estimator.encoding import BINS, Encoding
 from conjoin.inference.mixed import MixedAnswers
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.mixed import MixedNetwork
+
+if TYPE_CHECKING:
+    from conjoin.explorer.page import Explorer
 
 DRAWN_ROWS = 5_000
 """Number of rows that are drawn from a mixed network to learn a network of bins from."""
@@ -35,3 +44,89 @@ def network_of_bins(model: MixedNetwork, seed: int = 0) -> MarkovNetwork:
     rows = drawn_rows(model, DRAWN_ROWS, seed)
     table = rows.binned(dict.fromkeys(rows.domain.numeric, BINS))
     return learn_joint(table, effort="quick", random_state=seed)[1]
+
+
+class Pictures:
+    """Graphs, reports and the explorer of a fitted model."""
+
+    model_: MarkovNetwork | MixedNetwork
+    network_: DependencyNetwork | None
+    bins_: MarkovNetwork | None
+    n_rows_: int
+    n_features_in_: int
+    seed_: int
+
+    def _fitted(self) -> Encoding:
+        raise NotImplementedError
+
+    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
+        raise NotImplementedError
+
+    def as_network(self) -> MarkovNetwork:
+        """Return the network of states; if the model has numbers, a similar one of bins.
+
+        Pictures show this network. With numbers, it is learned from draws, and only resembles the model.
+        """
+        self._fitted()
+        if not isinstance(self.model_, MixedNetwork):
+            return self.model_
+        if self.bins_ is None:
+            self.bins_ = network_of_bins(self.model_, self.seed_)
+        return self.bins_
+
+    def _pictured_rows(self, X: Any) -> Table | None:  # noqa: N803
+        """Return rows as `as_network` has them."""
+        if X is None:
+            return None
+        rows = self._answers(X, subset=False).rows
+        if not rows.scales:
+            return rows.categories
+        return Discretizer.of(self.as_network().domain).apply(rows.as_states())
+
+    def to_networkx(self) -> Any:
+        """Return the graph of the model as a networkx graph."""
+        from conjoin.reports import to_networkx
+
+        return to_networkx(self.as_network())
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the graph of the model."""
+        from conjoin.reports import plot
+
+        return plot(self.as_network(), **options)
+
+    def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
+        """Write an HTML page about the model and, given rows it was not fitted to, its predictions.
+
+        Pages and pictures show numbers as bins.
+        """
+        model = self.as_network()
+        from conjoin.reports import write_report
+
+        write_report(model, path, valid=self._pictured_rows(X), conditionals=self.network_)
+
+    def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
+        """Return a page on which the model can be explored; a notebook shows it.
+
+        Parameters
+        ----------
+        X : array or frame, optional
+            Rows to compare the model with: their frequencies are marked beside its probabilities. The
+            rows themselves are not part of the page.
+        title : str, optional
+            The heading.
+
+        Returns
+        -------
+        Explorer
+            ``.save(path)`` writes the page to a file, ``.open()`` shows it in a browser.
+        """
+        from conjoin.explorer.page import explore
+
+        self._fitted()
+        mixed = isinstance(self.model_, MixedNetwork)
+        rows: Table | MixedTable | None = None
+        if X is not None:
+            rows = self._answers(X, subset=False).rows if mixed else self._pictured_rows(X)
+        heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
+        return explore(self.model_, rows, title=heading)

@@ -136,13 +136,16 @@ def check_can_save(model_kind: type[Network | MixedNetwork], path: str | Path) -
     _check_folder(path)
 
 
-def save(model: Network | MixedNetwork, path: str | Path) -> None:
-    """Write a model, completely or not at all.
+def save(model: Any, path: str | Path) -> None:
+    """Write a network or a fitted `JointModel`, completely or not at all.
 
     The names of formats that have none go into a file beside it (FILE.names.json), which `load` reads.
     The same holds for the mark of hidden columns; to other programs they are ordinary variables.
     """
     path = Path(path)
+    if hasattr(model, "as_network"):  # an estimator, which writes more
+        model.save(path)
+        return
     check_can_save(type(model), path)
     _function(MODEL_WRITERS, path)(model, path)
 

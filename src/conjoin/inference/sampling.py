@@ -17,7 +17,7 @@ from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
 
 METHODS = ("auto", "exact", "gibbs")
@@ -26,6 +26,7 @@ BLOCK_CELLS = 1 << 24
 """Maximum number of cells of a table in a stream of samples, unless the caller sets its rows."""
 
 
+@takes_estimators()
 def sample(
     model: Network,
     n: int,
@@ -113,6 +114,7 @@ def sampling_method(model: Network, given: Given = None) -> str:
     return "exact"
 
 
+@takes_estimators()
 def samples(
     model: Network,
     n: int,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,32 @@ def no_hidden_variables(model: Network, action: str) -> None:
     """Reject a network with hidden variables where they have no meaning."""
     if model.domain.hidden.any():
         raise ModelError(f"a network with hidden columns cannot be {action}; learn it anew instead")
+
+
+def network_of(model: Any, *, picture: bool = False) -> Any:
+    """Return the network of a fitted estimator, and any other model as it is.
+
+    For a picture, an estimator may return a network that only resembles its own.
+    """
+    if picture and hasattr(model, "as_network"):
+        return model.as_network()
+    return model.known(None)[0] if hasattr(model, "known") else model
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_estimators(*, picture: bool = False) -> Callable[[F], F]:
+    """Let the first argument of a function be a fitted estimator, which stands for its network."""
+
+    def decorated(function: F) -> F:
+        @wraps(function)
+        def call(model: Any, *arguments: Any, **options: Any) -> Any:
+            return function(network_of(model, picture=picture), *arguments, **options)
+
+        return cast(F, call)
+
+    return decorated
 
 
 class Network:

@@ -8,10 +8,11 @@ from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.reports.links import interactions
 
 
+@takes_estimators(picture=True)
 def to_networkx(model: Network, table: Table | None = None, *, base: Any = None) -> Any:
     """Return the graph of a network as a networkx graph.
 

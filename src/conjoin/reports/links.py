@@ -15,12 +15,13 @@ from conjoin.inference.plan import MAX_MEMORY
 from conjoin.kernels.elimination_layouts import MARGINALS
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 
 MAX_PAIRS = 20_000
 """Maximum number of pairs that are measured if there are hidden columns: those that share most."""
 
 
+@takes_estimators(picture=True)
 def interactions(
     model: Network,
     table: Any = None,

@@ -15,7 +15,7 @@ from conjoin.errors import ModelError
 from conjoin.formats.storage import write_bytes
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.reports import svg
 from conjoin.reports.calibration import Calibration, VariableScore, calibration
 from conjoin.reports.layout import draw
@@ -50,6 +50,7 @@ details summary {{ cursor: pointer; color: #1f4e8c; margin-top: .8rem; }}
 """
 
 
+@takes_estimators(picture=True)
 def write_report(
     model: Network,
     path: str | Path,
@@ -127,6 +128,7 @@ def page(
     )
 
 
+@takes_estimators(picture=True)
 def html_card(model: Network, table: Table | None = None) -> str:
     """Return a short piece of HTML with the graph of a network, for notebooks.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.reports.layout import HEIGHT, draw, line_width, shade
 from conjoin.reports.links import interactions
 
@@ -14,6 +14,7 @@ FONT_SIZE = 9.0
 """The font size of a new figure, in points."""
 
 
+@takes_estimators(picture=True)
 def plot(
     model: Network,
     table: Table | None = None,

@@ -15,7 +15,7 @@ from conjoin.inference.completion import Completion
 from conjoin.inference.engines import log_partition
 from conjoin.inference.results import LogValue
 from conjoin.inference.terms import as_markov_network
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.result import Score
 
 
@@ -66,6 +66,7 @@ class LogLikelihood(Score):
         return f"<Score: ll {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows, {how}>"
 
 
+@takes_estimators()
 def log_likelihood(
     model: Network, table: Any, *, random_state: int = 0, max_memory: float | None = None
 ) -> LogLikelihood:

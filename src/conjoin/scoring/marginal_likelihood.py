@@ -22,7 +22,7 @@ from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.kernels.layouts import packed
 from conjoin.models.loglinear import LogLinearForm
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
 from conjoin.scoring.result import Score
 
@@ -111,6 +111,7 @@ def as_sets(
     return tuple(part for part in listed if part)
 
 
+@takes_estimators()
 def cmll(
     model: Network,
     data: Any,

@@ -15,7 +15,7 @@ from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.hidden_states import HiddenStates
-from conjoin.models.network import Network
+from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 from conjoin.scoring.result import Score
 
@@ -23,6 +23,7 @@ ROWS_PER_TASK = 8 * ROWS_PER_BLOCK
 """Number of rows that one task scores, whatever the number of jobs."""
 
 
+@takes_estimators()
 def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None = None) -> Score:
     """Score a network by its pseudo-log-likelihood on a table.
 

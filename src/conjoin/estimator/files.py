@@ -1,0 +1,201 @@
+"""A fitted `JointModel` in a .conjoin file: its parameters, and the types of the training table.
+
+Nothing in such a file is executed when it is opened. An empty table, in Arrow's stream format, holds the
+types of the user's table.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.domain import Domain
+from conjoin.errors import FormatError
+from conjoin.estimator.encoding import Bins, Encoding
+from conjoin.formats.files import check_can_save
+from conjoin.formats.json_labels import (
+    domain_from_json,
+    domain_to_json,
+    label_from_json,
+    label_to_json,
+)
+from conjoin.formats.native import read_estimator, write_native
+from conjoin.formats.native_mixed import columns_from_json, columns_to_json, scale_from_json
+from conjoin.formats.storage import ending
+from conjoin.models.mixed import MixedNetwork
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
+
+def save_estimator(model: Any, path: Path) -> None:
+    """Write a fitted `JointModel` to a .conjoin file."""
+    if ending(path) != ".conjoin":
+        raise FormatError(
+            "a JointModel is written as .conjoin; use `conjoin.save(model.model_, path)` for the "
+            "network alone",
+            str(path),
+        )
+    check_can_save(type(model.model_), path)
+    estimator = {
+        "parameters": parameters_to_json(model.get_params(deep=False)),
+        "encoding": encoding_to_json(model.encoding_),
+        "rows": model.n_rows_,
+        "seed": model.seed_,
+    }
+    write_native(model.model_, path, estimator, model.network_)
+
+
+def load_estimator(kind: Any, path: Path) -> Any:
+    """Read a fitted `JointModel`, an object of the class `kind`."""
+    model, entry, conditionals = read_estimator(path)
+    if entry is None:
+        raise FormatError(
+            "holds a network and not a whole JointModel; read it with `conjoin.load`", str(path)
+        )
+    try:
+        known = kind().get_params(deep=False)
+        given = {k: v for k, v in entry["parameters"].items() if k in known}
+        for name in ("include", "exclude"):
+            if isinstance(given.get(name), list):
+                given[name] = tuple(given[name])
+        own = kind(**given)
+        own.encoding_ = encoding_from_json(entry["encoding"], str(path))
+        own.seed_ = int(entry["seed"])
+        own._settle(own.encoding_.columns, int(entry["rows"]))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"the file is damaged: {error}", str(path)) from None
+    own.model_, own.network_ = model, conditionals
+    shown = model.domain if isinstance(model, MixedNetwork) else model.domain.observed
+    mine = own.columns_ if isinstance(model, MixedNetwork) else own.domain_
+    if shown != mine:
+        raise FormatError("the file is damaged: its columns are not those of its model", str(path))
+    return own
+
+
+def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
+    """Return an encoding in types of JSON."""
+    library, types = _table_to_json(encoding)
+    return {
+        "columns": columns_to_json(encoding.columns),
+        "scales": [asdict(scale) for scale in encoding.scales.values()],
+        "bins": [
+            {
+                "variable": domain_to_json(Domain([bins.variable])),
+                "values": [list(inside) for inside in bins.values],
+            }
+            for bins in encoding.bins.values()
+        ],
+        "unseen": encoding.unseen,
+        "labels": [[name, _label(label)] for name, label in encoding.labels.items()],
+        "sources": list(encoding.sources),
+        "automatic": encoding.automatic,
+        "library": library,
+        "types": types,
+    }
+
+
+def _label(label: Any) -> Any:
+    return label_to_json(label.item() if isinstance(label, np.generic) else label)
+
+
+def encoding_from_json(entry: Any, path: str) -> Encoding:
+    """Undo `encoding_to_json`."""
+    scales = [scale_from_json(one) for one in entry["scales"]]
+    bins = {}
+    for one in entry["bins"]:
+        (variable,) = domain_from_json(one["variable"], path)
+        values = tuple(tuple(float(x) for x in inside) for inside in one["values"])
+        if variable.cuts is None or len(values) != len(variable):
+            raise FormatError("the file is damaged: bins and their values do not match", path)
+        bins[variable.name] = Bins(variable, values)
+    if entry["unseen"] not in ("error", "missing"):
+        raise FormatError("the file is damaged: there is no such way to treat new values", path)
+    empty, dtype = _table_from_json(entry["library"], entry["types"], path)
+    labels = {str(name): label_from_json(label) for name, label in entry["labels"]}
+    return Encoding(
+        columns_from_json(entry["columns"], path),
+        {scale.name: scale for scale in scales},
+        bins,
+        empty,
+        dtype,
+        entry["unseen"],
+        labels,
+        tuple(map(str, entry["sources"])),
+        entry["automatic"] is True,
+    )
+
+
+def _table_to_json(encoding: Encoding) -> tuple[str, str]:
+    """Return the library of the user's table, and its types."""
+    if encoding.empty is None:
+        return ("table", "") if encoding.dtype is None else ("array", encoding.dtype.str)
+    import pyarrow as pa
+
+    empty = encoding.empty
+    library = type(empty).__module__.split(".")[0]
+    if library == "polars":
+        arrow = empty.to_arrow()
+    elif library == "pyarrow":
+        arrow = empty
+    else:
+        import narwhals as nw
+
+        library = "pandas"
+        native = nw.from_native(empty, eager_only=True)
+        arrow = pa.Table.from_pandas(native.to_pandas(), preserve_index=False)
+    sink = pa.BufferOutputStream()
+    columns = [column.combine_chunks() for column in arrow.columns]
+    with pa.ipc.new_stream(sink, arrow.schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=arrow.schema))  # with all categories
+    return library, base64.b64encode(sink.getvalue()).decode()
+
+
+def _table_from_json(library: Any, types: Any, path: str) -> tuple[Any, Any]:
+    """Return an empty frame and None, or None and the type of an array."""
+    if library == "table":
+        return None, None
+    if library == "array":
+        dtype = np.dtype(types)
+        if dtype.kind not in "iufbOSU":
+            raise FormatError(f"the file is damaged: arrays of type {types!r} are not used", path)
+        return None, dtype
+    if library not in LIBRARIES:
+        raise FormatError(f"the file is damaged: there are no tables of {library!r}", path)
+    import pyarrow as pa
+
+    try:
+        arrow = pa.ipc.open_stream(base64.b64decode(types, validate=True)).read_all()
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise FormatError(f"the file is damaged: the types of its table ({error})", path) from None
+    if library == "pandas":
+        return arrow.to_pandas(), None
+    if library == "polars":
+        import polars
+
+        return polars.from_arrow(arrow), None
+    return arrow, None
+
+
+def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator that JSON can hold; those that it cannot are left out."""
+    kept = {}
+    for name, value in parameters.items():
+        plain = list(value) if isinstance(value, tuple | set | frozenset) else value
+        if _is_json(plain):
+            kept[name] = plain
+    return kept
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and _is_json(v) for k, v in value.items())
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in (str, int, float, bool)
