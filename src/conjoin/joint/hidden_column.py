@@ -36,9 +36,8 @@ from conjoin.joint.likelihood import Expectations
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
-MAX_ITERATIONS, PATIENCE, TOLERANCE = 150, 8, 1e-5
-"""Number of steps of a fit, number of steps without a better validation score before it stops, and by
-how much better it has to be, as a share of the score."""
+MAX_ITERATIONS, PATIENCE = 150, 8
+"""Number of steps of a fit, and number of steps without a better validation score before it stops."""
 
 EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
@@ -364,14 +363,12 @@ class HiddenFit:
 
         The steps end where the validation rows score best.
         """
-        best, clearly, last_gain = -np.inf, -np.inf, 0
+        best = -np.inf
         for step, (p, log_z) in enumerate(self._descent(train, self._start(train, rng)), 1):
             score = float(valid.weights @ self.log_density(valid, p, log_z))
             if score > best:
                 best, self.parameters, self.log_z, self.iterations = score, p, log_z, step
-            if score > clearly + TOLERANCE * abs(score):
-                clearly, last_gain = score, step
-            if step >= min(MAX_ITERATIONS, last_gain + PATIENCE):
+            if step >= min(MAX_ITERATIONS, self.iterations + PATIENCE):
                 break
         return best / float(valid.weights.sum())
 
