@@ -85,7 +85,8 @@ class Card {
   #axis() {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
-    const short = (x) => (Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(0) : String(+x.toPrecision(3)));
+    const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+    const short = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(0) : Math.abs(x) < 1e4 ? String(+x.toPrecision(4)) : compact.format(x));
     const all = column.dates ? column.dates.slice(0, column.states.length).map((x, i) => [i, x]) : column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
     const marks = column.open ? all.slice(1, column.states.length) : all; // the outermost bins have no ends
     const step = Math.ceil(marks.length / (column.dates ? 3 : 7));

@@ -52,7 +52,7 @@ class TargetPanel {
   #bars(column, p, q, focus) {
     const list = element("div", { class: "states", role: "radiogroup", "aria-label": `The state of ${column.name} to explain` });
     const scale = Math.max(...p, ...q, 0.02);
-    const order = p.length <= 12 ? [...q.keys()] : [...q.keys()].sort((a, b) => q[b] - q[a]).slice(0, 10);
+    const order = p.length <= (column.kind === "number" ? 24 : 12) ? [...q.keys()] : [...q.keys()].sort((a, b) => q[b] - q[a]).slice(0, 10);
     if (!order.includes(focus)) order.push(focus);
     for (const s of order) {
       const bar = emptyBar();
@@ -117,9 +117,9 @@ class TargetPanel {
     const list = element("ul", { class: "diverging" });
     for (const { i, change, without } of found.slice(0, SHOWN)) {
       const piece = pieceText(model.columns[i], store.evidence.get(i));
-      const side = Math.abs(change) < 0.005 ? "none" : change > 0 ? "up" : "down";
+      const side = Math.abs(change) < Math.log(1.05) ? "none" : change > 0 ? "up" : "down";
       const words = {
-        none: "makes no difference here",
+        none: "hardly matters here",
         up: change === Infinity ? "makes it certain" : `raises the odds ${times(change)}`,
         down: change === -Infinity ? "rules it out" : `lowers the odds ${times(change)}`,
       }[side];
