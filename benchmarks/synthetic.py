@@ -80,8 +80,8 @@ def random_bayesian_network(
         count = min(len(near), int(rng.choice(max_parents + 1, p=_falling(max_parents))))
         parents = sorted(rng.choice(near, count, replace=False).tolist())
         sharp = rng.uniform(0.3, 1.5)
-        table = rng.dirichlet(np.full(cards[i], sharp), tuple(cards[parents]))
-        cpds.append(TableCPD(cards, i, parents, np.log(np.maximum(table, 1e-4))))
+        table = np.maximum(rng.dirichlet(np.full(cards[i], sharp), tuple(cards[parents])), 1e-4)
+        cpds.append(TableCPD(cards, i, parents, np.log(table / table.sum(axis=-1, keepdims=True))))
     return BayesianNetwork(domain, cpds)
 
 

@@ -31,13 +31,13 @@ from conjoin.models.table_cpd import TableCPD
 MAX_CELLS = 1 << 18
 """The maximum number of cells of the tables of exact inference."""
 
-CANDIDATES, WIDE_CANDIDATES, WIDE = 12, 5, 256
+CANDIDATES, WIDE_CANDIDATES, WIDE = 10, 5, 256
 """Number of candidate parents per column, for tables of at most `WIDE` columns and for wider ones."""
 
 MUTUAL, NEW = 3, 4
 """How many candidates come from mutual information, and how many replace others for a second search."""
 
-SEARCH_WORK = 1e8
+SEARCH_WORK = 5e7
 """About how many values are read to score structures; larger tables are sampled."""
 
 SCREENED_ROWS = 2_000

@@ -53,7 +53,7 @@ MIN_ERRORS = 2.0
 TUNING_GAIN = 10.0
 """How much better all held-out rows together are under networks whose settings they chose, in nats."""
 
-MAX_DIRECTED = 1024
+MAX_DIRECTED = 512
 """Bayesian networks are tried for at most this number of columns."""
 
 MANY_ROWS = 1 << 16
