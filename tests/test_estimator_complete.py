@@ -268,3 +268,33 @@ def test_intervals_shrink_with_more_rows_and_cover():
     assert np.mean(inside) >= 0.7
     with pytest.raises(ModelError, match="interval must be a number between 0 and 1"):
         model.predict_proba(trips(3), interval=90)
+
+
+def test_types_of_frames_survive_json():
+    import json
+
+    from conjoin.estimator.table_types import types_from_json, types_to_json
+
+    frame = pd.DataFrame({
+        "a": pd.array([1, None], "Int64"), "b": pd.array(["x", None], "string"), 3: [1.5, 2.0],
+        "d": pd.to_datetime(["2024-01-01", "2024-01-02"]), "e": [True, False], "f": ["x", 1],
+        "g": pd.Categorical([1, 2], [3, 2, 1], ordered=True), "h": pd.array([True, None], "boolean"),
+        "i": np.array([1, 2], np.int16), "j": pd.to_datetime(["2024-01-01"] * 2, utc=True),
+    })  # fmt: skip
+    again = types_from_json(*json.loads(json.dumps(types_to_json(frame[:0]))), "p")
+    assert (again.dtypes == frame.dtypes).all() and list(again.columns) == list(frame.columns)
+    frame = pl.DataFrame({
+        "a": [1], "b": ["x"], "c": [1.5], "d": pl.Series([1], dtype=pl.UInt8), "e": [True],
+        "f": pl.Series(["x"], dtype=pl.Categorical), "g": pl.Series(["x"], dtype=pl.Enum(["x", "y"])),
+        "h": pl.Series([0], dtype=pl.Int32).cast(pl.Date), "i": pl.Series([0]).cast(pl.Datetime("ms")),
+    })  # fmt: skip
+    again = types_from_json(*json.loads(json.dumps(types_to_json(frame[:0]))), "p")
+    assert again.schema == frame.schema
+    kinds = [pa.int8(), pa.string(), pa.large_string(), pa.float32(), pa.bool_(), pa.date32(),
+             pa.date64(), pa.timestamp("us", "UTC"), pa.dictionary(pa.int32(), pa.string())]  # fmt: skip
+    empty = pa.schema([pa.field(f"c{i}", kind) for i, kind in enumerate(kinds)]).empty_table()
+    again = types_from_json(*json.loads(json.dumps(types_to_json(empty))), "p")
+    assert again.schema == empty.schema
+    for library, listed in (("numpy", []), ("pandas", [["a", {"type": "nothing"}]]), ("polars", 3)):
+        with pytest.raises(FormatError, match="p: the file is damaged"):
+            types_from_json(library, listed, "p")

@@ -1,12 +1,10 @@
 """A fitted `JointModel` in a .conjoin file: its parameters, and the types of the training table.
 
-Nothing in such a file is executed when it is opened. An empty table, in Arrow's stream format, holds the
-types of the user's table.
+Nothing in such a file is executed when it is opened.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
 from conjoin.estimator.encoding import Bins, Encoding
+from conjoin.estimator.table_types import types_from_json, types_to_json
 from conjoin.formats.files import check_can_save
 from conjoin.formats.json_labels import (
     domain_from_json,
@@ -28,8 +27,6 @@ from conjoin.formats.native import read_estimator, write_native
 from conjoin.formats.native_mixed import columns_from_json, columns_to_json, scale_from_json
 from conjoin.formats.storage import ending
 from conjoin.models.mixed import MixedNetwork
-
-LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def save_estimator(model: Any, path: Path) -> None:
@@ -132,29 +129,11 @@ def encoding_from_json(entry: Any, path: str) -> Encoding:
     )
 
 
-def _table_to_json(encoding: Encoding) -> tuple[str, str]:
+def _table_to_json(encoding: Encoding) -> tuple[str, Any]:
     """Return the library of the user's table, and its types."""
     if encoding.empty is None:
         return ("table", "") if encoding.dtype is None else ("array", encoding.dtype.str)
-    import pyarrow as pa
-
-    empty = encoding.empty
-    library = type(empty).__module__.split(".")[0]
-    if library == "polars":
-        arrow = empty.to_arrow()
-    elif library == "pyarrow":
-        arrow = empty
-    else:
-        import narwhals as nw
-
-        library = "pandas"
-        native = nw.from_native(empty, eager_only=True)
-        arrow = pa.Table.from_pandas(native.to_pandas(), preserve_index=False)
-    sink = pa.BufferOutputStream()
-    columns = [column.combine_chunks() for column in arrow.columns]
-    with pa.ipc.new_stream(sink, arrow.schema) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=arrow.schema))  # with all categories
-    return library, base64.b64encode(sink.getvalue()).decode()
+    return types_to_json(encoding.empty)
 
 
 def _table_from_json(library: Any, types: Any, path: str) -> tuple[Any, Any]:
@@ -162,25 +141,11 @@ def _table_from_json(library: Any, types: Any, path: str) -> tuple[Any, Any]:
     if library == "table":
         return None, None
     if library == "array":
-        dtype = np.dtype(types)
+        dtype = np.dtype(str(types))
         if dtype.kind not in "iufbOSU":
             raise FormatError(f"the file is damaged: arrays of type {types!r} are not used", path)
         return None, dtype
-    if library not in LIBRARIES:
-        raise FormatError(f"the file is damaged: there are no tables of {library!r}", path)
-    import pyarrow as pa
-
-    try:
-        arrow = pa.ipc.open_stream(base64.b64decode(types, validate=True)).read_all()
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        raise FormatError(f"the file is damaged: the types of its table ({error})", path) from None
-    if library == "pandas":
-        return arrow.to_pandas(), None
-    if library == "polars":
-        import polars
-
-        return polars.from_arrow(arrow), None
-    return arrow, None
+    return types_from_json(library, types, path), None
 
 
 def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
