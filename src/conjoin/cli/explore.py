@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         model,
         None if options.data is None else read_table(options.data, model.domain),
         title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
-        file=options.model,
+        file=name,
     )
     page.save(path)
     if page.too_large:
