@@ -224,11 +224,14 @@ class _Candidate:
         The log-probability of each distinct held-out row.
     finish : callable
         Learns it further on all rows, if some were held out, and returns the network.
+    hidden : bool
+        Whether it has a hidden column.
     """
 
     name: str
     log_density: FloatArray
     finish: Callable[[], MarkovNetwork]
+    hidden: bool = False
 
     def beats(self, other: _Candidate, weights: FloatArray) -> bool:
         """Return whether it is better by more than the choice among candidates gains by chance."""
@@ -302,7 +305,7 @@ class _Search:
                 # A larger network must be better than the smaller one with its hidden column to get one.
                 found += self._hidden(base, found[-1], tree)
         best = found[1]
-        for candidate in found[2:]:
+        for candidate in sorted(found[2:], key=lambda c: c.hidden):  # hidden columns come last
             best = candidate if candidate.beats(best, self.held_weights) else best
         directed = self._directed(everything)
         counted = max([found[0], *directed], key=self._score)
@@ -378,7 +381,7 @@ class _Search:
 
         used = np.count_nonzero(found.shares[: len(found.fits)])
         name = f"{without.name}, {used} x {found.states} hidden states"
-        return [_Candidate(name, found.log_density, finish)]
+        return [_Candidate(name, found.log_density, finish, hidden=True)]
 
     def _sampled(self, table: Table) -> tuple[Any, FloatArray]:
         """Return distinct rows, about as many as allowed, and their weights."""
