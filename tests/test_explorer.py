@@ -250,6 +250,8 @@ def browser(chromium):
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
     _size(chromium, 1400, 900)
+    still = [{"name": "prefers-reduced-motion", "value": "reduce"}]  # cards stay under the pointer
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
     yield chromium
     assert [entry["message"] for entry in chromium.get_log("browser")] == []
     events = [json.loads(e["message"])["message"] for e in chromium.get_log("performance")]
@@ -288,6 +290,7 @@ def open_menu(driver, column, state):
     from selenium.webdriver import ActionChains
 
     ActionChains(driver).context_click(option(driver, column, state)).perform()
+    wait(driver, "!document.getElementById('menu').hidden")
 
 
 def option(driver, column, state):
@@ -468,7 +471,6 @@ def test_clicks(browser, tmp_path):
     shown = browser.find_element(By.ID, "probability").text
     assert shown == f"Probability of all this: {100 * expected:.0f}%"
     wait(browser, "location.hash === '#x1=s2'")
-    time.sleep(0.4)  # cards move
     shift = ActionChains(browser).key_down(Keys.SHIFT)
     shift.click(option(browser, 1, 0)).key_up(Keys.SHIFT).perform()
     assert evidence(browser) == [[1, {"kind": "in", "states": [0, 2]}]]
