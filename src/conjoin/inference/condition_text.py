@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conjoin.data.domain import Domain, Variable
+from conjoin.data.mixed_table import MixedDomain
+from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, did_you_mean
 from conjoin.inference.conditions import (
     Condition,
@@ -53,7 +55,7 @@ class _UnknownVariableError(DataError):
     """A condition names no variable."""
 
 
-def parse_conditions(text: str, domain: Domain) -> list[tuple[str, Any]]:
+def parse_conditions(text: str, domain: Domain | MixedDomain) -> list[tuple[str, Any]]:
     """Return (name, state or condition) pairs.
 
     Examples
@@ -78,8 +80,9 @@ def parse_conditions(text: str, domain: Domain) -> list[tuple[str, Any]]:
 class _Source:
     """A text in which quoted strings are single characters, so that it can be cut at commas."""
 
-    def __init__(self, text: str, domain: Domain) -> None:
-        self.domain = domain
+    def __init__(self, text: str, domain: Domain | MixedDomain) -> None:
+        self.domain, self.names = domain, domain.names
+        self.observed = domain.observed.names if isinstance(domain, Domain) else domain.names
         self.kept: dict[str, tuple[str, bool]] = {}  # by character: the raw text, whether quoted
         self.free = (chr(c) for c in range(0xF0000, 0xFFFFD) if chr(c) not in text)
         hidden = _QUOTED.sub(lambda m: m[1] + self._keep(m[2].replace('""', '"'), True), text)
@@ -93,6 +96,13 @@ class _Source:
                     "that contains a brace"
                 )
         self.pieces = hidden.split(",")
+
+    def column(self, name: str) -> Variable | NumberScale:
+        """Return a column: a variable, or a scale of numbers."""
+        if isinstance(self.domain, Domain):
+            return self.domain[name]
+        numeric = name in self.domain.numeric
+        return self.domain.scale(name) if numeric else self.domain.categories[name]
 
     def _keep(self, raw: str, quoted: bool) -> str:
         character = next(self.free)
@@ -127,8 +137,8 @@ class _Source:
         if inside in self.kept and self.kept[inside][1]:  # a whole condition in quotes
             return self._comparison(self.raw(inside))
         group = _WITH_GROUP.fullmatch(inside)
-        if group and self.label(group[1]) in self.domain.names:
-            variable = self.domain[self.label(group[1])]
+        if group and self.label(group[1]) in self.names:
+            variable = self.column(self.label(group[1]))
             content = self.kept[group[3]][0] if group[3] in self.kept else group[3]
             return variable.name, self._group(variable, " ".join(group[2].split()), content)
         return self._comparison(piece)
@@ -140,9 +150,9 @@ class _Source:
         for left, operator, right in _splits(piece):
             first = first or self.label(left)
             name = self.label(left)
-            if name in self.domain.names:
+            if name in self.names:
                 try:
-                    return name, self._value(self.domain[name], operator, right)
+                    return name, self._value(self.column(name), operator, right)
                 except DataError as error:
                     wrong = wrong or error
             between = self._between(left, operator, right)
@@ -153,12 +163,12 @@ class _Source:
         if not first:
             shown = self.raw(piece).strip()
             raise _UnknownVariableError(f"{shown!r} is not a condition; write {EXAMPLES}")
-        known = self.domain.observed.names
+        known = self.observed
         raise _UnknownVariableError(
             f"there is no variable {first!r}. " + did_you_mean(first, known)
         )
 
-    def _value(self, variable: Variable, operator: str, right: str) -> Any:
+    def _value(self, variable: Variable | NumberScale, operator: str, right: str) -> Any:
         text = self.label(right)
         if operator in _ENDS:
             return Range(**{_ENDS[operator]: _end(variable, operator, text)})
@@ -171,19 +181,19 @@ class _Source:
         if operator not in _ENDS or (as_number(low) is None and as_date(low) is None):
             return None
         near = _ENDS[_MIRRORED[operator]]
-        if self.label(right) in self.domain.names:
-            variable = self.domain[self.label(right)]
+        if self.label(right) in self.names:
+            variable = self.column(self.label(right))
             return variable.name, Range(**{near: _end(variable, operator, low)})
         for middle, second, high in _splits(right):
             same_way = second[0] == operator[0] and second in _ENDS
-            if same_way and self.label(middle) in self.domain.names:
-                variable = self.domain[self.label(middle)]
+            if same_way and self.label(middle) in self.names:
+                variable = self.column(self.label(middle))
                 end = _end(variable, second, self.label(high))
                 start = _end(variable, operator, low)
                 return variable.name, Range(**{near: start, _ENDS[second]: end})
         return None
 
-    def _group(self, variable: Variable, word: str, content: str) -> Condition:
+    def _group(self, variable: Variable | NumberScale, word: str, content: str) -> Condition:
         items = [item for item in content.split(",") if item.strip()]
         if not items:
             raise DataError(f"the braces after {variable.name!r} are empty")
@@ -209,7 +219,7 @@ class _Source:
             for start in range(max(0, wrong - length + 1), wrong + 1):
                 whole = ",".join(self.pieces[start : start + length])
                 shown = self.raw(whole).strip()
-                names = [n for n in self.domain.names if "," in n and shown.startswith(n)]
+                names = [n for n in self.names if "," in n and shown.startswith(n)]
                 known = known or next(iter(names), None)
                 if start + length > len(self.pieces):
                     continue
@@ -223,7 +233,8 @@ class _Source:
                 )
         if known is None:
             return error
-        example = label_text(self.domain[known].states[0])
+        column = self.column(known)
+        example = "..." if isinstance(column, NumberScale) else label_text(column.states[0])
         return DataError(
             f"commas separate conditions, so the name {known!r} needs double quotes; write, for example, "
             f"{label_text(known)}={example} (in a shell, put single quotes around all of it)"
@@ -238,8 +249,10 @@ def _splits(piece: str) -> Iterator[tuple[str, str, str]]:
                 yield piece[:at], operator, piece[at + len(operator) :]
 
 
-def _end(variable: Variable, operator: str, text: str) -> float | str:
+def _end(variable: Variable | NumberScale, operator: str, text: str) -> Any:
     """Return the end of a range: a number, or a date as it was written."""
+    if isinstance(variable, NumberScale):
+        return _number(variable, text)
     if variable.cuts is None:
         try:
             kind, _ = state_numbers(variable)
@@ -264,8 +277,17 @@ def _end(variable: Variable, operator: str, text: str) -> float | str:
     return int(text) if re.fullmatch(r"[+-]?\d+", text) else number
 
 
-def _state(variable: Variable, text: str) -> Any:
+def _number(scale: NumberScale, text: str) -> Any:
+    """Return the number or date that a text stands for, as the column writes it."""
+    number = scale.number(text)
+    value = scale.value(number)
+    return value if scale.kind != "number" or value == number else number
+
+
+def _state(variable: Variable | NumberScale, text: str) -> Any:
     """Return the state that a text stands for: as printed, as a number, or as true or false."""
+    if isinstance(variable, NumberScale):
+        return _number(variable, text)
     printed = [state for state in variable.states if str(state) == text]
     if len(printed) > 1:
         raise DataError(

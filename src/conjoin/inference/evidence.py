@@ -103,7 +103,7 @@ class Evidence:
         """
         merged = dict(self.given)
         for name, value in other.given.items():
-            merged[name] = _both(merged[name], value) if name in merged else value
+            merged[name] = joined(merged[name], value) if name in merged else value
         found = _resolved(self.domain, merged, {**self.numbers, **other.numbers})
         return found.with_likelihoods(self.fitted) if self.fitted else found
 
@@ -161,7 +161,7 @@ def evidence_of(
     if isinstance(given, Evidence):
         return given if given.domain is domain else _resolved(domain, given.given, given.numbers)
     if isinstance(given, Mapping):
-        read = {name: _condition(domain[name], value) for name, value in given.items()}
+        read = {name: as_condition(domain[name], value) for name, value in given.items()}
         return _resolved(domain, read, numbers or {})
     if given is None:
         return Evidence(domain, {}, {})
@@ -172,11 +172,11 @@ def evidence_of(
         )
     found: dict[str, Any] = {}
     for name, value in parse_conditions(given, domain):
-        found[name] = _both(found[name], value, name) if name in found else value
+        found[name] = joined(found[name], value, name) if name in found else value
     return _resolved(domain, found, numbers or {})
 
 
-def _condition(variable: Variable, value: Any) -> Any:
+def as_condition(variable: Variable, value: Any) -> Any:
     """Return a state as it is, and a set or a list of states as a condition."""
     if isinstance(value, Condition):
         return value
@@ -189,7 +189,7 @@ def _condition(variable: Variable, value: Any) -> Any:
     return value
 
 
-def _both(one: Any, other: Any, name: str = "") -> Any:
+def joined(one: Any, other: Any, name: str = "") -> Any:
     """Return the conjunction of two conditions on the same column."""
     plain = [value for value in (one, other) if not isinstance(value, Condition)]
     if name and len(plain) == 2:
@@ -217,13 +217,10 @@ def _resolved(
         if not isinstance(value, Condition):
             states[v] = variable.index(value)
             continue
-        weights, note = _weights(variable, value.parts(), numbers.get(name))
+        weights, target, note = states_and_likelihoods(variable, value, numbers.get(name))
         notes += note
-        for part in value.parts():
-            if isinstance(part, Marginal):
-                if v in marginals:
-                    raise DataError(f"{name!r} is given two new marginals")
-                marginals[v] = part.distribution(variable)
+        if target is not None:
+            marginals[v] = target
         possible = np.flatnonzero(weights)
         if len(possible) == 1 and v not in marginals:
             states[v] = int(possible[0])
@@ -237,12 +234,16 @@ def _resolved(
     )
 
 
-def _weights(
-    variable: Variable, parts: Sequence[Condition], numbers: Sequence[Any] | None
-) -> tuple[FloatArray, list[str]]:
-    """Return the likelihood of each state, and what was approximated."""
+def states_and_likelihoods(
+    variable: Variable, value: Any, numbers: Sequence[Any] | None
+) -> tuple[FloatArray, FloatArray | None, list[str]]:
+    """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
+    target: FloatArray | None = None
+    if not isinstance(value, Condition):
+        value = OneOf(value)
+    parts = value.parts()
     for part in parts:
         if isinstance(part, OneOf):
             weights = weights * part.holds(variable)
@@ -250,6 +251,10 @@ def _weights(
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
             weights = weights * part.weights(variable)
+        elif isinstance(part, Marginal):
+            if target is not None:
+                raise DataError(f"{variable.name!r} is given two new marginals")
+            target = part.distribution(variable)
     ranges = [part for part in parts if isinstance(part, Range)]
     if ranges:
         shares, partial = range_weights(variable, ranges, numbers)
@@ -258,7 +263,7 @@ def _weights(
             share = shares[variable.index(label)]
             by = "its values are spread evenly" if numbers is None else "by its training values"
             notes.append(f"{share:.0%} of the bin {label} of {variable.name} counts, {by}")
-    return weights, notes
+    return weights, target, notes
 
 
 def event_of(

@@ -49,21 +49,32 @@ class MixedAnswers:
         The rows, with columns in any order.
     random_state : int
         The seed of draws.
+    scores : Scores, optional
+        The cells that known numbers stand for, if they are not those of recorded values.
     """
 
-    def __init__(self, model: MixedNetwork, table: MixedTable, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        model: MixedNetwork,
+        table: MixedTable,
+        random_state: int = 0,
+        scores: Scores | None = None,
+    ) -> None:
         self.model, self.table, self.random_state = model, table, random_state
-        values = model.values(table)
         self.parts: list[_GaussianRows | _BinnedRows] = []
-        scores = scores_of(model.maps, values)
+        self.scores = scores_of(model.maps, model.values(table)) if scores is None else scores
         for component in model.components:
             codes = model.codes(component, table)
             if isinstance(component, GaussianComponent):
-                self.parts.append(_GaussianRows(model, component, codes, scores))
+                self.parts.append(_GaussianRows(model, component, codes, self.scores))
             else:
-                self.parts.append(_BinnedRows(model, component, codes, scores))
+                self.parts.append(_BinnedRows(model, component, codes, self.scores))
         with np.errstate(divide="ignore"):
             self.log_shares = np.log(model.shares)
+
+    def select(self, rows: IntArray, random_state: int = 0) -> MixedAnswers:
+        """Return the answers for some of the rows."""
+        return MixedAnswers(self.model, self.table.select(rows), random_state, self.scores[rows])
 
     def log_density(self) -> FloatArray:
         """Return the log-density of the known values of each row (see `log_density`)."""
