@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
+    from conjoin.inference.questions import Questions
     from conjoin.inference.results import Run
     from conjoin.models.network import Network
 
@@ -203,6 +204,35 @@ def say_if_approximate(run: Run) -> None:
     """Say on standard error that an answer is approximate, and by which method it was found."""
     if not run.exact:
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
+
+
+def print_questions(found: Questions, given: str, as_json: bool) -> None:
+    """Print what to ask next; `given` is the evidence in words."""
+    from conjoin.data.labels import shown
+
+    say_if_approximate(found.run)
+    if not as_json:
+        print(f"What to ask about {shown(found.target)}{given}")
+        print(found)
+        return
+    questions = [
+        {
+            "name": question.name,
+            "bits": question.information,
+            "answers": {
+                str(s): {"probability": p, found.target: _texts(question.targets.get(s, {}))}
+                for s, p in question.answers.items()
+            },
+        }
+        for question in found
+    ]
+    report = {"target": found.target, "bits": found.entropy, "questions": questions}
+    run = {"method": found.run.method, "exact": found.run.exact, "note": found.run.note}
+    print_json({**report, **run})
+
+
+def _texts(p: dict[Any, float]) -> dict[str, float]:
+    return {str(state): x for state, x in p.items()}
 
 
 def print_json(report: dict[str, Any]) -> None:

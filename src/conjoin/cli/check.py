@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.labels import shown
+    from conjoin.data.mixed_table import MixedDomain
     from conjoin.formats.files import load, read_columns
     from conjoin.formats.storage import write_bytes
     from conjoin.inference.surprise import column_surprises
@@ -48,7 +49,9 @@ def run(options: argparse.Namespace) -> None:
     if options.top is not None and options.top < 1:
         raise ModelError(f"--top must be 1 or more, not {options.top}")
     model = load(options.model)
-    columns = read_columns(options.table, domain=model.domain.observed)
+    own = model.domain
+    domain = own.categories if isinstance(own, MixedDomain) else own.observed
+    columns = read_columns(options.table, domain=domain)
     found = column_surprises(model, columns, options.random_state)
     top = max(1, len(found) // 100) if options.top is None else options.top
     page = io.StringIO()

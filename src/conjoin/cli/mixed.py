@@ -13,6 +13,7 @@ import numpy as np
 from conjoin.cli import arguments as shared
 from conjoin.data.labels import shown
 from conjoin.errors import DataError, ModelError
+from conjoin.inference.condition_text import conditions_text
 
 if TYPE_CHECKING:
     from conjoin.data.mixed_table import MixedDomain, MixedTable
@@ -25,44 +26,6 @@ BARS = 10
 BLOCKS = " ▁▂▃▄▅▆▇█"
 LEVEL = 0.9
 """The probability of intervals."""
-
-
-def given_values(texts: Sequence[str], domain: MixedDomain) -> dict[str, Any]:
-    """Return {column: state or number} of conditions NAME=VALUE, separated by commas."""
-    from conjoin.inference.evidence import evidence_of
-
-    numbers: dict[str, Any] = {}
-    others: list[str] = []
-    for text in texts:
-        for condition in next(csv.reader([text], skipinitialspace=True), []):
-            name, sign, value = (part.strip() for part in condition.partition("="))
-            if name in domain.numeric and sign and not value.startswith("="):
-                if name in numbers:
-                    raise DataError(f"{name!r} is given twice")
-                numbers[name] = domain.scale(name).number(value)
-            else:
-                others.append(f'"{condition.replace(chr(34), chr(34) * 2)}"')
-    if any(number in text for number in domain.numeric for text in others):
-        raise ModelError(
-            "a number can be given as NAME=VALUE; ranges need a model of bins (learn --discretize)"
-        )
-    known = evidence_of(domain.categories, ", ".join(others))
-    if known.likelihoods or known.marginals:
-        raise ModelError(
-            "in a model with numbers, conditions are NAME=VALUE; others need a model of bins "
-            "(learn --discretize)"
-        )
-    return {**known.certain, **numbers}
-
-
-def one_row(domain: MixedDomain, given: dict[str, Any], copies: int = 1) -> MixedTable:
-    """Return copies of a row with given values."""
-    from conjoin.data.columns import Column
-    from conjoin.data.mixed_table import MixedTable
-
-    columns = [Column.of_values(name, [value]) for name, value in given.items()]
-    none = Column("", np.full(1, -1, np.int64), [])
-    return MixedTable.like(domain, columns or [none]).select(np.zeros(copies, np.int64))
 
 
 def number_lines(found: NumberDistribution, name: str = "", width: int = 0) -> list[str]:
@@ -109,24 +72,34 @@ def _plain(value: Any) -> Any:
 
 def query(model: MixedNetwork, options: argparse.Namespace) -> None:
     """Answer the questions of `conjoin query`."""
-    from conjoin.inference.mixed import MixedAnswers
+    from conjoin.inference.conditions import Condition
+    from conjoin.inference.mixed_evidence import MixedKnown
+    from conjoin.inference.mixed_questions import likely_values, next_questions, probability
 
-    unknown = ("task", "joint", "next", "what_if", "probability", "evidence")
+    unknown = ("task", "joint", "what_if", "evidence")
     asked = [name for name in unknown if getattr(options, name, None)]
     if asked:
         raise ModelError(
             f"--{asked[0].replace('_', '-')} needs a network of states; learn one with --discretize"
         )
-    given = given_values(options.given, model.domain)
     for name in options.target:
         model.domain.check(name)
-    row = one_row(model.domain, given)
-    said = ", ".join(f"{name}={shown(_cell(row, name))}" for name in given)
-    said = f" given {said}" if said else ""
-    answers = MixedAnswers(model, row)
+    known = MixedKnown(model, ", ".join(options.given))
+    given = [name for name, value in known.given.items() if not isinstance(value, Condition)]
+    said = f" given {shown(conditions_text(known.given))}" if known.given else ""
+    how = {"method": "exact", "exact": True, "note": known.run.note}
+    if options.probability:
+        event = probability(known, ", ".join(options.probability))
+        if options.json:
+            shared.print_json({"probability": float(event), **how})
+        else:
+            print(event)
+        return
+    if options.next is not None:
+        shared.print_questions(next_questions(known, options.next), said, options.json)
+        return
     if options.map:
-        full = answers.likely("mode")
-        values = {name: _cell(full, name) for name in full.names}
+        values = {name: _text(model, name, value) for name, value in likely_values(known).items()}
         if options.json:
             shared.print_json({"most_probable": values})
             return
@@ -137,33 +110,30 @@ def query(model: MixedNetwork, options: argparse.Namespace) -> None:
         return
     names = options.target or [name for name in model.names if name not in given]
     if not options.json:
-        print(f"Probabilities{said} (exact)")
+        print(f"Probabilities{said} ({known.run})")
     width = max((len(shown(name)) for name in names), default=0)
     report: dict[str, Any] = {}
     for name in names:
         if name in model.domain.numeric:
-            found = answers.number(name)[0]
+            found = known.number(name)
             report[name] = number_report(found)
             lines = number_lines(found, name, width)
         else:
-            p = dict(
-                zip(model.domain.categories[name].states, answers.category(name)[0], strict=True)
-            )
+            p = dict(zip(model.domain.categories[name].states, known.category(name), strict=True))
             report[name] = {str(state): float(x) for state, x in p.items()}
             states = "  ".join(f"{shown(state)} {x:.4f}" for state, x in p.items())
             lines = [f"{shown(name):<{width}}  {states}"]
         if not options.json:
             print("\n".join(lines))
     if options.json:
-        shared.print_json({"marginals": report, "method": "exact", "exact": True})
+        shared.print_json({"marginals": report, **how})
 
 
-def _cell(row: MixedTable, name: str) -> str:
-    """Return the value of a column in the first row as text."""
-    if name in row.domain.numeric:
-        return row.domain.scale(name).text(float(row.column(name)[0]))
-    i = row.categories.domain.index(name)
-    return str(row.categories.domain.variables[i].states[row.categories.codes[0, i]])
+def _text(model: MixedNetwork, name: str, value: Any) -> str:
+    """Return a value of a column as text."""
+    if name in model.domain.numeric:
+        return model.scale(name).text(model.scale(name).number(value))
+    return str(value)
 
 
 def read_rows(

@@ -242,24 +242,7 @@ def _print_questions(
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("--next chooses its method by itself; leave out --method")
     found = next_questions(model, options.next, given, **how)
-    shared.say_if_approximate(found.run)
-    if not options.json:
-        print(f"What to ask about {shown(options.next)}{_given(given)}")
-        print(found)
-        return
-    questions = [
-        {
-            "name": question.name,
-            "bits": question.information,
-            "answers": {
-                str(s): {"probability": p, options.next: _texts(question.targets.get(s, {}))}
-                for s, p in question.answers.items()
-            },
-        }
-        for question in found
-    ]
-    report = {"target": options.next, "bits": found.entropy, "questions": questions}
-    shared.print_json({**report, **_how_found(found.run)})
+    shared.print_questions(found, _given(given), options.json)
 
 
 def _print_what_if(

@@ -102,12 +102,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: float) -> None:
     """Draw rows from a model with numbers."""
-    from conjoin.cli.mixed import given_values, one_row
     from conjoin.formats.files import write_table
-    from conjoin.inference.mixed import MixedAnswers
+    from conjoin.inference.mixed_evidence import MixedKnown
 
-    rows = one_row(model.domain, given_values(options.given, model.domain), options.n)
-    write_table(MixedAnswers(model, rows, options.random_state).draws(1)[0], options.output)
+    known = MixedKnown(model, ", ".join(options.given))
+    write_table(known.sample(options.n, options.random_state), options.output)
     seconds = time.perf_counter() - started
     if options.json:
         report = {"table": options.output, "rows": options.n, "method": "exact"}

@@ -209,6 +209,14 @@ class Encoding:
         numbers = {n: [np.array(v) for v in bins.values] for n, bins in self.bins.items()}
         return evidence_of(self.domain, given, numbers)
 
+    def mixed_evidence(self, given: Mapping[Any, Any] | str | None) -> Any:
+        """Return evidence for a mixed network: by name, as values and conditions, or as text."""
+        if not isinstance(given, Mapping):
+            return given
+        rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}
+        rest = {k: v for k, v in given.items() if not isinstance(v, _CONDITIONS)}
+        return {**self.given(rest), **rich}
+
     def _state(self, variable: Variable, value: Any) -> int:
         (code,) = variable.find_all([value])
         if code < 0 and variable.name in self.bins:  # a date belongs to a bin of dates

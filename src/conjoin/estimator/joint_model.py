@@ -23,6 +23,7 @@ from conjoin.estimator.number_answers import NumberAnswers
 from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.evidence import Evidence
+from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.mixed import MixedNetwork
@@ -279,6 +280,12 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         """Return the network and what is known, for the functions that take any model."""
         return self._discrete("this question"), self.encoding_.evidence(given)
 
+    def mixed_known(self, given: Mapping[Any, Any] | str | None) -> MixedKnown:
+        """Return the mixed network with what is known, for the functions that take any model."""
+        evidence = self._fitted().mixed_evidence(given)
+        assert isinstance(self.model_, MixedNetwork)
+        return MixedKnown(self.model_, evidence)
+
     def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
         """Return answers for rows; columns that a frame lacks are missing."""
         rows = self._fitted().table(X, subset=subset)
@@ -398,10 +405,9 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"n must be a non-negative integer, not {n!r}")
         seed = integer_seed(self.random_state)
+        drawn: Table | MixedTable
         if isinstance(self.model_, MixedNetwork):
-            rows = encoding.row(given).select(np.zeros(n, np.int64))
-            answers = Answers(self.model_, encoding, rows, seed)
-            drawn = answers.completions(1, seed)[0] if n else rows
+            drawn = self.mixed_known(given).sample(n, seed)
         else:
             drawn = self._drawn_states(n, encoding.evidence(given), seed)
         if encoding.empty is None and encoding.dtype is None:
@@ -540,7 +546,9 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         """
         self._fitted()
         if isinstance(self.model_, MixedNetwork):
-            return self._all_distributions(given)
+            from conjoin.inference import mixed_questions
+
+            return mixed_questions.marginals(self.mixed_known(given), **options)
         from conjoin.inference.engines import marginals
 
         return marginals(self.model_, self.encoding_.evidence(given), **options)
@@ -552,7 +560,9 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         """
         self._fitted()
         if isinstance(self.model_, MixedNetwork):
-            return self._most_probable_values(given)
+            from conjoin.inference import mixed_questions
+
+            return mixed_questions.likely_values(self.mixed_known(given))
         from conjoin.inference.engines import most_probable
 
         return most_probable(self.model_, self.encoding_.evidence(given), **options)

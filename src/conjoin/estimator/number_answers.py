@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import DataError, ModelError
 from conjoin.estimator.answers import Answers, Numbers, as_array, bin_probabilities, distributions
-from conjoin.estimator.encoding import Encoding, values_of
-from conjoin.inference.mixed import MixedAnswers
-from conjoin.models.mixed import MixedNetwork
+from conjoin.estimator.encoding import Encoding
 
 
 class NumberAnswers:
@@ -105,24 +103,3 @@ class NumberAnswers:
             if any(a >= b for a, b in pairwise(inner)):
                 raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
         return bin_probabilities(answers.numbers(name), inner)
-
-    def _all_distributions(self, given: Mapping[Any, Any] | str | None) -> dict[str, Any]:
-        """Return the distribution of each column of a mixed network."""
-        assert isinstance(self.model_, MixedNetwork)
-        row = self.encoding_.row(given)
-        answers = MixedAnswers(self.model_, row)
-        found: dict[str, Any] = {}
-        for name, known in zip(row.names, ~row.holes[0], strict=True):
-            if known:
-                found[name] = {values_of(row, name)[0]: 1.0}
-            elif name in row.domain.numeric:
-                found[name] = answers.number(name)[0]
-            else:
-                p = answers.category(name)[0].tolist()
-                found[name] = dict(zip(row.domain.categories[name].states, p, strict=True))
-        return found
-
-    def _most_probable_values(self, given: Mapping[Any, Any] | str | None) -> dict[str, Any]:
-        assert isinstance(self.model_, MixedNetwork)
-        full = MixedAnswers(self.model_, self.encoding_.row(given)).likely("mode")
-        return {name: values_of(full, name)[0] for name in full.names}

@@ -81,6 +81,12 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
+    if not isinstance(model, Network):
+        from conjoin.inference import mixed_questions
+
+        mixed = mixed_questions.mixed_known(model, given)
+        if mixed is not None:
+            return mixed_questions.marginals(mixed, targets)
     model, known = known_of(model, given, targets)
     if method == "exact":
         return engine("marginals", "exact")(
@@ -209,6 +215,12 @@ def probability(
     >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
+    if not isinstance(model, Network):
+        from conjoin.inference import mixed_questions
+
+        mixed = mixed_questions.mixed_known(model, given)
+        if mixed is not None:
+            return mixed_questions.probability(mixed, query)
     model, known = known_of(model, given)
     event = event_of(model.domain, query, known.numbers)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):

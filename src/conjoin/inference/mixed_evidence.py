@@ -302,7 +302,7 @@ class MixedKnown:
         if name in self._cases:
             table = self._rows[0].categories
             own = table.codes[:, table.domain.index(name)].astype(np.int64)
-            return np.bincount(own, self.weights, len(variable))
+            return np.asarray(np.bincount(own, self.weights, len(variable)), np.float64)
         used = np.flatnonzero(self.weights > 1e-15)
         return np.asarray(self.weights[used] @ self._answers.select(used).category(name))
 

@@ -119,8 +119,8 @@ def next_questions(
 
     Parameters
     ----------
-    model : Network or JointModel
-        The model.
+    model : Network, MixedNetwork or JointModel
+        The model. Numbers are cut into ranges of equal probability.
     target : str
         The column that matters.
     given : mapping or str, optional
@@ -154,6 +154,11 @@ def next_questions(
       heads (0.5): no 0.5 -> 0.5
       tails (0.5): no 0.5 -> 0.5
     """
+    from conjoin.inference import mixed_questions
+
+    mixed = mixed_questions.mixed_known(model, given)
+    if mixed is not None:
+        return mixed_questions.next_questions(mixed, target)
     network, known = known_of(model, given)
     v = network.domain.index(target)
     if v in known.states:
@@ -168,10 +173,10 @@ def next_questions(
         )
     variable = network.domain.variables[v]
     questions = [
-        _question(network.domain.variables[u], variable, p, p[:, None] * conditional)
+        question_of(network.domain.variables[u], variable, p, p[:, None] * conditional)
         for u, conditional in conditionals.items()
     ]
-    return Questions(target, _named(variable, p), questions, run)
+    return Questions(target, named(variable, p), questions, run)
 
 
 def _exact(
@@ -215,7 +220,7 @@ def _approximate(
     return p, found, prior.run
 
 
-def _question(column: Variable, target: Variable, p: FloatArray, joint: FloatArray) -> Question:
+def question_of(column: Variable, target: Variable, p: FloatArray, joint: FloatArray) -> Question:
     """Return what a column tells, from its joint distribution with the target (by rows)."""
     answers = joint.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -225,12 +230,13 @@ def _question(column: Variable, target: Variable, p: FloatArray, joint: FloatArr
     return Question(
         column.name,
         information,
-        _named(column, answers),
-        {s: _named(target, after[:, k]) for k, s in enumerate(column.states) if answers[k] > 0},
+        named(column, answers),
+        {s: named(target, after[:, k]) for k, s in enumerate(column.states) if answers[k] > 0},
     )
 
 
-def _named(variable: Variable, p: FloatArray) -> dict[Any, float]:
+def named(variable: Variable, p: FloatArray) -> dict[Any, float]:
+    """Return probabilities by state."""
     return dict(zip(variable.states, p.tolist(), strict=True))
 
 

@@ -7,7 +7,7 @@ therefore no surprise, and neither is a value that is as good as any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -18,10 +18,13 @@ from conjoin.data.columns import Column
 from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
+from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import code_dtype
 from conjoin.errors import DataError, did_you_mean
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import known_of
+from conjoin.inference.mixed import MixedAnswers
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -43,6 +46,7 @@ class Surprise:
         What the cell holds.
     probability : float
         The probability of this value given the rest of the row; 0 if the model does not know the value.
+        That of a number is the probability of the value as recorded, to the step of its column.
     suggestion : object
         The most probable value given the rest of the row.
     suggested_probability : float
@@ -105,7 +109,7 @@ class Surprises(Sequence[Surprise]):
             self.names[self.columns[at]],
             part.value(i),
             float(part.probability[i]),
-            part.labels[part.best[i]],
+            part.suggestions[part.best[i]],
             float(part.best_probability[i]),
         )
 
@@ -128,8 +132,7 @@ class _Cells:
     """The known cells of one column: probabilities, suggestions and values."""
 
     rows: IntArray
-    labels: tuple[Any, ...]
-    codes: IntArray  # of the values; -1 if the model does not know it
+    suggestions: Sequence[Any]
     raw: Column
     probability: FloatArray
     best: IntArray
@@ -177,20 +180,22 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     >>> found.row, found.column, bool(found.suggestion == a[7])
     (7, 'v1', True)
     """
-    network, _ = known_of(model)
-    return column_surprises(network, columns_of(table), random_state)
+    own = getattr(model, "model_", model)
+    if not isinstance(own, MixedNetwork):
+        own, _ = known_of(model)
+    return column_surprises(own, columns_of(table), random_state)
 
 
-def column_surprises(model: Network, columns: Sequence[Column], random_state: int) -> Surprises:
+def column_surprises(
+    model: Network | MixedNetwork, columns: Sequence[Column], random_state: int
+) -> Surprises:
     """Rank the cells of columns (see `surprises`)."""
+    if isinstance(model, MixedNetwork):
+        return _mixed_surprises(model, columns)
     domain = model.domain.observed
     by_name = {column.name: column for column in columns}
     present = [v for v, name in enumerate(domain.names) if name in by_name]
-    if not present:
-        first = next(iter(by_name), "")
-        raise DataError(
-            "the table has none of the columns of the model. " + did_you_mean(first, domain.names)
-        )
+    _check(by_name, domain.names, present)
     rows = len(columns[0].codes)
     codes = np.full((rows, len(domain)), -1, np.int64)
     for v in present:
@@ -206,9 +211,50 @@ def column_surprises(model: Network, columns: Sequence[Column], random_state: in
         probability = np.where(own >= 0, p[np.arange(len(at)), own], 0.0)
         best = p.argmax(axis=1)
         top = p[np.arange(len(at)), best]
-        labels = domain.variables[v].states
-        cells.append(_Cells(at, labels, own, raw, probability, best, top, exact))
+        states = domain.variables[v].states
+        cells.append(_Cells(at, states, raw, probability, best, top, exact))
     return Surprises(tuple(domain.names[v] for v in present), cells)
+
+
+def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[Any]) -> None:
+    if not present:
+        first = next(iter(by_name), "")
+        raise DataError(
+            "the table has none of the columns of the model. " + did_you_mean(first, names)
+        )
+
+
+def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprises:
+    """Rank the cells of a table with numbers; a number is compared with the most probable one."""
+    by_name = {column.name: column for column in columns}
+    present = [name for name in model.names if name in by_name]
+    _check(by_name, model.names, present)
+    table = MixedTable.like(model.domain, columns, strict=False)
+    cells = []
+    for name in progress(present, "checking columns"):
+        raw = by_name[name]
+        at = np.flatnonzero(raw.codes >= 0)
+        part = table.select(at)
+        answers, rows = MixedAnswers(model, part), np.arange(len(at))
+        if name in model.domain.numeric:
+            found, values = answers.number(name), part.column(name)
+            known = ~np.isnan(values)
+            modes = found.mode()
+            probability = np.where(
+                known, np.exp(found.log_mass(np.where(known, values, modes))), 0.0
+            )
+            scale = model.scale(name)
+            suggestions: Sequence[Any] = [scale.value(x) for x in modes.tolist()]
+            best, top = rows, np.maximum(np.exp(found.log_mass(modes)), probability)
+        else:
+            p = answers.category(name)
+            own = part.categories.codes[:, model.domain.categories.index(name)].astype(np.int64)
+            known = own != part.categories.missing
+            probability = np.where(known, p[rows, np.where(known, own, 0)], 0.0)
+            best = p.argmax(axis=1)
+            top, suggestions = p[rows, best], model.domain.categories[name].states
+        cells.append(_Cells(at, suggestions, raw, probability, best, top, True))
+    return Surprises(tuple(present), cells)
 
 
 def _given_the_rest(
@@ -233,11 +279,3 @@ def _given_the_rest(
         result[rest], sure = Completion(model, open_rows, random_state).marginals(v)
         exact = bool(sure.all())
     return result, exact
-
-
-def surprising_cells(found: Surprises, bits: float = 0.0) -> Iterator[Surprise]:
-    """Yield the cells whose suggestion is more probable by more than some number of bits."""
-    for cell in found:
-        if not cell.surprise > bits:
-            return
-        yield cell
