@@ -10,10 +10,13 @@ import pytest
 
 from conjoin import load, read_table, save
 from conjoin.cli.main import main
-from conjoin.cli.mixed import given_values, histogram
+from conjoin.cli.mixed import histogram
+from conjoin.data.columns import Column
 from conjoin.data.mixed_table import MixedTable
-from conjoin.errors import ConjoinError, DataError, FormatError, ModelError
+from conjoin.errors import ConjoinError, DataError, FormatError
+from conjoin.inference.conditions import Range
 from conjoin.inference.mixed import MixedAnswers, log_density
+from conjoin.inference.mixed_evidence import read_given
 from conjoin.joint import learn_mixed
 from conjoin.models.mixed import MixedNetwork
 
@@ -100,16 +103,15 @@ def test_query_prints_numbers(folder, capsys):
     report = json.loads(capsys.readouterr().out)
     assert set(report["marginals"]) == {"age", "debt"}
     loaded = load(model)
-    row = {"old": "None", "born": loaded.scale("born").number("1980-01-31")}
-    from conjoin.cli.mixed import one_row
-
-    want = MixedAnswers(loaded, one_row(loaded.domain, row)).number("age")
+    columns = [Column.of_values("old", ["None"]), Column.of_values("born", ["1980-01-31"])]
+    want = MixedAnswers(loaded, MixedTable.like(loaded.domain, columns)).number("age")
     assert report["marginals"]["age"]["mean"] == pytest.approx(want.mean()[0])
     assert report["marginals"]["age"]["quantiles"]["0.95"] == want.quantile(0.95)[0]
     assert main(["query", model, "--map", "--given", "old=yes"]) == 0
     assert "old   yes  (given)" in capsys.readouterr().out
     for wrong in (
-        ["--next", "age"],
+        ["--joint", "age"],
+        ["--next", "agee"],
         ["--given", "agee=3"],
         ["--target", "agee"],
         ["--given", "age=x"],
@@ -120,15 +122,10 @@ def test_query_prints_numbers(folder, capsys):
 
 def test_conditions_on_numbers(folder):
     domain = load(folder / "m.conjoin").domain
-    assert given_values(["age=30, old=yes", "debt=0"], domain) == {
-        "old": "yes",
-        "age": 30,
-        "debt": 0,
-    }
+    assert read_given(domain, "age=30, old=yes, debt=0") == {"old": "yes", "age": 30, "debt": 0}
     with pytest.raises(DataError, match="'age' is given twice"):
-        given_values(["age=30", "age=31"], domain)
-    with pytest.raises(ModelError, match="NAME=VALUE"):
-        given_values(["age > 30"], domain)
+        read_given(domain, "age=30, age=31")
+    assert read_given(domain, "age > 30") == {"age": Range(above=30)}
 
 
 def test_histograms_show_where_the_probability_is():
