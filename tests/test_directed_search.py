@@ -139,13 +139,12 @@ def test_probabilities_are_counted():
     assert log_partition(network.to_markov_network()).value == pytest.approx(0, abs=1e-12)
 
 
-def test_a_structure_that_is_too_dense_loses_its_weakest_edges(monkeypatch):
+def test_a_structure_that_is_too_dense_loses_its_weakest_edges():
     rng = np.random.default_rng(1)
     table = chain_of(20, 3000, rng)
     model = convert(learn(table, "tree"), table)
     whole = learn_structure(model, table, np.random.default_rng(0))
-    monkeypatch.setattr(directed_network, "MAX_CELLS", 100)
-    small = learn_structure(model, table, np.random.default_rng(0))
+    small = learn_structure(model, table, np.random.default_rng(0), max_cells=100)
     assert all(set(few) <= set(many) for few, many in zip(small, whole, strict=True))
     cells = directed_network.cells
     assert cells(small, table.domain.cards) <= 100 < cells(whole, table.domain.cards)

@@ -477,13 +477,12 @@ def test_the_estimator_draws_and_reports(estimator, tmp_path):
 
 
 @pytest.mark.parametrize("limit", [8, 2])
-def test_explanations_sum_over_hidden_columns(estimator, limit, monkeypatch):
-    monkeypatch.setattr("conjoin.estimator.explain.ALL_SETS_UP_TO", limit)
+def test_explanations_sum_over_hidden_columns(estimator, limit):
     model, frame = estimator
     names = model.domain_.names
     row = dict(zip(names, frame[0].tolist(), strict=True))
     row.pop(names[2])
-    found = model.explain(row, names[0])
+    found = model.explain(row, names[0], all_sets_up_to=limit)
     p = normalized(model.model_)
     codes = {
         model.domain_.index(n): model.domain_[n].index(s) for n, s in row.items() if n != names[0]

@@ -85,16 +85,17 @@ def explain(
     state: int | None = None,
     against: int | None = None,
     seed: int = 0,
+    all_sets_up_to: int = ALL_SETS_UP_TO,
 ) -> Explanation:
     """Explain a prediction of a column for a table of one row, whose value of that column is ignored.
 
     `distribution` returns the distribution of the column given the known values of rows. By default the
-    two most probable states are compared.
+    two most probable states are compared. All sets of known columns are compared if there are few.
     """
     variable = row.domain.categories[name]
     known = ~row.holes[0] & np.array([column != name for column in row.names])
     names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
-    sets, before, after, weights = _coalitions(len(names), seed)
+    sets, before, after, weights = _coalitions(len(names), seed, all_sets_up_to)
     p = distribution(_with_only(row, names, sets))
     found = p[sets.all(axis=1).argmax()]
     order = np.argsort(-found, kind="stable")
@@ -157,14 +158,14 @@ def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:
 
 
 def _coalitions(
-    size: int, seed: int
+    size: int, seed: int, all_sets_up_to: int
 ) -> tuple[BoolArray, list[IntArray], list[IntArray], list[FloatArray]]:
     """Return sets of columns, and for each column pairs of sets without and with it, and their weights.
 
     For few columns these are all sets, otherwise the beginnings of some orders and of their reverses.
     The first set is empty.
     """
-    if size <= ALL_SETS_UP_TO:
+    if size <= all_sets_up_to:
         number = np.arange(1 << size)
         sets = (number[:, None] >> np.arange(size) & 1).astype(bool)
         count = sets.sum(axis=1)

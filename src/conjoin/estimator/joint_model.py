@@ -568,7 +568,13 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         return most_probable(self.model_, self.encoding_.evidence(given), **options)
 
     def explain(
-        self, row: Any, target: Any = None, state: Any = None, against: Any = None
+        self,
+        row: Any,
+        target: Any = None,
+        state: Any = None,
+        against: Any = None,
+        *,
+        all_sets_up_to: int = 8,
     ) -> Explanation:
         """Explain which columns moved the probability of a state, and by how much.
 
@@ -580,6 +586,9 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             The column that is predicted.
         state, against : optional
             Two of its states: by default the most probable one and the next.
+        all_sets_up_to : int
+            The contributions are exact (Shapley values over all sets of known columns) for at most this
+            number of known columns; for more, they are averages over some orders of the columns.
 
         Returns
         -------
@@ -597,7 +606,9 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             raise ModelError(f"{name!r} is a number; explanations are of columns of states")
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
-        return explain(lambda r: self._probabilities(r, name), rows, name, a, b, self.seed_)
+        return explain(
+            lambda r: self._probabilities(r, name), rows, name, a, b, self.seed_, all_sets_up_to
+        )
 
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):

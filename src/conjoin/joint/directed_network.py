@@ -44,7 +44,9 @@ SCREENED_ROWS = 2_000
 """Number of rows by which new candidates are chosen."""
 
 
-def learn_structure(model: MarkovNetwork, table: Table, rng: np.random.Generator) -> list[Parents]:
+def learn_structure(
+    model: MarkovNetwork, table: Table, rng: np.random.Generator, max_cells: int = MAX_CELLS
+) -> list[Parents]:
     """Return the parents of each column in the best structure found that allows exact inference.
 
     Parameters
@@ -55,6 +57,8 @@ def learn_structure(model: MarkovNetwork, table: Table, rng: np.random.Generator
         Complete rows.
     rng : Generator
         Draws the rows to score structures by, if there are many, and the orders to start from.
+    max_cells : int
+        Maximum number of cells of all tables of exact inference.
     """
     cards, size = table.domain.cards, len(table.domain)
     wide = size > WIDE
@@ -69,7 +73,7 @@ def learn_structure(model: MarkovNetwork, table: Table, rng: np.random.Generator
         screen = FamilyScores(*merge_rows(few.codes, few.weights), cards)
         candidates = _new_candidates(screen, parents, candidates)
         parents, _ = search_parents(scores, candidates, rng, order)
-    return _within(parents, scores, cards)
+    return _within(parents, scores, cards, max_cells)
 
 
 def fitted(table: Table, parents: Sequence[Parents]) -> BayesianNetwork:
@@ -125,7 +129,9 @@ def _new_candidates(
     return found
 
 
-def _within(parents: Sequence[Parents], scores: FamilyScores, cards: IntArray) -> list[Parents]:
+def _within(
+    parents: Sequence[Parents], scores: FamilyScores, cards: IntArray, max_cells: int
+) -> list[Parents]:
     """Return the structure without the edges that matter least, until exact inference is cheap."""
     edges = [(u, v) for v, own in enumerate(parents) for u in own]
     loss = [scores(v, parents[v]) - scores(v, _without(parents[v], u)) for u, v in edges]
@@ -138,7 +144,7 @@ def _within(parents: Sequence[Parents], scores: FamilyScores, cards: IntArray) -
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2 if low else 0  # most structures fit as they are
-        if cells(left(middle), cards) <= MAX_CELLS:
+        if cells(left(middle), cards) <= max_cells:
             high = middle
         else:
             low = middle + 1
