@@ -143,6 +143,15 @@ def test_kinds(values, kind):
     assert column_kind(Column.of_values("x", list(values))) == kind
 
 
+def test_decimals_are_numbers():
+    from decimal import Decimal
+
+    frame = pd.DataFrame({"x": [Decimal(f"{v:.2f}") for v in RNG.normal(size=90)], "y": ["a"] * 90})
+    table = MixedTable.of_columns(columns_of(frame))
+    assert table.domain.numeric == ("x",) and table.scales[0].step == 0.01
+    np.testing.assert_array_equal(table.column("x"), frame["x"].astype(float))
+
+
 def test_keys_are_also_known_by_their_names():
     values = (RNG.permutation(10**6)[:300]).tolist()
     for name in ("id", "CustomerID", "passenger_id", "row index", "PassengerId"):

@@ -164,7 +164,7 @@ def _reason(column: Column) -> str:
         return "an identifier: a different whole number in every row"
     reason = f"{len(labels):,} different values in {rows:,} rows"
     odd = [str(label) for label in labels if not _reads_as_number(label)]
-    if len(odd) < len(labels) / 2:
+    if 0 < len(odd) < len(labels) / 2:
         reason += f"; most are numbers, but not {odd[0]!r}"
     return reason
 

@@ -152,6 +152,8 @@ def _arrow_column(name: str, column: Any, markers: Collection[str] | None) -> Co
     codes = _codes(array.indices)
     # Several entries of the dictionary may be one label, or mean a missing value.
     values = array.dictionary.to_pylist()
+    if pa.types.is_decimal(array.type.value_type):
+        values = [None if value is None else float(value) for value in values]
     if markers is not None:
         values = [_text_value(value, markers) for value in values]
     listed = Column.of_values(name, values)
