@@ -277,7 +277,8 @@ EXPECTED_FAILURES: dict[str, str] = {}
 
 
 @parametrize_with_checks(
-    [JointModel(cpd="tree"), JointModel(effort="quick")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+    [JointModel(cpd="tree"), JointModel(effort="quick")],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
