@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork, next_q
 from conjoin.cli.main import main
 from conjoin.errors import ModelError
 from conjoin.inference import free_memory
+from conjoin.inference.completion import Completion
 from conjoin.inference.conditions import Likelihood, Marginal
 from conjoin.inference.evidence import evidence_of
 from conjoin.inference.plan import TooLarge
@@ -234,6 +236,17 @@ def test_approximate_answers_say_so(task, path, capsys):
     assert said.err == ""  # exact on a tree
     said = asked(capsys, path, "--probability", "rain=no, n=1", "--max-memory", "1e-9")
     assert "approximate (ais: " in said.err
+
+
+def test_sampled_predictions_say_so(path, tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("rain\nyes\n", encoding="utf-8")
+    command = ["predict", path, str(tmp_path / "t.csv"), "--target", "n"]
+    assert main(command) == 0
+    assert capsys.readouterr().err == ""
+    sampled = partial(Completion, max_cells=1, max_network_cells=1)
+    monkeypatch.setattr("conjoin.estimator.predict.Completion", sampled)
+    assert main(command) == 0
+    assert "1 of 1 predictions are approximate (gibbs: sampled)" in capsys.readouterr().err
 
 
 # ---- memory ------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
     from conjoin.cli.impute import joint_network
     from conjoin.errors import ModelError
-    from conjoin.estimator.predict import probabilities
+    from conjoin.estimator.predict import probabilities_and_exactness
     from conjoin.formats.files import load
     from conjoin.models.mixed import MixedNetwork
 
@@ -66,7 +66,15 @@ def run(options: argparse.Namespace) -> None:
     domain = model.domain.observed
     target = domain.index(options.target)
     table = _read(options, domain)
-    p = probabilities(joint_network(model, table), table, target, options.random_state)
+    p, exact = probabilities_and_exactness(
+        joint_network(model, table), table, target, options.random_state
+    )
+    if not exact.all():
+        count = len(exact) - int(exact.sum())
+        print(
+            f"conjoin: {count:,} of {len(exact):,} predictions are approximate (gibbs: sampled)",
+            file=sys.stderr,
+        )
     states = [str(state) for state in domain.variables[target].states]
     predicted = [states[best] for best in p.argmax(axis=1)]
     if options.json:

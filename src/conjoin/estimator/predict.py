@@ -40,13 +40,20 @@ def probabilities(model: Network, table: Table, target: int, random_state: Any =
     ConvergenceWarning
         If rows were sampled, and sampling some of them again gives different answers.
     """
+    return probabilities_and_exactness(model, table, target, random_state)[0]
+
+
+def probabilities_and_exactness(
+    model: Network, table: Table, target: int, random_state: Any = 0
+) -> tuple[FloatArray, BoolArray]:
+    """Return what `probabilities` returns, and which rows are exact; the others were sampled."""
     seed = integer_seed(random_state)
     codes = np.array(table.codes)
     codes[:, target] = table.missing
     p, exact = Completion(model, codes, seed).marginals(target)
     if not exact.all():
         _check(model, codes, p, exact, target, seed)
-    return p
+    return p, exact
 
 
 def _check(
@@ -63,5 +70,5 @@ def _check(
             f"to {off.max():.2f}: do not trust these probabilities. Inference is exact in a thinner "
             "network (`refine`), and for rows with fewer missing values",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
