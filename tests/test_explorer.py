@@ -20,7 +20,6 @@ from conjoin.cli.main import main
 from conjoin.data.mixed_table import MixedTable
 from conjoin.explorer import explore
 from conjoin.explorer import page as page_module
-from conjoin.explorer.associations import associations, counted
 from conjoin.explorer.low_rank import LaneTable, compact
 from conjoin.explorer.mixed import MixedPage
 from conjoin.explorer.tables import browser_tree
@@ -29,6 +28,7 @@ from conjoin.inference.evidence import evidence_of
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.reports.associations import associations, counted
 from strategies import random_bayesian_network, random_features, random_markov_network
 
 FLAGS = (
@@ -1066,7 +1066,7 @@ def test_associations_are_mutual_information():
 
 
 def test_expensive_associations_are_counted_in_drawn_rows(monkeypatch):
-    from conjoin.explorer import associations as module
+    from conjoin.reports import associations as module
 
     monkeypatch.setattr(module, "MAX_SECONDS", 0.0)
     found = associations(tables())

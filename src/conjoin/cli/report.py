@@ -1,7 +1,7 @@
 """Write a page about a model.
 
-Write one self-contained HTML page about a model: its graph, its strongest links in words, where the
-conditionals of a dependency network disagree and, with a table, how reliable its predictions are.
+Write one self-contained HTML page about a model: every column with its distribution, what goes with what
+in words and, with tables, how good predictions are, what looks odd, and what gradient boosting would do.
 """
 
 from __future__ import annotations
@@ -20,42 +20,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         metavar="FILE",
-        help="the table it was learned from; strengths of links are measured under its marginals",
+        help="the table it was learned from: it is described, compared with the model, and searched "
+        "for odd values",
     )
     add(
         "--test",
         metavar="FILE",
-        help="a table it was not learned from, to check its predictions on",
+        help="a table it was not learned from, to check its predictions on; together with --data, they "
+        "are compared with gradient boosting, if LightGBM or scikit-learn is installed",
     )
     add(
         "--conditionals",
         metavar="DN",
         help="the dependency network that a Markov network was converted from",
     )
+    add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
+    add("--explorer", action="store_true", help="put the explorer at the end of the page")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import FormatError, ModelError
+    from conjoin.explorer.page import explore
+    from conjoin.formats.files import load, read_table
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.reports.page import write_report
+    from conjoin.reports.subject import columns_of_model
 
     path = Path(options.output)
     if path.suffix.lower() not in (".html", ".htm"):
         raise FormatError("the name of the page must end in .html", options.output)
-    model = shared.load_states(options.model, picture=True)
+    model = load(options.model)
     conditionals = (
         None if options.conditionals is None else shared.load_states(options.conditionals)
     )
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
-    what = f"{model.kind} of {len(model.domain.observed):,} variables"
+    train, test = (
+        None if name is None else read_table(name, model.domain)
+        for name in (options.data, options.test)
+    )
+    name = Path(options.model).name
     write_report(
         model,
         path,
-        shared.optional_table(options.data, model.domain),
-        shared.optional_table(options.test, model.domain),
+        train,
+        test,
         conditionals=conditionals,
-        title=f"{Path(options.model).name}: a {what}",
+        title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
+        explorer=explore(model, train, file=options.model).html if options.explorer else None,
     )
-    print(f"{path}: report on a {what}")
+    columns = columns_of_model(model).names
+    print(f"{path}: report on a {model.kind} of {len(columns):,} columns; open it in a browser")

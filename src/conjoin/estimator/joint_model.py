@@ -630,10 +630,10 @@ class JointModel(NumberAnswers, Pictures, Estimator):
     def _repr_html_(self) -> str:
         import html
 
-        if hasattr(self, "model_") and not isinstance(self.model_, MixedNetwork):
+        if hasattr(self, "model_"):
             from conjoin.reports import html_card
 
-            return html_card(self.model_)
+            return html_card(self.model_, self.n_rows_)
         return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Pictures and reports of a `JointModel`; numbers are shown as bins."""
+"""Pictures and reports of a `JointModel`; pictures of graphs show numbers as bins."""
 
 from __future__ import annotations
 
@@ -95,15 +95,46 @@ class Pictures:
 
         return plot(self.as_network(), **options)
 
-    def report(self, path: str | Path, X: Any = None) -> None:  # noqa: N803
-        """Write an HTML page about the model and, given rows it was not fitted to, its predictions.
+    def report(
+        self,
+        path: str | Path,
+        X: Any = None,  # noqa: N803
+        *,
+        train: Any = None,
+        title: str | None = None,
+        explorer: bool = False,
+    ) -> None:
+        """Write an HTML page about the model: its columns, what goes with what, and how good it is.
 
-        Pages and pictures show numbers as bins.
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        X : array or frame, optional
+            Rows that it was not fitted to, to check its predictions on.
+        train : array or frame, optional
+            The rows that it was fitted to: the page describes them, lists what looks odd in them, and
+            compares predictions for `X` with gradient boosting, if that is installed.
+        title : str, optional
+            The heading.
+        explorer : bool
+            Whether the page ends with the explorer.
         """
-        model = self.as_network()
         from conjoin.reports import write_report
 
-        write_report(model, path, valid=self._pictured_rows(X), conditionals=self.network_)
+        self._fitted()
+        rows = [
+            None if given is None else self._answers(given, subset=False).rows
+            for given in (train, X)
+        ]
+        write_report(
+            self.model_,
+            path,
+            *rows,
+            conditionals=self.network_,
+            title=title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns",
+            explorer=self.explore(train).html if explorer else None,
+        )
 
     def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803
         """Return a page on which the model can be explored; a notebook shows it.

@@ -17,11 +17,11 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
-from conjoin.explorer.associations import Associations, counted
 from conjoin.explorer.tables import BrowserTree, browser_tree
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.models.mixed import BinnedComponent, GaussianComponent, MixedNetwork
 from conjoin.models.number_map import NumberMap
+from conjoin.reports.associations import Associations, counted
 
 BINS = 16
 """Approximate number of bins of a number."""

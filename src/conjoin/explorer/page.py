@@ -24,7 +24,6 @@ from conjoin.data.domain import Variable, is_number
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
-from conjoin.explorer.associations import Associations, associations, counted, graph
 from conjoin.explorer.mixed import MixedPage
 from conjoin.explorer.tables import MAX_CELLS, BrowserTree, browser_tree
 from conjoin.formats.storage import write_bytes
@@ -32,6 +31,7 @@ from conjoin.inference.plan import TooLarge
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
+from conjoin.reports.associations import Associations, associations, counted, graph
 
 SCRIPTS = (
     "inference.js",

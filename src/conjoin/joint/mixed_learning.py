@@ -60,6 +60,10 @@ CATEGORIES = ((0.8, 1.0), (2.0, 0.6))
 """How the fits of each size differ: the prior of the shifts, and the share of the thin network."""
 
 
+SCORED_ROWS = 1_000
+"""Maximum number of held-out rows whose score is recorded."""
+
+
 class MixedEffort(NamedTuple):
     """How many fits are made.
 
@@ -181,6 +185,7 @@ class _Learning:
             (fit.settings.states, round(float(s), 4)) for fit, s in zip(fits, shares, strict=True)
         ]
         record = {"rows": len(self.values), "states and shares": kept, "binned": binned}
+        record |= self._held_out(network)
         return self._network(final, components, weights, {"mixed": record})
 
     def _network(
@@ -293,6 +298,15 @@ class _Learning:
         bases = None if base is None else Bases(base)
         for fit in fits:
             fit.fit_all(data, bases)
+
+    def _held_out(self, network: MixedNetwork) -> dict[str, float]:
+        """Return the mean log-probability of some rows that were held out, if there are any."""
+        rows = self.held[:SCORED_ROWS]
+        weights = self.weights[rows]
+        if not weights.sum() > 0:
+            return {}
+        found = MixedAnswers(network, self.table.select(rows)).log_mass()
+        return {"held_out": float(weights @ found / weights.sum())}
 
     def _binned(self, maps: Sequence[NumberMap], rows: IntArray) -> BinnedComponent:
         whole = self.categories

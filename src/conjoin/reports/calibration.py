@@ -6,6 +6,7 @@ probabilities of all its states are compared with the state that the cell holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,10 @@ class VariableScore:
     gap: (
         float  # the mean difference between predicted and observed over the bins, for this variable
     )
+    error: float | None = (
+        None  # of a number: the root mean square error of its mean given the others
+    )
+    error_of_mean: float | None = None  # the same for its overall mean
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def calibration(
     domain = model.domain.observed
     codes, weights = _chosen_rows(domain, table)
     given = table.over(domain).marginals() if marginals is None else marginals
-    totals = [_Totals(card) for card in domain.cards.tolist()]
+    totals = [Totals(card) for card in domain.cards.tolist()]
     scorer: ConditionalScorer | HiddenStates
     if model.domain.hidden.any():
         scorer = as_markov_network(model).hidden_states
@@ -118,6 +123,12 @@ def calibration(
             known = (part[:, i] < domain.cards[i]) & np.isfinite(log_p.max(axis=1))
             truth = part[known, i].astype(np.int64)
             totals[i].add(truth, log_p[known], weight[known], given[i])
+    scores = zip(domain.names, totals, strict=True)
+    return summed(len(codes), totals, [t.score(name) for name, t in scores if t.weight])
+
+
+def summed(rows: int, totals: Sequence[Totals], variables: list[VariableScore]) -> Calibration:
+    """Put the bins of all variables together."""
     by_bin = sum((t.by_bin for t in totals), np.zeros((3, BINS)))
     bins = []
     for weight_sum, predicted, observed in by_bin.T.tolist():
@@ -125,9 +136,7 @@ def calibration(
             p = predicted / weight_sum
             stderr = float(np.sqrt(p * (1 - p) / weight_sum))
             bins.append(Bin(weight_sum, p, observed / weight_sum, stderr))
-    scores = zip(domain.names, totals, strict=True)
-    variables = [total.score(name) for name, total in scores if total.weight]
-    return Calibration(len(codes), bins, _gap(by_bin), variables)
+    return Calibration(rows, bins, _gap(by_bin), variables)
 
 
 def _chosen_rows(domain: Domain, table: Table) -> tuple[Codes, FloatArray]:
@@ -142,7 +151,7 @@ def _chosen_rows(domain: Domain, table: Table) -> tuple[Codes, FloatArray]:
     return codes, weights
 
 
-class _Totals:
+class Totals:
     """Sums over the cells of one variable."""
 
     def __init__(self, card: int) -> None:
@@ -168,11 +177,11 @@ class _Totals:
         right, frequent = p.argmax(axis=1) == truth, marginal.argmax() == truth
         self.sums += [weight @ x for x in (loss, baseline, right, frequent)]
 
-    def score(self, name: str) -> VariableScore:
+    def score(self, name: str, errors: Sequence[float | None] = (None, None)) -> VariableScore:
         """Return the means over all cells added."""
         loss, baseline, accuracy, most_frequent = (self.sums / self.weight).tolist()
         gap = _gap(self.by_bin)
-        return VariableScore(name, loss, baseline, accuracy, most_frequent, gap)
+        return VariableScore(name, loss, baseline, accuracy, most_frequent, gap, *errors)
 
 
 def _gap(by_bin: FloatArray) -> float:

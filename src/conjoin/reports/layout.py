@@ -98,8 +98,13 @@ def arrange(
     rng: np.random.Generator,
     aspect: float = ASPECT,
     space: float = SPACE,
+    evenness: float = 0.0,
 ) -> tuple[FloatArray, tuple[float, float]]:
-    """Place boxes, linked ones close to each other; return their centres and the picture's size."""
+    """Place boxes, linked ones close to each other; return their centres and the picture's size.
+
+    With evenness 1, boxes have the same distances from left to right and from top to bottom; with 0,
+    distances follow from the links.
+    """
     from scipy import sparse
     from scipy.sparse import csgraph
 
@@ -117,7 +122,8 @@ def arrange(
         place = np.zeros((1, 2))
         if len(part) > 1:
             distance = csgraph.shortest_path(graph[part][:, part], directed=False, unweighted=True)
-            place = _separate(_stress_layout(distance, rng), width[part], aspect, space)
+            place = _spread(_stress_layout(distance, rng), evenness)
+            place = _separate(place, width[part], aspect, space)
         half = np.stack([width[part] / 2, np.full(len(part), HEIGHT / 2)], axis=1)
         low, high = (place - half).min(axis=0), (place + half).max(axis=0)
         if x > 0 and x + high[0] - low[0] > row_width:  # start the next row
@@ -155,6 +161,13 @@ def _stress_layout(distance: FloatArray, rng: np.random.Generator) -> FloatArray
     _, _, axes = np.linalg.svd(point - point.mean(axis=0), full_matrices=False)
     turned = (point - point.mean(axis=0)) @ axes.T  # the longer axis is horizontal
     return turned if axes.shape[0] == 2 else np.pad(turned, ((0, 0), (0, 1)))
+
+
+def _spread(point: FloatArray, evenness: float) -> FloatArray:
+    """Move points towards equal distances along each axis, in the same order."""
+    rank = np.argsort(np.argsort(point, axis=0, kind="stable"), axis=0, kind="stable")
+    even = point.min(axis=0) + rank / max(1, len(point) - 1) * np.ptp(point, axis=0)
+    return (1 - evenness) * point + evenness * even
 
 
 def _separate(point: FloatArray, width: FloatArray, aspect: float, space: float) -> FloatArray:

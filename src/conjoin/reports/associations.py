@@ -1,15 +1,20 @@
-"""Which columns go together overall, and where the explorer's graph puts them."""
+"""Which columns go together overall, and the picture of their graph."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain
 from conjoin.data.table import Table
 from conjoin.inference import exact
+from conjoin.inference.plan import TooLarge
+from conjoin.inference.sampling import sample
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 from conjoin.reports.layout import MAX_VARIABLES, arrange, chosen_links, shortened, text_width
 from conjoin.reports.links import pair_joints
@@ -23,11 +28,33 @@ DRAWS = 20_000
 MAX_PAIRS = 300
 """Maximum number of pairs that the page lists."""
 
-ASPECT, SPACE = 0.55, 2.2
-"""The shape of the graph, width by height, and its area divided by that of its boxes."""
 
-MAX_LETTERS = 16
-"""Longer names are shortened in the graph."""
+class Shape(NamedTuple):
+    """The shape of a picture of the graph.
+
+    Attributes
+    ----------
+    aspect : float
+        Its width divided by its height.
+    space : float
+        Its area divided by that of its boxes.
+    letters : int
+        Maximum number of letters of a label; longer names are shortened.
+    evenness : float
+        How far columns are moved into empty parts of the picture, from 0 to 1.
+    """
+
+    aspect: float
+    space: float
+    letters: int
+    evenness: float = 0.0
+
+
+NARROW = Shape(0.55, 2.2, 16)
+"""The explorer's panel."""
+
+WIDE = Shape(2.2, 2.8, 22, 0.75)
+"""The report, and cards in notebooks."""
 
 SMALLEST = 1e-4
 """Pairs that share fewer bits than this are not listed."""
@@ -48,6 +75,14 @@ class Associations:
     bits: FloatArray
     exact: bool
 
+    @cached_property
+    def shares(self) -> FloatArray:
+        """The bits divided by the geometric mean of the entropies: 0 if independent, 1 for copies."""
+        entropy = self.bits.diagonal()
+        scale = np.sqrt(np.outer(entropy, entropy))
+        found = np.divide(self.bits, scale, out=np.zeros_like(scale), where=scale > 1e-9)
+        return np.minimum(found, 1.0)
+
     def strongest(self, count: int = MAX_PAIRS) -> IntArray:
         """Return the pairs that share most, as rows (column, column)."""
         left, right = np.triu_indices(len(self.bits), 1)
@@ -57,16 +92,66 @@ class Associations:
         return np.stack([left[order], right[order]], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class PairJoints:
+    """The joint distributions of all pairs of columns.
+
+    Attributes
+    ----------
+    domain : Domain
+        The columns and their states.
+    weights : array, shape (states of all columns, states of all columns)
+        The weight of any two states together. States of all columns are numbered one after another.
+    exact : bool
+        Whether the weights are computed from a model, rather than counted in rows.
+    """
+
+    domain: Domain
+    weights: FloatArray
+    exact: bool
+
+    @cached_property
+    def associations(self) -> Associations:
+        """What any two columns share."""
+        return Associations(_bits(self.weights, self.domain.cards), self.exact)
+
+    def pair(self, i: int, j: int) -> FloatArray:
+        """Return the joint distribution of two columns; zeros if no row knows both."""
+        block = self.weights[self._states(i), self._states(j)]
+        return block / max(float(block.sum()), 1e-300)
+
+    def single(self, i: int) -> FloatArray:
+        """Return the distribution of a column."""
+        return self.pair(i, i).diagonal()
+
+    def _states(self, i: int) -> slice:
+        last = int(self.domain.cards[: i + 1].sum())
+        return slice(last - int(self.domain.cards[i]), last)
+
+
+def joints_of(model: Network) -> PairJoints:
+    """Return the joint distributions of all pairs of visible columns of a network.
+
+    They are exact, unless that takes too long or the model is a dependency network, which has no joint
+    distribution in closed form: then rows are drawn and counted.
+    """
+    domain = model.domain.observed
+    if not isinstance(model, DependencyNetwork):
+        try:
+            if exact.forecast(model).seconds * float(domain.cards.sum()) <= MAX_SECONDS:
+                return PairJoints(domain, pair_joints(model), True)
+        except TooLarge:
+            pass
+    return counted_joints(sample(model, DRAWS))
+
+
 def associations(model: Network) -> Associations:
     """Measure how much any two visible columns of a model tell about each other."""
-    cards = model.domain.observed.cards
-    if exact.forecast(model).seconds * float(cards.sum()) > MAX_SECONDS:
-        return Associations(counted(exact.sample(model, DRAWS)), False)
-    return Associations(_bits(pair_joints(model), cards), True)
+    return joints_of(model).associations
 
 
-def counted(table: Table) -> FloatArray:
-    """Return the mutual information of the columns of a table, in bits; missing values are left out."""
+def counted_joints(table: Table) -> PairJoints:
+    """Count any two states in the rows of a table; rows without one of two values are left out."""
     cards = table.domain.cards
     first = np.cumsum(cards) - cards
     weights = np.ones(len(table)) if table.weights is None else table.weights
@@ -76,11 +161,18 @@ def counted(table: Table) -> FloatArray:
         known = np.flatnonzero(codes[:, v] < card)
         held[known, first[v] + codes[known, v]] = 1.0
     joints = (held * weights[:, None].astype(np.float32)).T @ held
-    return _bits(joints.astype(np.float64), cards)
+    return PairJoints(table.domain, joints.astype(np.float64), False)
+
+
+def counted(table: Table) -> FloatArray:
+    """Return the mutual information of the columns of a table, in bits; missing values are left out."""
+    return counted_joints(table).associations.bits
 
 
 def _bits(joints: FloatArray, cards: IntArray) -> FloatArray:
     """Return mutual information from the joint weights of any two states of all columns."""
+    if not len(cards):
+        return np.zeros((0, 0))
     first = np.cumsum(cards) - cards
 
     def blocks(cells: FloatArray) -> FloatArray:
@@ -97,7 +189,10 @@ def _bits(joints: FloatArray, cards: IntArray) -> FloatArray:
 
 
 def graph(
-    found: Associations, names: tuple[str, ...], linked: list[tuple[int, ...]]
+    found: Associations,
+    names: tuple[str, ...],
+    linked: list[tuple[int, ...]],
+    shape: Shape = NARROW,
 ) -> dict[str, Any]:
     """Return the picture of the graph: places of the columns, and the links between them.
 
@@ -109,6 +204,8 @@ def graph(
         The columns.
     linked : list of tuple of int
         For each column those that share a factor with it: their links are direct.
+    shape : Shape
+        The shape of the picture.
     """
     n = len(names)
     pairs = found.strongest(n * (n - 1) // 2)
@@ -121,9 +218,11 @@ def graph(
     ends = place[pairs].reshape(-1, 2)
     ends = ends[(ends >= 0).all(axis=1)]
     ends = ends[chosen_links(ends, len(shown))]
-    labels = [shortened(names[v], MAX_LETTERS) for v in shown]
+    labels = [shortened(names[v], shape.letters) for v in shown]
     width = np.array([text_width(label) + 1.4 for label in labels])
-    centre, size = arrange(width, ends, np.random.default_rng(0), ASPECT, SPACE)
+    centre, size = arrange(
+        width, ends, np.random.default_rng(0), shape.aspect, shape.space, shape.evenness
+    )
     largest = max((float(found.bits[shown[a], shown[b]]) for a, b in ends), default=1.0)
     return {
         "size": [round(x, 2) for x in size],

@@ -1,0 +1,81 @@
+"""Pieces of HTML that the sections of the report share. Everything that comes from a table is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from conjoin.data.labels import shown
+from conjoin.reports.layout import shortened
+
+MAX_LABEL = 34
+"""Longer names and states are shortened; their full text is in a tooltip."""
+
+
+def text(label: Any) -> str:
+    """Return a name or a state as HTML, in full."""
+    return escape(_plain(label))
+
+
+def short(label: Any, letters: int = MAX_LABEL) -> str:
+    """Return a name or a state as HTML, shortened if it is long."""
+    full = _plain(label)
+    if len(full) <= letters:
+        return escape(full)
+    return f'<span title="{escape(full)}">{escape(shortened(full, letters))}</span>'
+
+
+def _plain(label: Any) -> str:
+    """Return a label as text; whole numbers have no fraction."""
+    return shown(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+def state(name: Any, label: Any) -> str:
+    """Return a column and its state as HTML."""
+    return f"<b>{short(name)} = {short(label)}</b>"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with more digits near 0 and 1.
+
+    Examples
+    --------
+    >>> percent(0.5), percent(0.034), percent(0.0004), percent(0.9996), percent(1.0)
+    ('50%', '3.4%', '0.04%', '99.96%', '100%')
+    """
+    near = min(share, 1 - share)
+    digits = 0 if near >= 0.095 or near < 1e-9 else 1 if near >= 0.0095 else 2
+    return "<0.01%" if 1e-9 <= share < 5e-5 else f"{100 * share:.{digits}f}%"
+
+
+def bar(share: float, title: str = "") -> str:
+    """Return a horizontal bar for a share of 1."""
+    width = 100 * max(0.0, min(1.0, share))
+    tip = f' title="{escape(title)}"' if title else ""
+    return f'<span class="bar"{tip}><i style="width:{width:.1f}%"></i></span>'
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of HTML cells; a column named '#...' holds numbers."""
+    kind = [' class="number"' if c.startswith("#") else "" for c in columns]
+    head = "".join(
+        f'<th scope="col"{k}>{c.lstrip("#")}</th>' for k, c in zip(kind, columns, strict=True)
+    )
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{k}>{c}</td>" for k, c in zip(kind, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    return f'<div class="scroll">{whole}</div>'
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(2500, "category", "categories")
+    ('1 row', '2,500 categories')
+    """
+    return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"

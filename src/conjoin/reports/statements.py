@@ -1,0 +1,243 @@
+"""What goes with what, in words: one statement for each of the strongest pairs of columns.
+
+A statement is about two columns alone, whatever the others are: this is the association that a table of
+counts of the two columns would show. Its direction is the same in the model and in the table; a pair
+about which they disagree gets no statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.mixed_table import MixedTable
+from conjoin.reports.markup import percent, short, state
+from conjoin.reports.subject import Subject
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A quantity where a condition holds, and where it does not.
+
+    It is the probability of a state, or the mean of a number.
+    """
+
+    held: float
+    otherwise: float
+
+    @property
+    def difference(self) -> float:
+        """The difference, positive if the condition makes the quantity larger."""
+        return self.held - self.otherwise
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What two columns have to do with each other.
+
+    Attributes
+    ----------
+    given, about : int
+        The positions of the two columns.
+    condition, outcome : int or None
+        The states of the two columns that the statement is about; None for numbers.
+    model : Contrast
+        The probability of the outcome (or the mean of the number) with and without the condition. For two
+        numbers: the mean of the second in the highest and in the lowest fifth of the first.
+    table : Contrast, optional
+        The same in the table.
+    strength : float
+        How much the columns share: 0 if they are independent, 1 if each determines the other.
+    table_strength : float, optional
+        The same in the table.
+    """
+
+    given: int
+    about: int
+    condition: int | None
+    outcome: int | None
+    model: Contrast
+    table: Contrast | None
+    strength: float
+    table_strength: float | None
+
+
+def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
+    """Return statements on the strongest pairs, and the number of pairs without a clear direction."""
+    shares = subject.associations.shares
+    seen = None if subject.table_joints is None else subject.table_joints.associations.shares
+    left, right = np.triu_indices(len(shares), 1)
+    order = np.argsort(-shares[left, right], kind="stable")
+    found, unclear = [], 0
+    for i, j in zip(left[order].tolist(), right[order].tolist(), strict=True):
+        if len(found) == most or shares[i, j] < 1e-3:
+            break
+        names = subject.names[i], subject.names[j]
+        numeric = [name in subject.domain.numeric for name in names]
+        if any(numeric):
+            if numeric[0] and not numeric[1]:  # the state is the condition
+                i, j = j, i
+            condition, model, table = _about_number(subject, i, j)
+            outcome = None
+        else:
+            condition, outcome, model, table = _about_states(subject, i, j)
+        if condition == -1:
+            unclear += 1
+            continue
+        own = None if seen is None else float(seen[i, j])
+        found.append(Statement(i, j, condition, outcome, model, table, float(shares[i, j]), own))
+    return found, unclear
+
+
+def contrast(p: FloatArray, s: int, t: int) -> Contrast:
+    """Return the probability of column t where row s holds, and where it does not.
+
+    Examples
+    --------
+    >>> contrast(np.array([[0.1, 0.3], [0.4, 0.2]]), 0, 1)
+    Contrast(held=0.75, otherwise=0.333...)
+    """
+    own, rest = p[s].sum(), p.sum() - p[s].sum()
+    other = p[:, t].sum() - p[s, t]
+    return Contrast(float(p[s, t] / max(own, 1e-300)), float(other / max(rest, 1e-300)))
+
+
+def _about_states(subject: Subject, i: int, j: int) -> tuple[int, int, Contrast, Contrast | None]:
+    """Return the two states that go together, or avoid each other, most; -1 if there are none."""
+    p = subject.joints.pair(i, j)
+    weight = _correlations(p)
+    q = None
+    if subject.table_joints is not None:
+        q = subject.table_joints.pair(i, j)
+        other = _correlations(q)
+        weight = np.where(np.sign(other) == np.sign(weight), weight, 0.0)
+    size = np.abs(weight)
+    if not size.max(initial=0.0) > 1e-6:
+        return -1, -1, Contrast(0.0, 0.0), None
+    near = np.argwhere(size >= size.max() * (1 - 1e-9))
+    row, column = p.sum(axis=1), p.sum(axis=0)
+    # Of equals, states that go together rather than those that do not; then the rarest, then the last.
+    s, t = min(
+        near.tolist(),
+        key=lambda c: (weight[*c] < 0, round(row[c[0]] * column[c[1]], 12), -c[0], -c[1]),
+    )
+    return s, t, contrast(p, s, t), None if q is None else contrast(q, s, t)
+
+
+def _correlations(p: FloatArray) -> FloatArray:
+    """Return the correlation of any two states, as columns of zeros and ones."""
+    row, column = p.sum(axis=1), p.sum(axis=0)
+    scale = np.sqrt(np.outer(row * (1 - row), column * (1 - column)))
+    return np.divide(p - np.outer(row, column), scale, out=np.zeros_like(p), where=scale > 1e-12)
+
+
+def _about_number(subject: Subject, i: int, j: int) -> tuple[int | None, Contrast, Contrast | None]:
+    """Return the state (None for a number) that moves the mean of a number most; -1 if unclear."""
+    condition: int | None = None
+    if subject.names[i] not in subject.domain.numeric:
+        condition = _state_that_moves(subject, subject.drawn, i, j)
+    model = _means(subject, subject.drawn, i, j, condition)
+    table = None if subject.rows is None else _means(subject, subject.rows, i, j, condition)
+    if table is not None and not table.difference * model.difference > 0:
+        return -1, model, table
+    return condition, model, table
+
+
+def _state_that_moves(subject: Subject, rows: MixedTable, i: int, j: int) -> int:
+    codes, y = rows.categories.codes[:, _place(subject, i)], rows.column(subject.names[j])
+    known = ~np.isnan(y) & (codes != rows.categories.missing)
+    codes, y = codes[known].astype(np.int64), y[known]
+    card = len(subject.domain.categories[subject.names[i]])
+    size, total = np.bincount(codes, minlength=card), np.bincount(codes, y, card)
+    rest = len(y) - size
+    gap = total / np.maximum(size, 1) - (y.sum() - total) / np.maximum(rest, 1)
+    return int(np.argmax(np.abs(gap) * np.sqrt(size * rest)))
+
+
+def _place(subject: Subject, i: int) -> int:
+    return subject.domain.categories.index(subject.names[i])
+
+
+def _means(subject: Subject, rows: MixedTable, i: int, j: int, condition: int | None) -> Contrast:
+    y = rows.column(subject.names[j])
+    if condition is None:
+        x = rows.column(subject.names[i])
+        known = ~np.isnan(y) & ~np.isnan(x)
+        low, high = fifths(x[known]) if known.any() else (0.0, 0.0)
+        held, otherwise = known & (x >= high), known & (x <= low)
+    else:
+        codes = rows.categories.codes[:, _place(subject, i)]
+        known = ~np.isnan(y) & (codes != rows.categories.missing)
+        held, otherwise = known & (codes == condition), known & (codes != condition)
+    weights = np.ones(len(y)) if rows.weights is None else rows.weights
+    ends = [
+        float(weights[w] @ y[w] / weights[w].sum()) if weights[w].sum() > 0 else np.nan
+        for w in (held, otherwise)
+    ]
+    return Contrast(*ends)
+
+
+def fifths(x: FloatArray) -> tuple[float, float]:
+    """Return the numbers below and above which a fifth of the values lie."""
+    low, high = np.quantile(x, [0.2, 0.8])
+    return float(low), float(high)
+
+
+def sentence(subject: Subject, said: Statement) -> str:
+    """Return a statement as a sentence, in HTML."""
+    given, about = subject.names[said.given], subject.names[said.about]
+    if said.outcome is None:
+        more = "higher" if said.model.difference > 0 else "lower"
+        if said.condition is None:
+            return f"The higher <b>{short(given)}</b>, the {more} <b>{short(about)}</b>"
+        label = subject.domain.categories[given].states[said.condition]
+        return f"Where {state(given, label)}, <b>{short(about)}</b> is {more} on average"
+    one = state(given, subject.domain.categories[given].states[said.condition or 0])
+    other = state(about, subject.domain.categories[about].states[said.outcome])
+    return f"Where {one}, {other} is {times(said.model)}"
+
+
+def times(found: Contrast) -> str:
+    """Say by what factor a probability is larger or smaller.
+
+    Examples
+    --------
+    >>> times(Contrast(0.6, 0.2)), times(Contrast(0.1, 0.4)), times(Contrast(0.3, 0.0))
+    ('3.0 times as likely', '4.0 times less likely', 'possible, and otherwise almost never')
+    """
+    high, low = max(found.held, found.otherwise), min(found.held, found.otherwise)
+    if low < 1e-6:
+        up = found.held > found.otherwise
+        return "possible, and otherwise almost never" if up else "almost impossible"
+    ratio = high / low
+    text = f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
+    if found.held >= found.otherwise:
+        return "slightly more likely" if text == "1.0" else f"{text} times as likely"
+    return "slightly less likely" if text == "1.0" else f"{text} times less likely"
+
+
+def figures(subject: Subject, said: Statement, found: Contrast | None) -> str:
+    """Return the two figures of a contrast as HTML: "62% rather than 19%"."""
+    if found is None:
+        return ""
+    if np.isnan(found.held) or np.isnan(found.otherwise):
+        return '<span class="quiet">unknown</span>'
+    if said.outcome is None:
+        scale = subject.domain.scale(subject.names[said.about])
+        held, otherwise = scale.short(found.held), scale.short(found.otherwise)
+    else:
+        held, otherwise = percent(found.held), percent(found.otherwise)
+    return f'<span class="figures">{held} <i>rather than</i> {otherwise}</span>'
+
+
+def rows_for(subject: Subject, most: int) -> MixedTable:
+    """Return complete rows: of the table, or drawn from the model if it has few of them."""
+    for rows in (subject.rows, subject.drawn):
+        if rows is None:
+            continue
+        whole: IntArray = np.flatnonzero(~rows.holes.any(axis=1))
+        if len(whole) >= most or rows is subject.drawn:
+            return rows.select(whole[np.linspace(0, len(whole) - 1, most).astype(np.int64)])
+    raise AssertionError("drawn rows are complete")
