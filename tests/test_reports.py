@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import html
 import os
 import re
 import shlex
@@ -24,15 +25,26 @@ from conjoin import (
     MarkovNetwork,
     Table,
     TableCPD,
+    Variable,
     convert,
     interactions,
     pll,
     write_table,
 )
 from conjoin.cli.main import main
+from conjoin.data.columns import Column
+from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ConjoinError
+from conjoin.inference.mixed import MixedAnswers
 from conjoin.models.markov import TableFactor
 from conjoin.reports import calibration, html_card, layout, plot, to_networkx, write_report
+from conjoin.reports.boosting import rival
+from conjoin.reports.direct import direct_effect
+from conjoin.reports.distributions import column_shares
+from conjoin.reports.page import page
+from conjoin.reports.statements import rows_for, statements
+from conjoin.reports.subject import Subject
+from conjoin.reports.surprising import oddities
 from reference import all_states, log_potentials
 from reference import interactions as reference_parts
 from strategies import (
@@ -288,8 +300,9 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.addresses += [v for k, v in attrs if k in ("src", "href")]
-        if tag != "meta":
+        self.addresses += [v for k, v in attrs if k in ("src", "href") and not v.startswith("#")]
+        assert not any(k.startswith("on") for k, _ in attrs)
+        if tag not in ("meta", "br"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, _):
@@ -299,7 +312,8 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text.append(data)
+        if "style" not in self.open:
+            self.text.append(data)
 
 
 def read(text):
@@ -310,9 +324,19 @@ def read(text):
     assert reader.addresses == []  # nothing is loaded from elsewhere
     assert "script" not in reader.tags
     assert "@import" not in text
+    assert "url(" not in text
     for picture in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         ET.fromstring(picture)
     return reader
+
+
+def words(model, *tables, **options):
+    """The text of a report, with single spaces."""
+    return flat(read(page(Subject.of(model, *(tables or (None, None))), **options)))
+
+
+def flat(reader):
+    return re.sub(r"\s+", " ", "".join(reader.text))
 
 
 def weather(rng, rows=400):
@@ -339,37 +363,343 @@ def weather_network(domain):
     )  # fmt: skip
 
 
-def test_the_report_is_self_contained(tmp_path):
+def as_percent(text):
+    return float(text.rstrip("%").lstrip("<>")) / 100
+
+
+def statement_figures(text, start):
+    """The four probabilities of a statement: model and table, with and without the condition."""
+    found = re.search(
+        re.escape(start)
+        + r"[^:]*: (\S+%) rather than (\S+%)\. ?In the table: (\S+%) rather than (\S+%)\.",
+        text,
+    )
+    return [as_percent(x) for x in found.groups()]
+
+
+def test_statements_are_those_of_the_counts():
+    rng = np.random.default_rng(1)
+    train = weather(rng, 4000)
+    mn = convert(weather_network(train.domain), train)
+    text = words(mn, train, None)
+    sky, rain, wet = train.codes.T.astype(bool)
+    for start, held, about in (
+        ("Where rain = yes, wet = yes is", rain, wet),
+        ('Where <sky> & "co" = dark, rain = yes is', sky, rain),
+    ):
+        figures = statement_figures(text, start)
+        assert figures[2:] == pytest.approx([about[held].mean(), about[~held].mean()], abs=0.006)
+        states = all_states(mn.domain)
+        p = np.exp(log_potentials(mn, states))
+        p /= p.sum()
+        h, o = (states[:, k] == 1 for k in ((1, 2) if held is rain else (0, 1)))
+        expected = [p[h & o].sum() / p[h].sum(), p[~h & o].sum() / p[~h].sum()]
+        assert figures[:2] == pytest.approx(expected, abs=0.006)
+
+
+def redundant_network():
+    """Two copies of a column, and a third that avoids the first one if the second is known."""
+    domain = Domain({"a": ["no", "yes"], "copy": ["no", "yes"], "b": ["no", "yes"]})
+    terms = [
+        (-8.0, {"a": "yes", "copy": "no"}),
+        (-8.0, {"a": "no", "copy": "yes"}),
+        (3.0, {"copy": "yes", "b": "yes"}),
+        (-1.5, {"a": "yes", "b": "yes"}),
+    ]
+    return MarkovNetwork(domain, Features.from_terms(domain, terms))
+
+
+def test_sentences_agree_with_the_table_where_columns_are_redundant():
+    """Overall, a and b go together; with the copy unchanged, they avoid each other."""
+    mn = redundant_network()
+    assert interactions(mn).strongest(3)[-1].odds < 1  # the link alone would mislead
+    from conjoin.inference import exact
+
+    table = exact.sample(mn, 2000, random_state=3)
+    a, _, b = table.codes.T.astype(bool)
+    assert b[a].mean() > b[~a].mean()
+    text = words(mn, table, None)
+    model, otherwise, own, rest = statement_figures(text, "Where a = no, b = no is")
+    assert model > otherwise
+    assert [own, rest] == pytest.approx([1 - b[~a].mean(), 1 - b[a].mean()], abs=0.006)
+    assert "reversed by the other columns" in text
+
+
+@given(generators())
+@settings(max_examples=15, deadline=None)
+def test_no_statement_contradicts_the_table(rng):
+    domain = random_domain(rng)
+    mn = random_markov_network(rng, domain)
+    codes = np.stack([rng.integers(-1, c, 60) for c in domain.cards], axis=1)
+    subject = Subject.of(mn, Table(domain, codes), None)
+    found, _ = statements(subject, 100)
+    states = all_states(domain)
+    p = np.exp(log_potentials(mn, states))
+    p /= p.sum()
+    for said in found:
+        i, j, s, t = said.given, said.about, said.condition, said.outcome
+        known = (codes[:, i] >= 0) & (codes[:, j] >= 0)
+        held, about = codes[known, i] == s, codes[known, j] == t
+        assert said.table.held == pytest.approx(about[held].mean())
+        assert said.table.otherwise == pytest.approx(about[~held].mean())
+        held, about = states[:, i] == s, states[:, j] == t
+        assert said.model.held == pytest.approx(p[held & about].sum() / p[held].sum())
+        assert said.model.otherwise == pytest.approx(p[~held & about].sum() / p[~held].sum())
+        assert said.model.difference * said.table.difference > 0
+
+
+@given(generators())
+@settings(max_examples=15, deadline=None)
+def test_columns_without_a_direct_link_make_no_difference(rng):
+    domain = random_domain(rng, 3, 4)
+    mn = random_markov_network(rng, domain)
+    subject = Subject.of(mn, None, None)
+    rows = rows_for(subject, 50)
+    linked = mn.blankets()
+    for said in statements(subject, 100)[0]:
+        found = direct_effect(subject, said, rows)
+        codes = rows.categories.codes.copy()
+        codes[:, said.given] = said.condition
+        p = mn.conditional(domain.names[said.about], codes)[:, said.outcome]
+        assert found.held == pytest.approx(p.mean())
+        if said.about not in linked[said.given]:
+            assert found.difference == pytest.approx(0, abs=1e-12)
+
+
+def test_every_column_is_shown_with_its_distribution():
+    rng = np.random.default_rng(4)
+    train = weather(rng)
+    codes = train.codes.astype(np.int64)
+    codes[:100, 2] = -1
+    table = Table(train.domain, codes)
+    mn = convert(weather_network(train.domain), train)
+    shares = {c.name: c for c in column_shares(Subject.of(mn, table, None))}
+    assert list(shares) == list(train.domain.names)
+    wet = codes[100:, 2]
+    np.testing.assert_allclose(shares["wet"].table, [(wet == 0).mean(), (wet == 1).mean()])
+    assert shares["wet"].missing == pytest.approx(0.25)
+    states = all_states(mn.domain)
+    p = np.exp(log_potentials(mn, states))
+    for k, column in enumerate(shares.values()):
+        expected = [p[states[:, k] == s].sum() / p.sum() for s in (0, 1)]
+        np.testing.assert_allclose(column.model, expected, atol=1e-9)
+    assert "2 states · 25% missing" in words(mn, table, None)
+    many = Domain({"x": [f"state {k}" for k in range(30)], "y": [0, 1]})
+    text = words(MarkovNetwork(many))
+    assert text.count("state ") == 7
+    assert "23 others" in text
+
+
+def test_the_report_with_all_its_parts(tmp_path):
     rng = np.random.default_rng(1)
     train, test = weather(rng), weather(rng)
     dn = weather_network(train.domain)
     mn = convert(dn, train)
     write_report(mn, tmp_path / "a.html", train, test, conditionals=dn, title="Weather <1>")
     reader = read((tmp_path / "a.html").read_text("utf-8"))
-    text = " ".join(reader.text)
-    assert "Weather <1>" in text
-    assert "rain=yes and wet=yes go together" in text
-    assert '<sky> & "co"=dark and rain=yes go together' in text
-    assert "rows that were held out" in text
-    assert "Where the conditionals disagree" in text
+    text = flat(reader)
+    for part in (
+        "Weather <1>", "What is in the table", "What goes with what", "rows that the model has not seen",
+        "What looks odd", "How it was learned", "Where the conditionals disagree",
+        "combined into one joint distribution",
+    ):  # fmt: skip
+        assert part in text
     assert reader.tags.count("svg") == 2
-    assert reader.tags.count("circle") == len(calibration(mn, test).bins)
-    pages = {}
-    for name, model in (("dn", dn), ("mn", mn)):
-        write_report(model, tmp_path / "b.html")
-        pages[name] = " ".join(read((tmp_path / "b.html").read_text("utf-8")).text)
-    assert "conditionals disagree" in pages["dn"]
-    assert "conditionals disagree" not in pages["mn"]
-    assert "predictions reliable" not in pages["mn"]
-    write_report(mn, tmp_path / "c.html", train)
-    text = (tmp_path / "c.html").read_text("utf-8")
-    assert "predictions reliable" in text and "may be its training rows" in text
-    write_report(MarkovNetwork(train.domain), tmp_path / "d.html")
-    assert "There are none" in " ".join(read((tmp_path / "d.html").read_text("utf-8")).text)
+    found = calibration(mn, test, train.marginals())
+    assert reader.tags.count("circle") == len(found.bins)
+    for variable in found.variables:
+        right = re.search(
+            re.escape(variable.name) + r"(\S+%) right(\S+%) right", text.replace("\n", "")
+        )
+        assert as_percent(right[1]) == pytest.approx(variable.accuracy, abs=0.006)
+        assert as_percent(right[2]) == pytest.approx(variable.most_frequent, abs=0.006)
+    assert "Where the conditionals disagree" in words(dn)
+    bare = words(mn)
+    for part in ("conditionals disagree", "How good are the predictions", "What looks odd"):
+        assert part not in bare
+    assert "may have learned from these rows" in words(mn, train, None)
+    assert "No two columns" in words(MarkovNetwork(train.domain))
     other = random_dependency_network(rng)
     with pytest.raises(ConjoinError, match="different variables"):
         write_report(mn, tmp_path / "e.html", conditionals=other)
     assert not (tmp_path / "e.html").exists()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reports_on_all_kinds_of_networks(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng)
+    visible = random_markov_network(rng, domain)
+    hidden = Domain([*domain, Variable("groups", [0, 1, 2], hidden=True)])
+    terms = [
+        (float(rng.normal()), {name: domain[name].states[0], "groups": k})
+        for name in domain.names
+        for k in range(3)
+    ]
+    models = [
+        visible,
+        random_dependency_network(rng, domain),
+        random_bayesian_network(rng, domain),
+        MarkovNetwork(hidden, Features.from_terms(hidden, terms)),
+    ]
+    codes = np.stack([rng.integers(-1, c, 50) for c in domain.cards], axis=1)
+    table = Table(domain, codes)
+    for model in models:
+        text = words(model, table, table)
+        assert f"{len(domain)}columns" in text
+        assert ("hidden column with 3 states" in text) == bool(model.domain.hidden.any())
+        read(html_card(model))
+
+
+def measures(rng, rows=400):
+    """A table of numbers and states, one of them odd."""
+    ill = rng.random(rows) < 0.4
+    age = np.round(rng.normal(40 + 20 * ill, 6))
+    dose = np.round(0.1 * age + rng.normal(0, 0.5, rows), 2)
+    dose[5] = 12.5
+    frame = {"ill": np.where(ill, "<b>yes", "no"), "age": age, "dose": dose}
+    return MixedTable.of_columns([Column.of_values(n, v.tolist()) for n, v in frame.items()])
+
+
+@pytest.fixture(scope="module")
+def with_numbers():
+    from conjoin.joint.mixed_learning import learn_mixed
+
+    table = measures(np.random.default_rng(0))
+    return learn_mixed(table, effort="quick"), table
+
+
+def test_reports_on_numbers(with_numbers, tmp_path):
+    model, table = with_numbers
+    test = measures(np.random.default_rng(7))
+    write_report(model, tmp_path / "a.html", table, test)
+    text = flat(read((tmp_path / "a.html").read_text("utf-8")))
+    assert "Where ill = <b>yes, age is higher on average" in text
+    assert "The higher age, the higher dose" in text
+    assert "of what is uncertain about a new row" in text
+    ill = table.categories.codes[:, 0] == table.domain.categories["ill"].index("<b>yes")
+    found = re.search(
+        r"age is higher on average: \S+ rather than \S+\. ?In the table: (\S+) rather than (\S+)\.",
+        text,
+    )
+    means = [table.column("age")[w].mean() for w in (ill, ~ill)]
+    assert [float(x) for x in found.groups()] == pytest.approx(means, abs=0.01)
+    errors = re.search(r"age ?off by (\S+?)off by ([\d.]+)", text.replace("\n", ""))
+    own, simple = MixedAnswers(model, test).number("age").mean(), table.column("age").mean()
+    truth = test.column("age")
+    expected = [np.sqrt(np.mean((guess - truth) ** 2)) for guess in (own, simple)]
+    assert [float(x) for x in errors.groups()] == pytest.approx(expected, rel=0.01)
+    odd, rows = oddities(Subject.of(model, table, None))
+    assert rows == len(table)
+    assert odd[0].row == 5
+    card = flat(read(html_card(model)))
+    assert "400 rows · 3 columns · " in card
+
+
+def test_histograms_are_those_of_the_numbers(with_numbers):
+    model, table = with_numbers
+    column = next(c for c in column_shares(Subject.of(model, table, None)) if c.name == "age")
+    assert column.table.sum() == pytest.approx(1)
+    assert column.model.sum() == pytest.approx(1)
+    low, width = float(column.labels[0].split(" to ")[0]), 0.0
+    edges = [low, *(float(label.split(" to ")[1]) for label in column.labels)]
+    width = edges[1] - edges[0]
+    np.testing.assert_allclose(np.diff(edges), width, atol=0.02)
+    counts, _ = np.histogram(np.clip(table.column("age"), edges[0], edges[-1]), edges)
+    np.testing.assert_allclose(column.table, counts / len(table), atol=1e-9)
+
+
+def test_gradient_boosting_is_the_rival():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(3)
+    train, test = weather(rng), weather(rng)
+    mn = convert(weather_network(train.domain), train)
+    text = words(mn, train, test)
+    assert re.search(
+        r"gradient boosting \((LightGBM|scikit-learn) [\d.]+, default settings\)", text
+    )
+    subject = Subject.of(mn, train, test)
+    found = rival(subject.train, subject.test, ["wet"])
+    _, rain, wet = test.codes.T.astype(bool)
+    assert found.scores["wet"] == pytest.approx((rain == wet).mean(), abs=0.02)  # the best rule
+    assert "boosting" not in words(mn, None, test)
+
+
+def test_odd_cells_come_with_a_suggestion():
+    rng = np.random.default_rng(5)
+    domain = Domain({name: ["<i>low", "high"] for name in ("a", "b", "c", "d")})
+    same = rng.integers(0, 2, 300)
+    codes = np.stack([same] * 4, axis=1)
+    codes[41, 2] = 1 - codes[41, 2]
+    terms = [(6.0, {x: s, y: s}) for x, y in ("ab", "bc", "cd", "da") for s in domain["a"].states]
+    mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
+    odd, _ = oddities(Subject.of(mn, Table(domain, codes), None))
+    assert [o.row for o in odd] == [41]
+    wrong, right = (domain["c"].states[k] for k in (codes[41, 2], 1 - codes[41, 2]))
+    text = words(mn, Table(domain, codes), None)
+    assert re.search(rf"42 ?c = {wrong}.*{right} \(>99", text)
+    codes[41, 2] = 1 - codes[41, 2]
+    assert "Nothing: in all 300 rows" in words(mn, Table(domain, codes), None)
+
+
+def test_the_origin_of_a_model_is_told_in_words():
+    domain = Domain({"a": [0, 1], "b": [0, 1]})
+    said = {
+        "learned": {"cpd": "tree", "rows": 1234, "kappa": 0.1, "kappa_path": [[0.1, -1.0]]},
+        "converted_from": "dependency network",
+        "thin": {"whole_features": 6027, "of": 21877, "cells": 1.31e5, "search": "complete"},
+        "weights": {"objective": "likelihood", "prior_sd": 8.0, "rows": 1234},
+        "refined": {
+            "chosen": "thin, 2,048 cells",
+            "held_out": {"tree": -1.3, "thin, 2,048 cells": -1.2},
+        },
+        "table": "<a>.csv",
+    }
+    mn = MarkovNetwork(domain, provenance=said)
+    text = words(mn)
+    for part in (
+        "learned from 1,234 rows of <a>.csv.", "a decision tree was learned to predict each column",
+        "Only the strongest links were kept", "a network of strong links (small)", "1.73",
+    ):  # fmt: skip
+        assert part in text
+    for jargon in ("kappa", "6027", "6,027", "1.31e", "features", "prior"):
+        assert jargon not in text
+    assert "does not say how it was learned" in words(MarkovNetwork(domain))
+    share = 1 - 1.2 / (2 * np.log(2))
+    assert f"{share:.0%}of what is uncertain" in text
+    assert f"1,234 rows · 2 columns · links between columns explain {share:.0%}" in flat(
+        read(html_card(mn))
+    )
+
+
+def test_hostile_names_are_shown_and_not_obeyed():
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&\u202e\x00"
+    domain = Domain({evil: [evil, "b"], f"{evil} 2": [evil, "</style>"]})
+    first, second = domain.names
+    mn = MarkovNetwork(domain, Features.from_terms(domain, [(3.0, {first: evil, second: evil})]))
+    table = Table(domain, np.array([[0, 0], [1, 1], [0, 0], [1, 0]] * 10))
+    mn = MarkovNetwork(domain, mn.features, provenance={"table": evil, "refined": {"chosen": evil}})
+    raw = page(Subject.of(mn, table, table), title=evil)
+    reader = read(raw)
+    assert not {"script", "img"} & set(reader.tags)
+    assert "<script>alert(1)" in "".join(reader.text)
+    assert "\u202e" not in raw
+    assert not {"script", "img"} & set(read(html_card(mn)).tags)
+
+
+def test_the_explorer_is_embedded_or_linked():
+    from conjoin.explorer import explore
+
+    mn = chain(3)
+    inner = explore(mn).html
+    raw = page(Subject.of(mn, None, None), explorer=inner)
+    assert html.unescape(re.search(r'srcdoc="(.*?)"', raw, re.DOTALL)[1]) == inner
+    policies = re.findall(r"script-src ('sha256-[^']+')", html.unescape(raw))
+    assert len(policies) == 2
+    assert len(set(policies)) == 1  # nothing but the explorer's script may run
+    raw = page(Subject.of(mn, None, None), explorer="explorer.html?a=1&b=2")
+    assert '<a href="explorer.html?a=1&amp;b=2">' in raw
+    assert "script-src" not in raw
 
 
 def test_the_report_says_that_disagreement_with_zeros_is_not_measured(tmp_path):
@@ -383,7 +713,7 @@ def test_html_card():
     for model in (chain(5), weather_network(weather(np.random.default_rng(0)).domain)):
         reader = read(html_card(model))
         assert reader.tags.count("rect") == len(model.domain)
-        assert "go together" in " ".join(reader.text)
+        assert "times as likely" in " ".join(reader.text)
 
 
 def test_report_command(tmp_path, capsys, monkeypatch):
@@ -406,8 +736,15 @@ def test_report_command(tmp_path, capsys, monkeypatch):
     assert main(["report", "joint.conjoin", *arguments]) == 0
     assert "report.html" in capsys.readouterr().out
     text = " ".join(read((tmp_path / "report.html").read_text("utf-8")).text)
-    assert "joint.conjoin: a Markov network of 3 variables" in text
+    assert "joint" in text
     assert "conditionals disagree" in text
+    assert (
+        main(["report", "joint.conjoin", "--explorer", "--title", "Rain & co", "-o", "e.html"]) == 0
+    )
+    assert "3 columns" in capsys.readouterr().out
+    text = (tmp_path / "e.html").read_text("utf-8")
+    assert "<h1>Rain &amp; co</h1>" in text
+    assert "<iframe srcdoc=" in text
     for wrong, message in (
         (["joint.conjoin", "-o", "page.txt"], "must end in .html"),
         (["joint.conjoin", "-o", "page.html", "--conditionals", "joint.conjoin"], "not a Markov"),

@@ -88,7 +88,7 @@ def _library() -> tuple[str, Any, Any] | None:
     try:
         import lightgbm
 
-        made = {"n_jobs": 1, "random_state": 0, "verbose": -1}
+        made: dict[str, Any] = {"n_jobs": 1, "random_state": 0, "verbose": -1}
         return (
             f"LightGBM {lightgbm.__version__}",
             lightgbm.LGBMClassifier(**made),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -95,9 +94,7 @@ def _conditionals(given: Mapping[str, Any]) -> list[str]:
         how = METHODS.get(str(learned.get("cpd")), "a model")
         tuned = "kappa_path" in learned or "penalty_path" in learned
         chosen = " Rows that were kept aside decided how detailed it may be." if tuned else ""
-        said.append(
-            f"First, {how} was learned for each column, which predicts it from the others.{chosen}"
-        )
+        said.append(f"First, {how} was learned to predict each column from the others.{chosen}")
     if "converted_from" in given:
         said.append(
             "These predictions were then combined into one joint distribution, which gives consistent "
@@ -122,7 +119,7 @@ def _weights(given: Mapping[str, Any]) -> list[str]:
     if isinstance(refined, Mapping):
         said.append(
             "Several models were compared on rows that were kept aside, and the best one was chosen: "
-            f"<b>{escape(_candidate(chosen))}</b>."
+            f"<b>{text(_candidate(chosen))}</b>."
         )
     return said
 
@@ -131,7 +128,7 @@ def _mixed(given: Mapping[str, Any]) -> list[str]:
     record = given.get("mixed")
     if not isinstance(record, Mapping):
         return []
-    said = ["Numbers were kept as numbers, and dates as dates; nothing was cut into bins."]
+    said = ["Numbers were kept as numbers, and dates as dates."]
     kept = record.get("states and shares")
     if isinstance(kept, list | tuple) and len(kept) > 1:
         said.append(
@@ -140,7 +137,9 @@ def _mixed(given: Mapping[str, Any]) -> list[str]:
         )
     binned = record.get("binned")
     if isinstance(binned, float) and binned > 0:
-        said.append(f"A model of bins has a part of {100 * binned:.0f}% in it.")
+        said.append(
+            f"A second model, which cuts numbers into bins, contributes {100 * binned:.0f}%."
+        )
     return said
 
 
@@ -182,7 +181,7 @@ def _comparison(subject: Subject) -> str:
         return ""
     worst, lines = max(scores.values()), []
     for name, bits in sorted(scores.items(), key=lambda item: item[1]):
-        words = escape(_candidate(name))
+        words = text(_candidate(name))
         won = name == refined.get("chosen")
         lines.append(
             [f"<b>{words}</b> (chosen)" if won else words, f"{bits:.2f}", bar(bits / worst)]

@@ -37,16 +37,20 @@ def state(name: Any, label: Any) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with more digits near 0 and 1.
+    """Return a share in percent, with more digits near 0 and 1, as HTML.
 
     Examples
     --------
     >>> percent(0.5), percent(0.034), percent(0.0004), percent(0.9996), percent(1.0)
     ('50%', '3.4%', '0.04%', '99.96%', '100%')
+    >>> percent(0.99999)
+    '&gt;99.99%'
     """
     near = min(share, 1 - share)
     digits = 0 if near >= 0.095 or near < 1e-9 else 1 if near >= 0.0095 else 2
-    return "<0.01%" if 1e-9 <= share < 5e-5 else f"{100 * share:.{digits}f}%"
+    if 1e-9 <= near < 5e-5:
+        return "&lt;0.01%" if share < 0.5 else "&gt;99.99%"
+    return f"{100 * share:.{digits}f}%"
 
 
 def bar(share: float, title: str = "") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import DataError
 from conjoin.inference.mixed import MixedAnswers
@@ -78,14 +78,14 @@ def _number(
     known: BoolArray,
     source: FloatArray,
     weights: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, tuple[float, float]]:
+) -> tuple[IntArray, FloatArray, FloatArray, tuple[float, float]]:
     """Return the bins of the values, their probabilities, their shares, and the errors of means."""
     found = answers.number(name)
     cuts = np.unique(np.quantile(source, LEVELS))
     below = [found.cdf(cut, strict=True) for cut in cuts.tolist()]
     ends = np.stack([np.zeros(len(values)), *below, np.ones(len(values))], axis=1)
     p = np.maximum(np.diff(ends, axis=1), 0.0)
-    truth = np.searchsorted(cuts, values, side="right")
+    truth = np.searchsorted(cuts, values, side="right").astype(np.int64)
     counts = np.bincount(np.searchsorted(cuts, source, side="right"), minlength=len(cuts) + 1)
     guesses = found.mean()[known], np.full(int(known.sum()), source.mean())
     w = weights[known] / weights[known].sum()

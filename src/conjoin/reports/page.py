@@ -132,12 +132,8 @@ def _facts(subject: Subject) -> str:
     facts.append((f"{len(subject.names):,}", "columns" if len(subject.names) > 1 else "column"))
     share = share_explained(subject)
     if share is not None:
-        facts.append(
-            (
-                f"{max(0.0, share):.0%}",
-                "of what is uncertain about a new row is explained by links between columns",
-            )
-        )
+        words = "of what is uncertain about a new row is explained by links between columns"
+        facts.append((f"{max(0.0, share):.0%}", words))
     if subject.rows is not None:
         holes = float(subject.rows.holes.mean()) if len(subject.rows) else 0.0
         facts.append((f"{holes:.1%}" if holes else "none", "of the values are missing"))

@@ -23,18 +23,15 @@ def section(subject: Subject) -> str:
     if subject.test is not None and subject.train is not None:
         names = [v.name for v in found.variables]
         other = rival(subject.train, subject.test, chosen_columns(names))
-    rows = count(found.rows, "row")
+    which, warning = f"{count(found.rows, 'row')} that the model has not seen", ""
     if subject.test is None:
-        which = (
-            f"{rows} of the table, which the model may have learned from, so expect a little less"
-        )
-    else:
-        which = f"{rows} that the model has not seen"
+        which = f"{count(found.rows, 'row')} of the table"
+        warning = " The model may have learned from these rows: predictions for new ones are a little worse."
     return (
         f"<h2>How good are the predictions?</h2>\n<p>Each value of {which} was hidden in turn and "
         "predicted from the rest of its row. For columns of states, the figures say how often the most "
         "probable state was right; the simplest guess is always the most frequent state."
-        f"{_numbers(subject)}{_about(other)}</p>\n{_columns(subject, found, other)}\n"
+        f"{_numbers(subject)}{_about(other)}{warning}</p>\n{_columns(subject, found, other)}\n"
         f"<h3>Do probabilities mean what they say?</h3>\n{_reliability(found)}"
     )
 

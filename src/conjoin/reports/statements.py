@@ -70,7 +70,8 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
     seen = None if subject.table_joints is None else subject.table_joints.associations.shares
     left, right = np.triu_indices(len(shares), 1)
     order = np.argsort(-shares[left, right], kind="stable")
-    found, unclear = [], 0
+    found: list[Statement] = []
+    unclear = 0
     for i, j in zip(left[order].tolist(), right[order].tolist(), strict=True):
         if len(found) == most or shares[i, j] < 1e-3:
             break
