@@ -26,7 +26,7 @@ def section(subject: Subject) -> str:
     which, warning = f"{count(found.rows, 'row')} that the model has not seen", ""
     if subject.test is None:
         which = f"{count(found.rows, 'row')} of the table"
-        warning = " The model may have learned from these rows: predictions for new ones are a little worse."
+        warning = " The model may have learned from these rows; expect a little less for new ones."
     return (
         f"<h2>How good are the predictions?</h2>\n<p>Each value of {which} was hidden in turn and "
         "predicted from the rest of its row. For columns of states, the figures say how often the most "

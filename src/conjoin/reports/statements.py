@@ -97,8 +97,8 @@ def contrast(p: FloatArray, s: int, t: int) -> Contrast:
 
     Examples
     --------
-    >>> contrast(np.array([[0.1, 0.3], [0.4, 0.2]]), 0, 1)
-    Contrast(held=0.75, otherwise=0.333...)
+    >>> contrast(np.array([[0.125, 0.375], [0.25, 0.25]]), 0, 1)
+    Contrast(held=0.75, otherwise=0.5)
     """
     own, rest = p[s].sum(), p.sum() - p[s].sum()
     other = p[:, t].sum() - p[s, t]
