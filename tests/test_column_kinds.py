@@ -296,6 +296,14 @@ def test_quoted_cells_are_never_missing(tmp_path):
     assert table.codes.tolist() == rows
 
 
+def test_quotation_marks_around_everything_mean_nothing(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('"a","b"\n"None","1"\n"x","?"\n"y, z",""\n', encoding="utf-8")
+    table = read_table(path)
+    assert table.domain == Domain({"a": ["x", "y, z"], "b": [1]})
+    assert table.codes.tolist() == [[255, 0], [0, 255], [1, 255]]
+
+
 def test_missing_markers_are_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\nNA,1\n-9,-9\nx,2\n", encoding="utf-8")

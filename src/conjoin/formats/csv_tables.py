@@ -19,12 +19,15 @@ from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
 
+QUOTED_LINES = 200
+"""Number of lines that show whether a file has every cell in quotation marks."""
+
 
 def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
     """Read the columns of a CSV file with a header line.
 
     Empty cells are missing, and so are cells that hold one of the texts `missing`, unless they are in
-    quotation marks.
+    quotation marks. In a file in which every cell is in quotation marks, these mean nothing.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -34,7 +37,8 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
         raise FormatError("the file is empty", str(path))
     if raw.count(b'"') % 2:
         raise FormatError("a quotation mark is opened but never closed", str(path))
-    header = _header(decoded(raw, path), path)
+    text = decoded(raw, path)
+    header = _header(text, path)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise FormatError(
             f"the header {header[0][:40]!r} has no commas; columns must be separated by commas",
@@ -47,17 +51,17 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
         bad.append(row)
         return "skip"
 
-    text = pa.dictionary(pa.int32(), pa.string())
+    kind = pa.dictionary(pa.int32(), pa.string())
     try:
         table = arrow_csv.read_csv(
             io.BytesIO(raw),
             read_options=arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, text),
+                column_types=dict.fromkeys(header, kind),
                 null_values=["", *missing],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=_all_quoted(text),
             ),
         )
     except pa.ArrowException as error:
@@ -71,6 +75,14 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
         )
     with errors_naming(path):
         return arrow_columns(table, markers=missing)
+
+
+def _all_quoted(text: str) -> bool:
+    """Return whether the header and all cells of the first rows are in quotation marks."""
+    if not text.startswith('"'):
+        return False
+    rows = _raw_rows("\n".join(text.split("\n", QUOTED_LINES)[:QUOTED_LINES]))
+    return len(rows) > 1 and all(cell.strip().startswith('"') for row in rows for cell in row)
 
 
 def _header(text: str, path: Path) -> list[str]:
