@@ -60,17 +60,22 @@ def bar(share: float, title: str = "") -> str:
     return f'<span class="bar"{tip}><i style="width:{width:.1f}%"></i></span>'
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of HTML cells; a column named '#...' holds numbers."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, stacked: bool = False) -> str:
+    """Return a table of HTML cells; a column named '#...' holds numbers.
+
+    On a narrow screen, the cells of a row are put below each other if `stacked`.
+    """
     kind = [' class="number"' if c.startswith("#") else "" for c in columns]
     head = "".join(
         f'<th scope="col"{k}>{c.lstrip("#")}</th>' for k, c in zip(kind, columns, strict=True)
     )
+    cells = [f'{k} data-name="{c.lstrip("#")}"' for k, c in zip(kind, columns, strict=True)]
     body = "\n".join(
-        "<tr>" + "".join(f"<td{k}>{c}</td>" for k, c in zip(kind, row, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{k}>{c}</td>" for k, c in zip(cells, row, strict=True)) + "</tr>"
         for row in rows
     )
-    whole = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    style = ' class="stacked"' if stacked else ""
+    whole = f"<table{style}><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
     return f'<div class="scroll">{whole}</div>'
 
 

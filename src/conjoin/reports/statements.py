@@ -14,7 +14,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.mixed_table import MixedTable
 from conjoin.reports.markup import percent, short, state
-from conjoin.reports.subject import Subject
+from conjoin.reports.subject import Subject, evenly
 
 
 @dataclass(frozen=True)
@@ -234,11 +234,9 @@ def figures(subject: Subject, said: Statement, found: Contrast | None) -> str:
 
 
 def rows_for(subject: Subject, most: int) -> MixedTable:
-    """Return complete rows: of the table, or drawn from the model if it has few of them."""
-    for rows in (subject.rows, subject.drawn):
-        if rows is None:
-            continue
-        whole: IntArray = np.flatnonzero(~rows.holes.any(axis=1))
-        if len(whole) >= most or rows is subject.drawn:
-            return rows.select(whole[np.linspace(0, len(whole) - 1, most).astype(np.int64)])
-    raise AssertionError("drawn rows are complete")
+    """Return complete rows: of the table, or drawn from the model if it has too few of them."""
+    rows = subject.rows
+    if rows is None or (~rows.holes.any(axis=1)).sum() < most:
+        rows = subject.drawn
+    whole: IntArray = np.flatnonzero(~rows.holes.any(axis=1))
+    return rows.select(whole[evenly(len(whole), most)])

@@ -38,7 +38,7 @@ def section(subject: Subject) -> str:
     columns = ["overall", "strength", "all else equal"]
     return (
         f"<h2>What goes with what</h2>\n{_picture(subject)}\n<h3>The strongest pairs in words</h3>\n"
-        f"{_explanation(subject, unclear)}\n{table(columns, lines)}"
+        f"{_explanation(subject, unclear)}\n{table(columns, lines, stacked=True)}"
     )
 
 
