@@ -102,8 +102,8 @@ class Explorer:
 
 EXACT = "All answers are exact for this model."
 NEARLY_EXACT = (
-    "Answers are exact for this model if at most one number is known, and otherwise off by a few "
-    "thousandths."
+    "Answers are exact for this model if no number is known; with a range of one number, those about "
+    "states are, too. All others are approximate."
 )
 
 
