@@ -23,11 +23,12 @@ def bootstrap_interval(
     level: float,
     fits: int = FITS,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of bootstrap intervals of an answer.
+    """Return the ends of bootstrap intervals of probabilities.
 
-    Rows are drawn with replacement, and a model is learned from them with little effort, several times;
-    the ends are quantiles of the answers. They tell how far the answer depends on which rows happened
-    to be in the table. They do not tell whether the model is right.
+    Rows are drawn with replacement, and a model is learned from them with little effort, several times.
+    The log-odds of the answers are taken to be normally distributed around those of the model itself,
+    with the standard deviation of the answers. Intervals tell how far an answer depends on which rows
+    happened to be in the table. They do not tell whether the model is right.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def bootstrap_interval(
     rows : MixedTable
         Its training rows.
     answer : function
-        Returns the answer of a model, an array.
+        Returns the probabilities of a model, an array.
     level : float
         The probability of an interval.
     fits : int
@@ -44,6 +45,8 @@ def bootstrap_interval(
     """
     if not (isinstance(level, int | float) and 0 < level < 1):
         raise ModelError(f"interval must be a number between 0 and 1, not {level!r}")
+    from scipy.special import expit, logit, stdtrit
+
     rng = np.random.default_rng([model.seed_, 3])
     found = []
     for _ in range(fits):
@@ -51,5 +54,8 @@ def bootstrap_interval(
         twin.effort = "quick"
         twin._learn(rows.select(rng.integers(len(rows), size=len(rows))))
         found.append(answer(twin))
-    low, high = np.quantile(np.stack(found), [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
+    least = 1 / (len(rows) + 2)  # nothing is more certain than that
+    center = logit(np.clip(answer(model), least, 1 - least))
+    sd = logit(np.clip(np.stack(found), least, 1 - least)).std(axis=0, ddof=1)
+    reach = stdtrit(fits - 1, (1 + level) / 2) * sd
+    return expit(center - reach), expit(center + reach)
