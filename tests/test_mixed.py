@@ -566,3 +566,22 @@ def test_narrow_and_wide_cells_agree():
         -np.exp(stats.norm.logsf(np.abs(z) + width / 2) - stats.norm.logsf(np.abs(z) - width / 2))
     )
     assert log_cell(z, width) == pytest.approx(exact, abs=1e-9)
+
+
+def test_weights_are_repeated_rows():
+    rng = np.random.default_rng(0)
+    values, weights = np.round(rng.gamma(2, 15, 200)), rng.integers(1, 4, 200).astype(float)
+    repeated = np.repeat(values, weights.astype(int))
+    for choice in (MapChoice(16, False), MapChoice(4, True)):
+        one = learn_map(values, weights, 1.0, np.zeros(0), choice)
+        other = learn_map(repeated, np.ones(len(repeated)), 1.0, np.zeros(0), choice)
+        assert one.scores == pytest.approx(other.scores)
+    assert (find_atoms(values, weights) == find_atoms(repeated, np.ones(len(repeated)))).all()
+    scores = correlated(rng, 200, 0.2)
+    often = np.repeat(np.arange(200), weights.astype(int))
+    prior = GaussianPrior(4.0, 1e-3)
+    gaussians = GaussianRows(scores, weights).start(2, prior, rng)
+    share = np.random.default_rng(1).dirichlet([1, 1], 200)
+    one = GaussianRows(scores, weights).update(gaussians, share * weights[:, None], prior)
+    two = GaussianRows(scores[often], np.ones(len(often))).update(gaussians, share[often], prior)
+    assert one.covariances == pytest.approx(two.covariances)
