@@ -120,6 +120,20 @@ class PairJoints:
         block = self.weights[self._states(i), self._states(j)]
         return block / max(float(block.sum()), 1e-300)
 
+    def may_be_chance(self, i: int, j: int) -> bool:
+        """Return whether independent columns could easily show as much association in as many rows.
+
+        Twice the mutual information of n rows, in nats, has a chi-squared distribution if the columns are
+        independent; up to three standard deviations above its mean it may be chance.
+        """
+        if self.exact:
+            return False
+        block = self.weights[self._states(i), self._states(j)]
+        seen = [int((block.sum(axis=axis) > 0).sum()) for axis in (0, 1)]
+        free = max(seen[0] - 1, 0) * max(seen[1] - 1, 0)
+        nats = float(self.associations.bits[i, j]) * np.log(2)
+        return bool(2 * block.sum() * nats <= free + 3 * np.sqrt(2 * free))
+
     def single(self, i: int) -> FloatArray:
         """Return the distribution of a column."""
         return self.pair(i, i).diagonal()

@@ -65,16 +65,22 @@ class Statement:
 
 
 def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
-    """Return statements on the strongest pairs, and the number of pairs without a clear direction."""
+    """Return statements on the strongest pairs, and the number of pairs without a clear direction.
+
+    Pairs that may be due to chance are left out, without being counted.
+    """
     shares = subject.associations.shares
     seen = None if subject.table_joints is None else subject.table_joints.associations.shares
     left, right = np.triu_indices(len(shares), 1)
     order = np.argsort(-shares[left, right], kind="stable")
+    both = subject.joints, subject.table_joints
     found: list[Statement] = []
     unclear = 0
     for i, j in zip(left[order].tolist(), right[order].tolist(), strict=True):
         if len(found) == most or shares[i, j] < 1e-3:
             break
+        if any(joints is not None and joints.may_be_chance(i, j) for joints in both):
+            continue
         names = subject.names[i], subject.names[j]
         numeric = [name in subject.domain.numeric for name in names]
         if any(numeric):

@@ -20,7 +20,7 @@ def section(subject: Subject) -> str:
     """Return the section: the graph, and the strongest pairs in words."""
     found, unclear = statements(subject, MAX_LISTED)
     if not found:
-        return "<h2>What goes with what</h2>\n<p>No two columns have anything to do with each other.</p>"
+        return "<h2>What goes with what</h2>\n<p>No two columns clearly go together.</p>"
     whole = rows_for(subject, ROWS)
     lines = []
     for said in found:
@@ -51,7 +51,10 @@ def _explanation(subject: Subject, unclear: int) -> str:
         said += " (for two numbers: between the highest and the lowest fifth of the first)"
     said += ". "
     if subject.rows is not None:
-        said += "The figures of the model stand beside those of the table itself. "
+        said += (
+            "The figures of the model stand beside those of the table itself; what may be chance in the "
+            "table is left out. "
+        )
     said += (
         "<b>Strength</b> is 0% for columns that are independent, and 100% if each determines the "
         "other.</p>\n<p><b>All else equal</b> says what remains if only the first column is changed and "
