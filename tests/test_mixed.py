@@ -515,6 +515,22 @@ def test_learning_finds_what_columns_tell_about_each_other():
     assert -np.log(right).mean() < 0.12
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_strong_dependence_is_found_in_few_rows(seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, 400)
+    ill = rng.random(400) < 0.1 + 0.8 * (age > 50)
+    columns = {"age": age.tolist(), "ill": np.where(ill, "yes", "no").tolist()}
+    table = MixedTable.of_columns([Column.of_values(n, v) for n, v in columns.items()])
+    model = learn_mixed(table, effort="quick", random_state=seed)
+    rows = table.select(np.array([int(np.argmin(abs(age - 25))), int(np.argmin(abs(age - 80)))]))
+    young, old = MixedAnswers(model, rows).category("ill")[:, 1]
+    assert young < 0.25
+    assert old > 0.75
+    # Held-out rows were scored by normalised probabilities: independent columns would give -4.96.
+    assert -4.8 < model.provenance["mixed"]["held_out"] < -4.4
+
+
 @pytest.mark.parametrize("rows", [1, 2, 10, 60])
 def test_few_rows(rows):
     columns = example(rows + 20, 5)

@@ -119,6 +119,13 @@ class CategoryWeights:
     shift: FloatArray
     log_z: FloatArray
 
+    @classmethod
+    def of(cls, tables: HiddenTables, common: FloatArray, shift: FloatArray) -> CategoryWeights:
+        """Return weights, normalised."""
+        found = tables.expectations(cls(tables, common, shift, np.zeros(len(shift))).weights)
+        assert found is not None, "the weights of a thin network are finite"
+        return cls(tables, common, shift, found[0])
+
     @property
     def weights(self) -> FloatArray:
         """The weights of all features given each hidden state."""
@@ -274,7 +281,7 @@ class MixtureFit:
         else:
             common, shift = start.common, start.shift
             posterior = self._posterior(rows, start.log_probabilities(data))
-        categories = CategoryWeights(tables, common, shift, np.zeros(states))
+        categories = CategoryWeights.of(tables, common, shift)
         for _ in range(alternations):
             categories = categories.learned(data, posterior, self.settings.shift_sd, WEIGHT_STEPS)
             scores = categories.log_probabilities(data)
