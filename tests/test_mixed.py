@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from conjoin import Domain, Table
+from conjoin.data.columns import Column
 from conjoin.data.domain import Variable
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.number_scale import NumberScale
