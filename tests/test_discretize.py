@@ -551,5 +551,6 @@ def test_columns_of_many_numbers_are_cut_before_they_are_counted(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     command = ["learn", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.conjoin")]
     command += ["--cpd", "tree", "--closed-form"]
-    assert main(command) == 1
-    assert main([*command, "--discretize", "quantile:4"]) == 0
+    for more, bins in (([], 5), (["--discretize", "quantile:4"], 4)):
+        assert main([*command, *more]) == 0
+        assert len(conjoin.load(tmp_path / "x.conjoin").domain["x"]) == bins

@@ -152,7 +152,7 @@ def test_every_sampler(name, kind, seed):
     run = SAMPLERS[name]
     mean, error = run(model, given, 1, 1)
     for v, true in enumerate(true_marginals(joint, given)):
-        assert mean[v].sum() == pytest.approx(1)
+        assert mean[v].sum() == pytest.approx(1, abs=1e-5)  # some sum in single precision
         assert (np.abs(mean[v] - true) <= 5 * error[v] + 1e-4).all(), (mean[v], true, error[v])
         assert error[v].max() < 0.03
     known = model.domain.encode_partial(given)
