@@ -163,7 +163,7 @@ def test_a_parameter_without_a_type_is_an_error():
 
 KEPT = {
     "__init__", "ahead_of_time", "build_info", "counts", "jit", "kernel", "layouts",
-    "machine_code_cache", "signatures",
+    "machine_code_cache", "quicker_compiler", "signatures",
 }  # fmt: skip
 
 

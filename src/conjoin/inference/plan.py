@@ -12,12 +12,16 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
+    EXPECTATIONS,
     MARGINALS,
     MAXIMUM,
     JunctionTree,
     Program,
     Terms,
 )
+
+_NOTHING = np.empty(0)
+"""Where a kernel puts results that are not wanted."""
 
 MAX_MEMORY = 4 << 30
 """Memory for the tables of exact inference while a network is learned, in bytes."""
@@ -305,7 +309,7 @@ class Plan:
         states = np.empty((rows, len(self.tree.size) if mode == MAXIMUM else 0), np.int64)
         answer(
             self.tree, self.program, self._tilted(tilt), given, mode, self.marginal_first, log_z,
-            marginals, np.empty((1, 0)), states,
+            marginals, np.empty((1, 0)), states, _NOTHING, _NOTHING,
         )  # fmt: skip
         return log_z, marginals, states
 
@@ -329,15 +333,16 @@ class Plan:
         means : array of float
             The mean of each feature.
         """
-        from conjoin.kernels.message_passing import expectations
+        from conjoin.kernels.message_passing import answer
 
         terms = self.terms._replace(values=values, weights=weights)
-        marginals = np.empty(self.marginal_first[-1])
+        log_z, marginals = np.empty(1), np.empty((1, self.marginal_first[-1]))
         shares, means = np.zeros(len(values)), np.zeros(len(weights))
-        log_z = expectations(
-            self.tree, self.program, terms, given, self.marginal_first, marginals, shares, means
-        )
-        return log_z, shares, means
+        answer(
+            self.tree, self.program, terms, given[None], EXPECTATIONS, self.marginal_first, log_z,
+            marginals, np.empty((1, 0)), np.empty((1, 0), np.int64), shares, means,
+        )  # fmt: skip
+        return float(log_z[0]), shares, means
 
     def draw(
         self, given: IntArray, uniform: FloatArray, tilt: FloatArray | None = None
@@ -348,6 +353,6 @@ class Plan:
         log_z, states = np.empty(1), np.empty((len(uniform), len(self.tree.size)), np.int64)
         answer(
             self.tree, self.program, self._tilted(tilt), given[None], DRAWS, self.marginal_first, log_z,
-            np.empty((1, 0)), uniform, states,
+            np.empty((1, 0)), uniform, states, _NOTHING, _NOTHING,
         )  # fmt: skip
         return float(log_z[0]), states

@@ -158,8 +158,8 @@ class Workspace(NamedTuple):
     chunk: Float1
 
 
-SUM, MARGINALS, MAXIMUM, DRAWS = 0, 1, 2, 3
-"""What messages are for: log Z alone, log Z and marginals, the best instance, or draws."""
+SUM, MARGINALS, MAXIMUM, DRAWS, EXPECTATIONS = 0, 1, 2, 3, 4
+"""What messages are for: log Z, and marginals, the best instance, draws, or expectations of the terms."""
 
 MISSING = np.uint16(np.iinfo(np.uint16).max)
 """The code of a missing value in the rows that kernels answer."""

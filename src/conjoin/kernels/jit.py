@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, local
 from time import monotonic
 from typing import Any
 
@@ -14,14 +16,18 @@ from numba.core import cgutils, compiler, event, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.extending import intrinsic
 
 from conjoin.kernels.machine_code_cache import MachineCodeCache
+from conjoin.kernels.quicker_compiler import shorten
+
+shorten()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function on first use, keep the result on disk, run it without the interpreter's lock."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     if dispatcher is not function:  # as it is where NUMBA_DISABLE_JIT is set
         dispatcher._cache = MachineCodeCache(function)
     return dispatcher
@@ -29,6 +35,10 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 class Part(JITCodeLibrary):
     """The code of a function that only kernels call: only the kernels are optimised and emitted."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave this to the kernels that link the code."""
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         """Link the code that this code calls, and do nothing else."""
@@ -71,10 +81,10 @@ class PartCompiler(compiler.CompilerBase):
         return [pipeline]
 
 
-_INNER: Any = {
-    "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-    "pipeline_class": PartCompiler,
+_PART: Any = {
+    "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler,
 }  # fmt: skip
+_INNER: Any = {"error_model": "numpy", **_PART}
 
 inner = numba.njit(**_INNER)
 """For functions that only kernels call: not callable from Python, they compile in less time."""
@@ -90,6 +100,40 @@ inner_fused = numba.njit(fastmath={"contract"}, **_INNER)
 
 inlined_fused = numba.njit(fastmath={"contract"}, forceinline=True, **_INNER)
 """The same for parts of loops that become vector instructions."""
+
+
+class CompilingKernels(local):
+    """Whether this thread compiles a kernel: then numba's own functions, such as `np.empty`, are parts."""
+
+    now = False
+
+
+_THIS_THREAD = CompilingKernels()
+_usual_decorator: Any = _OverloadFunctionTemplate._get_jit_decorator
+
+
+def _decorator(template: Any) -> Any:
+    """Return what compiles one of numba's own functions."""
+    usual = _usual_decorator(template)
+    return (lambda **options: usual(**{**options, **_PART})) if _THIS_THREAD.now else usual
+
+
+_template: Any = _OverloadFunctionTemplate
+_template._get_jit_decorator = _decorator
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile a kernel in this context, without stopping to look for unused objects."""
+    collects = gc.isenabled()
+    gc.disable()
+    _THIS_THREAD.now = True
+    try:
+        yield
+    finally:
+        _THIS_THREAD.now = False
+        if collects:
+            gc.enable()
 
 
 class Notice(event.Listener):

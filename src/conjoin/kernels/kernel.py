@@ -61,8 +61,14 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba sees where one kernel calls another."""
-        return self.dispatcher._numba_type_
+        """What numba sees where one kernel calls another: a part of the other one."""
+        return self._part._numba_type_
+
+    @cached_property
+    def _part(self) -> Any:
+        from conjoin.kernels import jit
+
+        return jit.inner(self.function)
 
     def _load(self, variant: int) -> Any:
         """Find or make the machine code of a variant."""
@@ -72,7 +78,10 @@ class Kernel:
         else:
             report_failed_build()
             types = numba_types(self.signature, self.signature.variants[variant])
-            entry = self.dispatcher.compile(types)
+            from conjoin.kernels.jit import compiling
+
+            with compiling():
+                entry = self.dispatcher.compile(types)
         self._entries[variant] = entry
         return entry
 

@@ -24,6 +24,7 @@ from conjoin.kernels.clique_tables import (
 )
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
+    EXPECTATIONS,
     MARGINALS,
     MAXIMUM,
     SUM,
@@ -284,63 +285,15 @@ def trace(tree, work, uniform, states):
                 chosen //= sizes[e]
 
 
-@compiled
-def answer(
-    tree: JunctionTree,
-    program: Program,
-    terms: Terms,
-    given: Int2,
-    mode: int,
-    marginal_first: Int1,
-    log_z: Float1,
-    marginals: Float2,
-    uniform: Float2,
-    states: Int2,
-) -> None:
-    """Answer each row of evidence: log Z and, depending on the mode, marginals, the best states or draws.
-
-    `states` has as many rows for each row of evidence as `uniform` has rows of random numbers; there are
-    no numbers in these rows if the best states are wanted.
-    """
-    passed = MARGINALS if mode == DRAWS else mode
-    work = workspace_for(tree, terms, passed)
-    count = len(uniform)
-    for r in range(len(given)):
-        set_evidence(program, terms, given[r], work)
-        log_z[r] = forward(tree, program, terms, passed, work)
-        if log_z[r] == -np.inf or mode == SUM:
-            continue
-        if mode == MARGINALS:
-            backward(tree, program, terms, work, marginal_first, marginals[r])
-        else:
-            trace(tree, work, uniform, states[r * count : (r + 1) * count])
-
-
-@compiled
-def expectations(
-    tree: JunctionTree,
-    program: Program,
-    terms: Terms,
-    given: Int1,
-    marginal_first: Int1,
-    marginals: Float1,
-    shares: Float1,
-    means: Float1,
-) -> float:
-    """Return log Z given one row of evidence, and the expectation of each term.
+@inner
+def _expectations(tree, program, terms, given, work, shares, means):
+    """Set the expectation of each term, after `backward`.
 
     `shares` receives the probability of each cell of the tables that agrees with the evidence, and
     `means` the mean of each feature. The clique tables are summed axis by axis, the last one first, in
     the opposite order to `forward`.
     """
     n_tables, n_terms = len(terms.bases), len(terms.first) - 1
-    mode = np.int64(MARGINALS)  # a constant would compile another version of what `answer` calls
-    work = workspace_for(tree, terms, mode)
-    set_evidence(program, terms, given, work)
-    log_z = forward(tree, program, terms, mode, work)
-    if log_z == -np.inf:
-        return log_z
-    backward(tree, program, terms, work, marginal_first, marginals)
     for t in range(n_tables):  # a table without free variables has one cell
         shares[work.base[t]] = 1.0
     for t in range(n_tables, n_terms):  # the product of the tests of variables with evidence
@@ -369,4 +322,40 @@ def expectations(
                 means[o - n_tables] *= sum_feature(
                     out, shape, row, terms.numbers, counter[0], counter[1], work.partial
                 )
-    return log_z
+
+
+@compiled
+def answer(
+    tree: JunctionTree,
+    program: Program,
+    terms: Terms,
+    given: Int2,
+    mode: int,
+    marginal_first: Int1,
+    log_z: Float1,
+    marginals: Float2,
+    uniform: Float2,
+    states: Int2,
+    shares: Float1,
+    means: Float1,
+) -> None:
+    """Answer each row of evidence: log Z and, depending on the mode, marginals, the best states or draws.
+
+    `states` has as many rows for each row of evidence as `uniform` has rows of random numbers; there are
+    no numbers in these rows if the best states are wanted. Mode EXPECTATIONS takes one row of evidence;
+    besides the marginals it sets `shares` and `means` (see `_expectations`).
+    """
+    passed = MARGINALS if mode == DRAWS or mode == EXPECTATIONS else mode
+    work = workspace_for(tree, terms, passed)
+    count = len(uniform)
+    for r in range(len(given)):
+        set_evidence(program, terms, given[r], work)
+        log_z[r] = forward(tree, program, terms, passed, work)
+        if log_z[r] == -np.inf or mode == SUM:
+            continue
+        if mode == MARGINALS or mode == EXPECTATIONS:
+            backward(tree, program, terms, work, marginal_first, marginals[r])
+            if mode == EXPECTATIONS:
+                _expectations(tree, program, terms, given[r], work, shares, means)
+        else:
+            trace(tree, work, uniform, states[r * count : (r + 1) * count])
