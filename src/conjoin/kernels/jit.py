@@ -25,9 +25,12 @@ from conjoin.kernels.quicker_compiler import shorten
 shorten()
 
 
+_KERNEL: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function on first use, keep the result on disk, run it without the interpreter's lock."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    dispatcher: Any = numba.njit(**_KERNEL)(function)
     if dispatcher is not function:  # as it is where NUMBA_DISABLE_JIT is set
         dispatcher._cache = MachineCodeCache(function)
     return dispatcher
@@ -35,10 +38,6 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 class Part(JITCodeLibrary):
     """The code of a function that only kernels call: only the kernels are optimised and emitted."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """Leave this to the kernels that link the code."""
-        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         """Link the code that this code calls, and do nothing else."""
@@ -103,7 +102,7 @@ inlined_fused = numba.njit(fastmath={"contract"}, forceinline=True, **_INNER)
 
 
 class CompilingKernels(local):
-    """Whether this thread compiles a kernel: then numba's own functions, such as `np.empty`, are parts."""
+    """Whether this thread compiles a kernel; then numba's own functions, as `np.empty`, are parts."""
 
     now = False
 

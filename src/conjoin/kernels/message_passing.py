@@ -345,7 +345,9 @@ def answer(
     no numbers in these rows if the best states are wanted. Mode EXPECTATIONS takes one row of evidence;
     besides the marginals it sets `shares` and `means` (see `_expectations`).
     """
-    passed = MARGINALS if mode == DRAWS or mode == EXPECTATIONS else mode
+    passed = mode
+    if mode == DRAWS or mode == EXPECTATIONS:  # noqa: SIM109 - tuples take longer to compile
+        passed = MARGINALS
     work = workspace_for(tree, terms, passed)
     count = len(uniform)
     for r in range(len(given)):
@@ -353,7 +355,7 @@ def answer(
         log_z[r] = forward(tree, program, terms, passed, work)
         if log_z[r] == -np.inf or mode == SUM:
             continue
-        if mode == MARGINALS or mode == EXPECTATIONS:
+        if passed == MARGINALS and mode != DRAWS:
             backward(tree, program, terms, work, marginal_first, marginals[r])
             if mode == EXPECTATIONS:
                 _expectations(tree, program, terms, given[r], work, shares, means)

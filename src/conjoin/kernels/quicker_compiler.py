@@ -1,4 +1,4 @@
-"""Shortcuts in numba's type inference: the same machine code in two thirds of the time.
+"""Shortcuts in numba's compiler: the same machine code in less time.
 
 numba finds out what an operation such as ``a[i]`` means by asking some twenty candidates, at every place
 where it is written, and compares all compiler options each time. `shorten` makes it compare the options
@@ -25,7 +25,7 @@ def same_options(a: TargetConfig, b: Any) -> Any:
     return a is b or a._values == b._values or a.values() == b.values()
 
 
-def hash_of_options(options: TargetConfig) -> int:
+def hash_of_options(options: Any) -> int:
     """Return a hash that does not depend on the values of options, as numba does."""
     return len(options.options)
 
