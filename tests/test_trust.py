@@ -359,3 +359,67 @@ def test_every_limit_is_documented():
     text = page.read_text(encoding="utf-8")
     for limit in LIMITS:
         assert f"`{PREFIX}{limit.name}` | {limit.default:,} {limit.what.split()[0]}" in text
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+
+def test_formulas_can_be_defused(tmp_path):
+    from conjoin import Table
+    from conjoin.formats.files import write_filled
+
+    domain = Domain({"=name": ["=1+1", "-2", "+x", "@SUM(a, b)", "a=b"], "n": [-1.5, 2.5]})
+    table = Table(domain, [[0, 0], [1, 1], [2, 0], [3, 1], [4, 0]])
+    plain, safe = tmp_path / "plain.csv", tmp_path / "safe.csv"
+    conjoin.write_table(table, plain)
+    conjoin.write_table(table, safe, defuse=True)
+    assert plain.read_text().splitlines()[1] == "=1+1,-1.5"
+    assert safe.read_text().splitlines() == [
+        "'=name,n", "'=1+1,-1.5", "-2,2.5", "'+x,-1.5", "\"'@SUM(a, b)\",2.5", "a=b,-1.5",
+    ]  # fmt: skip
+    write_filled(plain, table, {"n": np.zeros(5, bool)}, tmp_path / "filled.csv", defuse=True)
+    assert (tmp_path / "filled.csv").read_text() == safe.read_text()
+
+
+def test_commands_defuse_formulas(tmp_path):
+    from conjoin.cli.main import main
+
+    network = MarkovNetwork(Domain({"a": ["=cmd", "b"]}))
+    conjoin.save(network, tmp_path / "m.conjoin")
+    out = tmp_path / "rows.csv"
+    assert (
+        main(["sample", str(tmp_path / "m.conjoin"), "-n", "40", "-o", str(out), "--defuse"]) == 0
+    )
+    assert set(out.read_text().split()) == {"a", "'=cmd", "b"}
+
+
+def test_text_in_parquet_files_must_be_utf8(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    offsets = pa.py_buffer(np.array([0, 1, 2, 3], np.int32))
+    wrong = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xffb")])
+    parquet.write_table(pa.table({"x": wrong, "y": [1, 2, 1]}), tmp_path / "x.parquet")
+    with pytest.raises(FormatError, match="not UTF-8"):
+        conjoin.read_table(tmp_path / "x.parquet")
+
+
+def test_parquet_files_of_equal_cells_are_limited(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({c: np.zeros(100_000, np.int64) for c in "abc"}), path)
+    monkeypatch.setenv("CONJOIN_MAX_BYTES", "2000000")
+    with pytest.raises(FormatError, match="100,000 rows of 3 columns, which take 2,400,000 bytes"):
+        conjoin.read_table(path)
+    monkeypatch.setenv("CONJOIN_MAX_BYTES", "2400000")
+    assert len(conjoin.read_table(path)) == 100_000
+
+
+def test_long_lines_of_csv_files_are_read(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "x" * 5_000_000 + ",1\ny,2\ny,1\n")
+    table = conjoin.read_table(path)
+    assert len(table) == 3
+    assert {len(state) for state in table.domain["a"].states} == {1, 5_000_000}

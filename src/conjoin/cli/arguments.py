@@ -150,6 +150,16 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_defuse(parser: argparse.ArgumentParser) -> None:
+    """Add --defuse, for tables that are opened in a spreadsheet program."""
+    parser.add_argument(
+        "--defuse",
+        action="store_true",
+        help="in a .csv file, put an apostrophe in front of cells that a spreadsheet program would take "
+        "for a formula",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add --json."""
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")

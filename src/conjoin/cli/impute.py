@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_missing(parser)
     shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
+    shared.add_defuse(parser)
     shared.add_json(parser)
 
 
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
     codes = imputed_codes(joint, table, draws, options.by, options.random_state)
     filled = Table.adopt(model.domain.observed, codes[0] if options.draw else codes, table.weights)
     by_column = {name: holes[:, i] for i, name in enumerate(table.domain.names)}
-    write_filled(options.table, filled, by_column, options.output)
+    write_filled(options.table, filled, by_column, options.output, defuse=options.defuse)
     done = {
         "table": options.output,
         "rows": len(table),

@@ -175,7 +175,7 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     present = set(table_columns(options.table) or ())
     listed = zip(rows.names, rows.holes.T, strict=True)
     holes = {name: hole for name, hole in listed if name in present}
-    write_filled(options.table, full, holes, options.output)
+    write_filled(options.table, full, holes, options.output, defuse=options.defuse)
     cells = np.stack(list(holes.values()), axis=1)
     return {
         "table": options.output,

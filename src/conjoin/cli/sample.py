@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_number(parser, "--chains", "N", 4, "gibbs: number of chains")
     shared.add_random_state(parser, "drawing")
     shared.add_jobs(parser)
+    shared.add_defuse(parser)
     shared.add_json(parser)
 
 
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     shared.announce("drawing")
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
-    write_table(table, options.output)
+    write_table(table, options.output, defuse=options.defuse)
     if not exact:
         print(
             f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",
@@ -106,7 +107,9 @@ def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: flo
     from conjoin.inference.mixed_evidence import MixedKnown
 
     known = MixedKnown(model, ", ".join(options.given))
-    write_table(known.sample(options.n, options.random_state), options.output)
+    write_table(
+        known.sample(options.n, options.random_state), options.output, defuse=options.defuse
+    )
     seconds = time.perf_counter() - started
     if options.json:
         report = {"table": options.output, "rows": options.n, "method": "exact"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
+
+MAX_BLOCK, MAX_LINE = 1 << 20, 1 << 29
+"""The usual number of bytes that are parsed together, and the maximum length of a line."""
 
 QUOTED_LINES = 200
 """Number of lines that show whether a file has every cell in quotation marks."""
@@ -52,10 +56,18 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
         return "skip"
 
     kind = pa.dictionary(pa.int32(), pa.string())
+    longest = len(max(raw.split(b"\n"), key=len)) if len(raw) > MAX_BLOCK else len(raw)
+    if longest >= MAX_LINE:
+        raise FormatError(f"has a line of {longest:,} bytes; at most {MAX_LINE:,} fit", str(path))
     try:
         table = arrow_csv.read_csv(
             io.BytesIO(raw),
-            read_options=arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False),
+            read_options=arrow_csv.ReadOptions(
+                column_names=header,
+                skip_rows=1,
+                use_threads=False,
+                block_size=max(MAX_BLOCK, 2 * longest + 2),  # a row must fit into two blocks
+            ),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(header, kind),
@@ -113,10 +125,11 @@ def csv_columns(path: Path) -> list[str]:
     return _header(decoded(read_bytes(path), path), path)
 
 
-def write_csv(table: Table | MixedTable, path: Path) -> None:
+def write_csv(table: Table | MixedTable, path: Path, *, defuse: bool = False) -> None:
     """Write a CSV file with a header line; missing values are empty.
 
-    A state that would be read as a missing value, such as "None", is written in quotation marks.
+    A state that would be read as a missing value, such as "None", is written in quotation marks. With
+    `defuse`, cells that a spreadsheet program would take for a formula start with an apostrophe.
     """
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
@@ -127,8 +140,8 @@ def write_csv(table: Table | MixedTable, path: Path) -> None:
             texts = map(scale.text, table.column(scale.name).tolist())
             columns[scale.name] = [_cell(text) if text else "" for text in texts]
         names = list(table.names)
-    lines = [",".join(map(_cell, names))]
-    lines += map(",".join, zip(*(columns[name] for name in names), strict=True))
+    rows = [list(map(_cell, names)), *zip(*(columns[name] for name in names), strict=True)]
+    lines = [",".join(map(_defused, row) if defuse else row) for row in rows]
     if len(names) == 1:  # an empty line would be no row
         lines = [line or '""' for line in lines]
     write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
@@ -138,8 +151,9 @@ def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
     """Return the cells of each column, by name."""
     for i, variable in enumerate(table.domain):
         texts = [str(s) for s in variable.states]
+        counts = Counter(texts)
         for text in texts:
-            if not text.strip() or texts.count(text) > 1:
+            if not text.strip() or counts[text] > 1:
                 raise FormatError(
                     f"the state {text!r} of {variable.name!r} cannot be distinguished from a "
                     "missing value, or from another state, in a CSV file; use .data",
@@ -155,6 +169,25 @@ def _cell(text: str) -> str:
     if text in MISSING or any(mark in text for mark in ',"\n\r'):
         return '"' + text.replace('"', '""') + '"'
     return text
+
+
+def _defused(cell: str) -> str:
+    """Return a cell, with an apostrophe in front if it is a formula to a spreadsheet program.
+
+    Examples
+    --------
+    >>> _defused('=1+1'), _defused('"=A1,B1"'), _defused('-2.5'), _defused('x=1')
+    ("'=1+1", '"\'=A1,B1"', '-2.5', 'x=1')
+    """
+    inside = cell.strip().removeprefix('"')
+    if not inside.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(inside)
+        return cell
+    except ValueError:
+        at = cell.index(inside)
+        return f"{cell[:at]}'{cell[at:]}"
 
 
 _CELL = re.compile(r'[^\S\r\n]*"(?:[^"]|"")*"[^,\r\n]*|[^,\r\n]*')
@@ -186,12 +219,17 @@ def _raw_rows(text: str) -> list[list[str]]:
 
 
 def write_filled_csv(
-    source: Path, full: Table | MixedTable, holes: Mapping[str, BoolArray], path: Path
+    source: Path,
+    full: Table | MixedTable,
+    holes: Mapping[str, BoolArray],
+    path: Path,
+    *,
+    defuse: bool = False,
 ) -> None:
     """Write a copy of a CSV file with its missing values filled in; all else stays as it is.
 
     `full` are its rows without missing values, and `holes` says for each column which values were
-    missing. The file may have more columns than the table.
+    missing. The file may have more columns than the table. With `defuse`, see `write_csv`.
     """
     text = decoded(read_bytes(source), source)
     rows = _raw_rows(text)
@@ -202,6 +240,8 @@ def write_filled_csv(
             at = header.index(name)
             for r, cell in zip(where.tolist(), filled_texts(full, name, where), strict=True):
                 rows[r + 1][at] = _cell(cell)
+    if defuse:
+        rows = [list(map(_defused, row)) for row in rows]
     write_bytes(path, "".join(",".join(row) + "\n" for row in rows).encode())
 
 

@@ -267,13 +267,25 @@ def check_can_write(path: str | Path) -> None:
     _check_folder(path)
 
 
-def write_table(table: Table | MixedTable, path: str | Path) -> None:
-    """Write a table, completely or not at all, as .csv, .parquet or .data."""
+def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = False) -> None:
+    """Write a table, completely or not at all, as .csv, .parquet or .data.
+
+    Parameters
+    ----------
+    table : Table or MixedTable
+        The table.
+    path : str or Path
+        The file.
+    defuse : bool
+        For a .csv file: put an apostrophe in front of cells that a spreadsheet program would take for a
+        formula, such as ``=HYPERLINK(...)``. Such a file no longer has the table's own values.
+    """
     path = Path(path)
     check_can_write(path)
     if isinstance(table, MixedTable) and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
-    _function(TABLE_WRITERS, path)(table, path)
+    how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
+    _function(TABLE_WRITERS, path)(table, path, **how)
 
 
 def write_filled(
@@ -281,15 +293,18 @@ def write_filled(
     full: Table | MixedTable,
     holes: Mapping[str, BoolArray],
     path: str | Path,
+    *,
+    defuse: bool = False,
 ) -> None:
     """Write a table that was read from a file, with its missing values filled in.
 
     `holes` says for each column which values were missing. From CSV to CSV and from Parquet to Parquet,
-    other columns and known values stay as they are.
+    other columns and known values stay as they are. With `defuse`, see `write_table`.
     """
     source, path = Path(source), Path(path)
     check_can_write(path)
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
-        _function(FILLED_WRITERS, path)(source, full, holes, path)
+        how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
+        _function(FILLED_WRITERS, path)(source, full, holes, path, **how)
     else:
-        write_table(full, path)
+        write_table(full, path, defuse=defuse)

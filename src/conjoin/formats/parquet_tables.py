@@ -15,6 +15,7 @@ from conjoin.data.frames import arrow_columns
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
+from conjoin.formats.limits import MAX_BYTES
 from conjoin.formats.storage import errors_naming, read_bytes, write_bytes
 
 
@@ -25,9 +26,23 @@ def parquet_columns(path: Path) -> list[str]:
 
 def read_parquet(path: Path, missing: Collection[str] = ()) -> list[Column]:
     """Read the columns of a Parquet file; labels keep their types. The texts `missing` are missing."""
+    _check_size(path)
     with errors_naming(path):
         columns = arrow_columns(_arrow("read_table", path, use_threads=False))
     return [column.without(missing) for column in columns] if missing else columns
+
+
+def _check_size(path: Path) -> None:
+    """Reject a file of equal cells, which takes little room, if its columns would take too much."""
+    found = _arrow("read_metadata", path)
+    size = 8 * found.num_rows * found.num_columns
+    if size > MAX_BYTES.value:
+        raise FormatError(
+            f"has {found.num_rows:,} rows of {found.num_columns:,} columns, which take "
+            f"{size:,} bytes; {MAX_BYTES.exceeded()}, or put the file into a folder: folders are read "
+            "in batches",
+            str(path),
+        )
 
 
 def _arrow(function: str, path: Path, **options: Any) -> Any:

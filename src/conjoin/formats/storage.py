@@ -147,6 +147,8 @@ def errors_naming(path: Path, line: int | None = None) -> Iterator[None]:
         raise
     except ConjoinError as error:
         raise FormatError(str(error), str(path), line) from None
+    except UnicodeDecodeError:
+        raise FormatError("contains text that is not UTF-8", str(path), line) from None
 
 
 def plain_float(word: str) -> float:
