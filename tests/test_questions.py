@@ -261,6 +261,16 @@ def test_the_memory_limit_is_a_share_of_what_is_free(monkeypatch):
     assert (1 << 20) <= free_memory.memory_limit() < float(1 << 50)
 
 
+def test_the_system_is_asked_once_a_second(monkeypatch):
+    asked = []
+    monkeypatch.setattr(free_memory, "_limits", lambda: asked.append(1) or iter([2.0**30]))
+    for second, times in ((5.1, 1), (5.9, 1), (6.0, 2)):
+        monkeypatch.setattr(free_memory, "monotonic", lambda second=second: second)
+        assert free_memory.memory_limit() == 0.75 * 2**30
+        assert len(asked) == times
+    free_memory._free_in.cache_clear()
+
+
 def test_limits_of_control_groups(tmp_path):
     (tmp_path / "memory.max").write_text("max\n")
     assert list(free_memory._of_control_group(tmp_path)) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 
 SHARE = 0.75
 """The share of the free memory that exact inference may use."""
@@ -42,7 +44,17 @@ def _rounded(size: float) -> float:
     return size // step * step
 
 
-def _free() -> Iterator[float]:
+def _free() -> Iterable[float]:
+    """Return the limits that the system states; asking takes half a millisecond, so once a second."""
+    return _free_in(int(monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _free_in(second: int) -> tuple[float, ...]:  # noqa: ARG001
+    return tuple(_limits())
+
+
+def _limits() -> Iterator[float]:
     """Yield the limits that the system states."""
     with suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
