@@ -42,6 +42,25 @@ def test_shortcuts_do_not_change_machine_code(tmp_path):
     assert with_shortcuts == without
 
 
+def test_other_versions_of_numba_compile_as_usual(tmp_path):
+    code = """
+import numba
+numba.__version__ = "0.99.0"
+import numpy as np
+from conjoin import Domain, MarkovNetwork, marginals
+from conjoin.kernels.jit import QUICK
+from conjoin.models.markov import TableFactor
+domain = Domain({"a": [0, 1], "b": [0, 1]})
+network = MarkovNetwork(domain, factors=[TableFactor((0, 1), np.log([[0.1, 0.2], [0.3, 0.4]]))])
+print(QUICK, round(marginals(network, {"a": 1}, method="exact")["b"][1], 9))
+"""
+    settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "CONJOIN_KERNELS": "numba"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["False", "0.571428571"], done.stderr
+
+
 def test_options_are_equal_if_all_their_values_are():
     from numba.core.compiler import Flags
 

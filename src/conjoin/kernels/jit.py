@@ -22,8 +22,11 @@ from numba.extending import intrinsic
 from conjoin.kernels.machine_code_cache import MachineCodeCache
 from conjoin.kernels.quicker_compiler import shorten
 
-shorten()
+QUICK = numba.__version__.startswith("0.68.")
+"""Whether compiling takes less time by what is known of the inside of this version of numba."""
 
+if QUICK:
+    shorten()
 
 _KERNEL: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -80,9 +83,9 @@ class PartCompiler(compiler.CompilerBase):
         return [pipeline]
 
 
-_PART: Any = {
-    "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler,
-}  # fmt: skip
+_PART: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+if QUICK:
+    _PART["pipeline_class"] = PartCompiler
 _INNER: Any = {"error_model": "numpy", **_PART}
 
 inner = numba.njit(**_INNER)
@@ -108,7 +111,7 @@ class CompilingKernels(local):
 
 
 _THIS_THREAD = CompilingKernels()
-_usual_decorator: Any = _OverloadFunctionTemplate._get_jit_decorator
+_usual_decorator: Any = getattr(_OverloadFunctionTemplate, "_get_jit_decorator", None)
 
 
 def _decorator(template: Any) -> Any:
@@ -117,8 +120,9 @@ def _decorator(template: Any) -> Any:
     return (lambda **options: usual(**{**options, **_PART})) if _THIS_THREAD.now else usual
 
 
-_template: Any = _OverloadFunctionTemplate
-_template._get_jit_decorator = _decorator
+if QUICK:
+    _template: Any = _OverloadFunctionTemplate
+    _template._get_jit_decorator = _decorator
 
 
 @contextmanager
