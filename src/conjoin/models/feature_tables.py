@@ -84,6 +84,8 @@ def literals(features: Features) -> tuple[FloatArray, IntArray, IntArray]:
     entry : array of int
         The literal of each entry of the features.
     """
+    if not len(features.indices):
+        return np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int64)
     cards = features.tests.cards
     off, off_code = np.unique(features.off_values(), return_inverse=True)
     key = features.indices.astype(np.int64) * max(1, len(off)) + off_code
