@@ -845,7 +845,13 @@ def test_the_votes_of_the_readme(tmp_path, capsys, monkeypatch):
     readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
     block = re.search(r"```console\n(.*?)```", readme, re.DOTALL)[1]
     steps = re.findall(r"\$ conjoin (.*)\n((?:[^$].*\n)*)", block)
-    assert [shlex.split(line)[0] for line, _ in steps] == ["learn", "query", "query", "report"]
+    assert [shlex.split(line)[0] for line, _ in steps] == [
+        "learn",
+        "query",
+        "query",
+        "explore",
+        "report",
+    ]
     packed = Path(os.environ["CONJOIN_DATA"]) / "tables" / "vote.csv.gz"
     (tmp_path / "votes.csv").write_bytes(gzip.decompress(packed.read_bytes()))
     monkeypatch.chdir(tmp_path)

@@ -176,8 +176,8 @@ def _defused(cell: str) -> str:
 
     Examples
     --------
-    >>> _defused('=1+1'), _defused('"=A1,B1"'), _defused('-2.5'), _defused('x=1')
-    ("'=1+1", '"\'=A1,B1"', '-2.5', 'x=1')
+    >>> print(_defused("=1+1"), _defused('"=A1,B1"'), _defused("-2.5"), _defused("x=1"))
+    '=1+1 "'=A1,B1" -2.5 x=1
     """
     inside = cell.strip().removeprefix('"')
     if not inside.startswith(("=", "+", "-", "@", "\t", "\r")):
