@@ -132,7 +132,11 @@ def check_most_probable(
     scores = np.array([log_sum(logs[which.ravel() == r]) for r in range(len(rows))])
     codes = [network.domain[n].index(found[n]) for n in network.domain.observed.names]
     own = scores[int(np.flatnonzero((rows == codes).all(axis=1))[0])]
-    np.testing.assert_allclose(own, scores.max(), rtol=1e-9, atol=1e-7)
+    if found.run.exact:
+        np.testing.assert_allclose(own, scores.max(), rtol=1e-9, atol=1e-7)
+    else:  # with a hidden column, a search may end with a bound
+        assert network.domain.hidden.any()
+        assert found.score - 1e-7 <= scores.max() <= found.bound + 1e-7
 
 
 def check_permuted(rng: np.random.Generator, network: Any, evidence: dict[str, Any]) -> None:
