@@ -14,7 +14,7 @@ from conjoin.data.columns import Column
 from conjoin.data.frames import arrow_columns
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import FormatError
+from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.limits import MAX_BYTES
 from conjoin.formats.storage import errors_naming, read_bytes, write_bytes
 
@@ -52,8 +52,10 @@ def _arrow(function: str, path: Path, **options: Any) -> Any:
 
     try:
         return getattr(parquet, function)(io.BytesIO(read_bytes(path)), **options)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read as Parquet: {error}", str(path)) from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, ConjoinError):
+            raise
+        raise FormatError(f"cannot be read as Parquet: {str(error)[:300]}", str(path)) from None
 
 
 def write_parquet(table: Table | MixedTable, path: Path) -> None:
