@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.errors import ModelError
+from conjoin.errors import FormatError, ModelError
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
@@ -173,6 +174,20 @@ def check_shared(options: argparse.Namespace) -> None:
         raise ModelError("--jobs must not be 0; -1 uses all cores")
 
 
+def page_path(output: str) -> Path:
+    """Return the path of a page to write, after checking its ending."""
+    path = Path(output)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FormatError("the name of the page must end in .html", output)
+    return path
+
+
+def page_title(options: argparse.Namespace) -> str:
+    """Return the heading of a page about a model: by default the name of its file, without endings."""
+    name = Path(options.model).name
+    return options.title or name.removesuffix(".gz").rpartition(".")[0] or name
+
+
 def optional_table(
     path: str | None, domain: Domain, missing: Collection[str] | None = None
 ) -> Table | None:
@@ -182,26 +197,18 @@ def optional_table(
     return None if path is None else read_table(path, domain, missing=missing)
 
 
-def load_states(path: str, *, picture: bool = False) -> Network:
-    """Read a model whose columns all have states; reject one with numbers.
-
-    For a picture, a model with numbers is replaced by a similar network of bins.
-    """
+def load_states(path: str) -> Network:
+    """Read a model whose columns all have states; reject one with numbers."""
     from conjoin.formats.files import load
     from conjoin.models.network import Network
 
     model = load(path)
     if isinstance(model, Network):
         return model
-    if not picture:
-        raise ModelError(
-            f"{path} has columns of numbers, and this needs a network of states; learn one with "
-            "--discretize quantile:5"
-        )
-    from conjoin.estimator.pictures import network_of_bins
-
-    print("conjoin: numbers are shown as bins, which approximates the model", file=sys.stderr)
-    return network_of_bins(model)
+    raise ModelError(
+        f"{path} has columns of numbers, and this needs a network of states; learn one with "
+        "--discretize quantile:5"
+    )
 
 
 def announce(work: str) -> None:
@@ -249,8 +256,6 @@ def print_json(report: dict[str, Any]) -> None:
     """Print the result of a command as one line of JSON."""
     text = json.dumps(report, ensure_ascii=False)
     if not text.isprintable():  # JSON itself escapes only the characters below the space
-        text = "".join(
-            c if c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c
-            for c in text
-        )
+        kept = {c for c in set(text) if c.isprintable() or c == "\u00a0"}
+        text = "".join(c if c in kept else json.dumps(c)[1:-1] for c in text)
     print(text)

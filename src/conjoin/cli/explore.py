@@ -29,20 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.errors import FormatError
     from conjoin.explorer.page import explore
-    from conjoin.formats.files import load, read_table
+    from conjoin.formats.files import load
 
-    path = Path(options.output)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise FormatError("the name of the page must end in .html", options.output)
+    path = shared.page_path(options.output)
     model = load(options.model)
-    name = Path(options.model).name
     page = explore(
         model,
-        None if options.data is None else read_table(options.data, model.domain),
-        title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
-        file=name,
+        shared.optional_table(options.data, model.domain),
+        title=shared.page_title(options),
+        file=Path(options.model).name,
     )
     page.save(path)
     if page.too_large:

@@ -40,16 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.errors import FormatError, ModelError
+    from conjoin.errors import ModelError
     from conjoin.explorer.page import explore
-    from conjoin.formats.files import load, read_table
+    from conjoin.formats.files import load
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.reports.page import write_report
     from conjoin.reports.subject import columns_of_model
 
-    path = Path(options.output)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise FormatError("the name of the page must end in .html", options.output)
+    path = shared.page_path(options.output)
     model = load(options.model)
     conditionals = (
         None if options.conditionals is None else shared.load_states(options.conditionals)
@@ -57,18 +55,17 @@ def run(options: argparse.Namespace) -> None:
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
     train, test = (
-        None if name is None else read_table(name, model.domain)
-        for name in (options.data, options.test)
+        shared.optional_table(name, model.domain) for name in (options.data, options.test)
     )
-    name = Path(options.model).name
+    file = Path(options.model).name
     write_report(
         model,
         path,
         train,
         test,
         conditionals=conditionals,
-        title=options.title or name.removesuffix(".gz").rpartition(".")[0] or name,
-        explorer=explore(model, train, file=options.model).html if options.explorer else None,
+        title=shared.page_title(options),
+        explorer=explore(model, train, file=file).html if options.explorer else None,
     )
     columns = columns_of_model(model).names
     print(f"{path}: report on a {model.kind} of {len(columns):,} columns; open it in a browser")

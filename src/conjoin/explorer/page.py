@@ -102,8 +102,8 @@ class Explorer:
 
 EXACT = "All answers are exact for this model."
 NEARLY_EXACT = (
-    "Answers are exact for this model if no number is known; with a range of one number, those about "
-    "states are, too. All others are approximate."
+    "Answers are exact for this model as long as none of the numbers is known; with a range of one, "
+    "those about states are, too. All others are approximate."
 )
 
 

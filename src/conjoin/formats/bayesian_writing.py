@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +19,11 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
-from conjoin.errors import FormatError, ModelError
+from conjoin.errors import FormatError
 from conjoin.formats.names_files import write_named
+from conjoin.formats.storage import errors_naming
 from conjoin.models.bayes import BayesianNetwork, cpd_as_factor
+from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.markov import TableFactor
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,9 +68,11 @@ def safe_words(labels: Iterable[Any]) -> list[str]:
     """
     texts = [str(label) for label in labels]
     taken = {text for text in texts if WORD.fullmatch(text) and text not in RESERVED}
-    result = []
+    result: list[str] = []
+    left = set(taken)
     for text in texts:
-        if text in taken and text not in result:
+        if text in left:
+            left.remove(text)
             result.append(text)
             continue
         plain = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "s"
@@ -89,43 +94,26 @@ def safe_domain(domain: Domain) -> Domain:
 
 def _nodes(model: BayesianNetwork, words: Domain, path: Path) -> Iterator[_Node]:
     """Yield the variables, parents before children; in the rows, the last parent varies fastest."""
-    waiting = list(range(len(words)))
-    done: set[int] = set()
-    while waiting:
-        ready = [v for v in waiting if done.issuperset(model.cpds[v].blanket)]
-        for v in ready:
-            try:
-                factor = cpd_as_factor(model.cpds[v])
-            except ModelError as error:
-                raise FormatError(str(error), str(path)) from None
-            if not isinstance(factor, TableFactor):
-                factor = _tabulated(model, v, path)
-            parents = [u for u in factor.variables if u != v]
-            axes = [factor.variables.index(u) for u in (*parents, v)]
-            rows = np.exp(factor.table.transpose(axes)).reshape(-1, int(words.cards[v]))
-            yield _Node(v, words.names[v], list(words.variables[v].states), parents, rows)
-        done.update(ready)
-        waiting = [v for v in waiting if v not in done]
+    for v in TopologicalSorter({cpd.target: cpd.blanket for cpd in model.cpds}).static_order():
+        parents = list(model.cpds[v].blanket)
+        rows = np.exp(_table(model, (*parents, v), path)).reshape(-1, int(words.cards[v]))
+        yield _Node(v, words.names[v], list(words.variables[v].states), parents, rows)
 
 
-def _tabulated(model: BayesianNetwork, position: int, path: Path) -> TableFactor:
-    """Return a CPD that is a tree, or whose table is large, as a table."""
-    from conjoin.models.cpd import MAX_AXES, MAX_TABLE
-
-    cpd = model.cpds[position]
-    scope = (*cpd.blanket, position)
-    size = np.prod(model.domain.cards[list(scope)], dtype=float)
+def _table(model: BayesianNetwork, scope: tuple[int, ...], path: Path) -> FloatArray:
+    """Return the CPD of the last variable of a scope as a table of log-probabilities over the scope."""
+    position, cards = scope[-1], model.domain.cards
+    size = np.prod(cards[list(scope)], dtype=float)
     if size > MAX_TABLE or len(scope) > MAX_AXES:
         raise FormatError(
-            f"{model.domain.names[position]!r} has {len(cpd.blanket)} parents, too many for a table; "
+            f"{model.domain.names[position]!r} has {len(scope) - 1} parents, too many for a table; "
             "use .conjoin or .bn",
             str(path),
         )
-
-    def chosen(codes: Any) -> FloatArray:
-        return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, position]]
-
-    return TableFactor.tabulated(scope, cpd.cards, chosen)
+    with errors_naming(path):
+        factor = cpd_as_factor(model.cpds[position])
+    assert factor is not None, "the table is small"
+    return TableFactor.tabulated(scope, cards, factor.evaluate).table
 
 
 def _numbers(values: FloatArray, separator: str) -> str:

@@ -20,8 +20,8 @@ from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
 
-MAX_BLOCK, MAX_LINE = 1 << 20, 1 << 29
-"""The usual number of bytes that are parsed together, and the maximum length of a line."""
+BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 20, (1 << 31) - 2
+"""Number of bytes that are parsed together, usually and at most."""
 
 QUOTED_LINES = 200
 """Number of lines that show whether a file has every cell in quotation marks."""
@@ -56,17 +56,12 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
         return "skip"
 
     kind = pa.dictionary(pa.int32(), pa.string())
-    longest = len(max(raw.split(b"\n"), key=len)) if len(raw) > MAX_BLOCK else len(raw)
-    if longest >= MAX_LINE:
-        raise FormatError(f"has a line of {longest:,} bytes; at most {MAX_LINE:,} fit", str(path))
-    try:
-        table = arrow_csv.read_csv(
+
+    def parsed(block: int) -> Any:
+        return arrow_csv.read_csv(
             io.BytesIO(raw),
             read_options=arrow_csv.ReadOptions(
-                column_names=header,
-                skip_rows=1,
-                use_threads=False,
-                block_size=max(MAX_BLOCK, 2 * longest + 2),  # a row must fit into two blocks
+                column_names=header, skip_rows=1, use_threads=False, block_size=block
             ),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
@@ -76,6 +71,15 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
                 quoted_strings_can_be_null=_all_quoted(text),
             ),
         )
+
+    try:
+        try:
+            table = parsed(BLOCK_BYTES)
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error) or len(raw) >= MAX_BLOCK_BYTES:
+                raise
+            bad.clear()
+            table = parsed(len(raw) + 1)  # a row is longer than a block
     except pa.ArrowException as error:
         raise FormatError(f"cannot be read as CSV: {error}", str(path)) from None
     if bad:

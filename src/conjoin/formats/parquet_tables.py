@@ -14,7 +14,7 @@ from conjoin.data.columns import Column
 from conjoin.data.frames import arrow_columns
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import ConjoinError, FormatError
+from conjoin.errors import FormatError
 from conjoin.formats.limits import MAX_BYTES
 from conjoin.formats.storage import errors_naming, read_bytes, write_bytes
 
@@ -26,15 +26,15 @@ def parquet_columns(path: Path) -> list[str]:
 
 def read_parquet(path: Path, missing: Collection[str] = ()) -> list[Column]:
     """Read the columns of a Parquet file; labels keep their types. The texts `missing` are missing."""
-    _check_size(path)
+    data = read_bytes(path)
+    _check_size(_arrow("read_metadata", path, data), path)
     with errors_naming(path):
-        columns = arrow_columns(_arrow("read_table", path, use_threads=False))
+        columns = arrow_columns(_arrow("read_table", path, data, use_threads=False))
     return [column.without(missing) for column in columns] if missing else columns
 
 
-def _check_size(path: Path) -> None:
+def _check_size(found: Any, path: Path) -> None:
     """Reject a file of equal cells, which takes little room, if its columns would take too much."""
-    found = _arrow("read_metadata", path)
     size = 8 * found.num_rows * found.num_columns
     if size > MAX_BYTES.value:
         raise FormatError(
@@ -45,16 +45,15 @@ def _check_size(path: Path) -> None:
         )
 
 
-def _arrow(function: str, path: Path, **options: Any) -> Any:
-    """Call one of pyarrow's readers."""
+def _arrow(function: str, path: Path, data: bytes | None = None, **options: Any) -> Any:
+    """Call one of pyarrow's readers, for a file or its contents."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    source = io.BytesIO(read_bytes(path) if data is None else data)
     try:
-        return getattr(parquet, function)(io.BytesIO(read_bytes(path)), **options)
+        return getattr(parquet, function)(source, **options)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        if isinstance(error, ConjoinError):
-            raise
         raise FormatError(f"cannot be read as Parquet: {str(error)[:300]}", str(path)) from None
 
 
