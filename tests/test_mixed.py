@@ -499,6 +499,19 @@ def test_learning_does_not_depend_on_the_order_of_columns():
     assert (MixedAnswers(again, table).log_mass() == MixedAnswers(first, table).log_mass()).all()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_learning_does_not_depend_on_the_order_of_rows(weighted):
+    columns, rng = example(300), np.random.default_rng(2)
+    twice = np.concatenate([np.arange(300), rng.integers(0, 300, 40)])  # some rows are equal
+    table, order = table_of(columns).select(twice), rng.permutation(len(twice))
+    if weighted:
+        weights = rng.integers(1, 4, len(twice)) / 2
+        categories = Table.adopt(table.categories.domain, table.categories.codes, weights)
+        table = MixedTable(table.domain, categories, table.numbers)
+    first, second = learn_mixed(table), learn_mixed(table.select(order))
+    assert (MixedAnswers(first, table).log_mass() == MixedAnswers(second, table).log_mass()).all()
+
+
 def test_learning_finds_what_columns_tell_about_each_other():
     train, test = table_of(example(1500)), table_of(example(500, 1))
     model = learn_mixed(train, effort="quick")

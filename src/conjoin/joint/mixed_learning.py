@@ -16,6 +16,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
+from conjoin.data.row_hashing import content_order
 from conjoin.data.table import Table
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.completion import completed
@@ -102,7 +103,7 @@ def learn_mixed(
 ) -> MixedNetwork:
     """Learn the joint distribution of a table of categories and numbers.
 
-    The result does not depend on the order of the columns.
+    The result does not depend on the order of the columns or rows.
 
     Parameters
     ----------
@@ -138,6 +139,16 @@ def learn_mixed(
         return _Learning(table, EFFORTS[effort], random_state, n_jobs).run()
 
 
+def _in_content_order(table: MixedTable) -> MixedTable:
+    """Return the rows in an order that depends on their contents, not on their order in the table."""
+    categories = table.categories.reordered(table.categories.domain.sorted_names())
+    codes = categories.codes.astype(np.float64)
+    codes[categories.codes == categories.missing] = np.nan
+    numbers = [table.column(name) for name in sorted(table.domain.numeric)]
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    return table.select(content_order(np.column_stack([codes, *numbers]), weights))
+
+
 class _Learning:
     """Learning from one table, whose numbers and categories are sorted by name."""
 
@@ -147,6 +158,7 @@ class _Learning:
         self.domain, self.effort, self.n_jobs = table.domain, effort, n_jobs
         self.rng = np.random.default_rng(random_state)
         self.names = sorted(table.domain.numeric)
+        table = _in_content_order(table)
         self.values = np.stack([table.column(name) for name in self.names], axis=1)
         self.steps = [table.domain.scale(name).step for name in self.names]
         self.categories = table.categories.reordered(table.categories.domain.sorted_names())
