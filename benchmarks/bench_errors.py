@@ -24,7 +24,7 @@ from sklearn.ensemble import IsolationForest
 from conjoin import JointModel, Table, surprises
 from conjoin.data.columns import columns_with_values, table_of_columns
 from conjoin.data.discretization import continuous, discretize_by
-from conjoin.formats.files import read_columns
+from conjoin.formats.table_files import read_columns
 from goals import headline, machine
 
 TABLES = (

@@ -32,7 +32,7 @@ from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
 from conjoin.data.mixed_table import MixedTable
-from conjoin.formats.files import read_columns
+from conjoin.formats.table_files import read_columns
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.joint.mixed_learning import learn_mixed
 from goals import headline

@@ -198,7 +198,7 @@ def test_info(network, capsys, monkeypatch):
 def test_internal_errors_are_one_line(network, capsys, monkeypatch):
     folder, _, _ = network
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("conjoin.formats.files.load", lambda _: 1 / 0)
+    monkeypatch.setattr("conjoin.formats.model_files.load", lambda _: 1 / 0)
     assert main(["info", "model.dn"]) == 70
     assert "internal error" in capsys.readouterr().err
     monkeypatch.setenv("CONJOIN_DEBUG", "1")
@@ -213,7 +213,7 @@ def test_interruption(network, capsys, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("conjoin.formats.files.load", interrupt)
+    monkeypatch.setattr("conjoin.formats.model_files.load", interrupt)
     assert main(["info", "model.dn"]) == 130
     assert capsys.readouterr().err == "conjoin: interrupted\n"
 

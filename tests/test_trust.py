@@ -366,7 +366,7 @@ def test_every_limit_is_documented():
 
 def test_formulas_can_be_defused(tmp_path):
     from conjoin import Table
-    from conjoin.formats.files import write_filled
+    from conjoin.formats.table_files import write_filled
 
     domain = Domain({"=name": ["=1+1", "-2", "+x", "@SUM(a, b)", "a=b"], "n": [-1.5, 2.5]})
     table = Table(domain, [[0, 0], [1, 1], [2, 0], [3, 1], [4, 0]])

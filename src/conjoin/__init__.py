@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
     from conjoin.estimator.joint_model import JointModel as JointModel
-    from conjoin.formats.files import load as load
-    from conjoin.formats.files import read_table as read_table
-    from conjoin.formats.files import save as save
-    from conjoin.formats.files import write_table as write_table
+    from conjoin.formats.model_files import load as load
+    from conjoin.formats.model_files import save as save
+    from conjoin.formats.table_files import read_table as read_table
+    from conjoin.formats.table_files import write_table as write_table
     from conjoin.inference.engines import log_partition as log_partition
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
@@ -64,19 +64,19 @@ _HOMES = {
     "inconsistency": "conversion.inconsistency",
     "interactions": "reports.links",
     "learn": "learning.learn",
-    "load": "formats.files",
+    "load": "formats.model_files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
     "most_probable": "inference.engines",
     "next_questions": "inference.questions",
     "pll": "scoring.pseudo_likelihood",
     "probability": "inference.engines",
-    "read_table": "formats.files",
+    "read_table": "formats.table_files",
     "refine": "joint.refine",
     "sample": "inference.sampling",
-    "save": "formats.files",
+    "save": "formats.model_files",
     "surprises": "inference.surprise",
-    "write_table": "formats.files",
+    "write_table": "formats.table_files",
 }
 
 __all__ = ["__version__", *_HOMES]

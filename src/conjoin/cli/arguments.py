@@ -192,14 +192,16 @@ def optional_table(
     path: str | None, domain: Domain, missing: Collection[str] | None = None
 ) -> Table | None:
     """Read a table that may not have been given."""
-    from conjoin.formats.files import read_table
+    if path is None:
+        return None
+    from conjoin.formats.table_files import read_table
 
-    return None if path is None else read_table(path, domain, missing=missing)
+    return read_table(path, domain, missing=missing)
 
 
 def load_states(path: str) -> Network:
     """Read a model whose columns all have states; reject one with numbers."""
-    from conjoin.formats.files import load
+    from conjoin.formats.model_files import load
     from conjoin.models.network import Network
 
     model = load(path)

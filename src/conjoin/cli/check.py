@@ -37,8 +37,9 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.labels import shown
     from conjoin.data.mixed_table import MixedDomain
-    from conjoin.formats.files import load, read_columns
+    from conjoin.formats.model_files import load
     from conjoin.formats.storage import write_bytes
+    from conjoin.formats.table_files import read_columns
     from conjoin.inference.surprise import column_surprises
 
     path = Path(options.output)

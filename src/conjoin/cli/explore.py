@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.explorer.page import explore
-    from conjoin.formats.files import load
+    from conjoin.formats.model_files import load
 
     path = shared.page_path(options.output)
     model = load(options.model)

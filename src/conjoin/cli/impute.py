@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.table import Table
     from conjoin.estimator.impute import imputed_codes
-    from conjoin.formats.files import check_can_write, load, read_table, write_filled
+    from conjoin.formats.model_files import load
+    from conjoin.formats.table_files import check_can_write, read_table, write_filled
     from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()

@@ -46,23 +46,25 @@ def run(options: argparse.Namespace) -> None:
         describe_build(options.json)
         return
     from conjoin.errors import ModelError
-    from conjoin.formats.files import TABLE_ENDINGS, load, read_table
+    from conjoin.formats.endings import TABLE_ENDINGS
     from conjoin.formats.storage import ending
-    from conjoin.models.dependency import DependencyNetwork
-    from conjoin.models.mixed import MixedNetwork
 
     path = Path(options.file)
     found = None
     if ending(path) in TABLE_ENDINGS or path.is_dir():
         if options.inconsistency:
             raise ModelError("--inconsistency needs a dependency network, not a table")
+        from conjoin.formats.table_files import read_table
+
         report = describe_table(read_table(path))
     else:
+        from conjoin.formats.model_files import load
+
         model = load(path)
-        mixed = isinstance(model, MixedNetwork)
+        mixed = model.kind == "mixed network"
         report = describe_mixed(model) if mixed else describe_network(model)
         if options.inconsistency:
-            if not isinstance(model, DependencyNetwork):
+            if model.kind != "dependency network":
                 raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
             from conjoin.conversion.inconsistency import inconsistency
 

@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.data.mixed_table import MixedTable
-    from conjoin.formats.files import check_can_save, save
+    from conjoin.formats.model_files import check_can_save, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
@@ -180,7 +180,7 @@ def _learn(
 
 def _learn_numbers(table: MixedTable, options: argparse.Namespace, started: float) -> None:
     """Learn from a table with numbers, and say what was learned."""
-    from conjoin.formats.files import save
+    from conjoin.formats.model_files import save
     from conjoin.joint.mixed_learning import learn_mixed
 
     model = learn_mixed(
@@ -227,7 +227,7 @@ def _table(options: argparse.Namespace) -> Table | MixedTable:
     """
     from conjoin.data.discretization import discretize_by
     from conjoin.data.mixed_table import MixedTable
-    from conjoin.formats.files import read_columns, read_table
+    from conjoin.formats.table_files import read_columns, read_table
 
     if Path(options.table).is_dir():
         table = read_table(options.table, merge=True)

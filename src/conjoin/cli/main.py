@@ -40,6 +40,10 @@ COMMANDS = {
 }
 """Each command, a module of this package, and its help: the first line of the module's docstring."""
 
+QUICK = ("convert", "query", "score", "info")
+"""Commands without products of large matrices: the threads of OpenBLAS, which start when NumPy is
+imported, would cost more than everything else that `info` does."""
+
 
 def build_parser(chosen: Container[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser; only the modules of the chosen commands are imported."""
@@ -67,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
+    if words and words[0] in QUICK:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         options = build_parser(words).parse_args(words)
         from conjoin.cli.arguments import check_shared

@@ -140,7 +140,7 @@ def read_rows(
     path: str, model: MixedNetwork, missing: Any, without: str | None = None
 ) -> MixedTable:
     """Read the columns of a table that a model has, except one; absent columns are missing."""
-    from conjoin.formats.files import read_table, table_columns
+    from conjoin.formats.table_files import read_table, table_columns
 
     names = table_columns(path)
     present = [n for n in model.names if n in (names or ()) and n != without]
@@ -166,7 +166,7 @@ def widened(part: MixedTable, domain: MixedDomain) -> MixedTable:
 
 def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     """Write a table with its missing values filled in; return what was done."""
-    from conjoin.formats.files import table_columns, write_filled
+    from conjoin.formats.table_files import table_columns, write_filled
     from conjoin.inference.mixed import MixedAnswers
 
     rows = read_rows(options.table, model, options.missing)

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.cli.impute import joint_network
     from conjoin.errors import ModelError
     from conjoin.estimator.predict import probabilities_and_exactness
-    from conjoin.formats.files import load
+    from conjoin.formats.model_files import load
     from conjoin.models.mixed import MixedNetwork
 
     path = None if options.output is None else Path(options.output)
@@ -116,7 +116,7 @@ def _read(options: argparse.Namespace, domain: Domain) -> Table:
     """Read the columns that the table has, except the target."""
     from conjoin.data.frames import widened
     from conjoin.errors import DataError, did_you_mean
-    from conjoin.formats.files import read_table, table_columns
+    from conjoin.formats.table_files import read_table, table_columns
 
     path, missing = options.table, options.missing
     names = table_columns(path)

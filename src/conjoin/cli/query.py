@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.files import load
+    from conjoin.formats.model_files import load
     from conjoin.formats.uai import read_evidence
     from conjoin.models.mixed import MixedNetwork
 

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
     from conjoin.explorer.page import explore
-    from conjoin.formats.files import load
+    from conjoin.formats.model_files import load
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.reports.page import write_report
     from conjoin.reports.subject import columns_of_model

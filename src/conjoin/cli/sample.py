@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
-    from conjoin.formats.files import check_can_write, load, write_table
+    from conjoin.formats.model_files import load
+    from conjoin.formats.table_files import check_can_write, write_table
     from conjoin.inference.diagnostics import MAX_R_HAT
     from conjoin.inference.sampling import table_diagnostics
     from conjoin.models.mixed import MixedNetwork
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: float) -> None:
     """Draw rows from a model with numbers."""
-    from conjoin.formats.files import write_table
+    from conjoin.formats.table_files import write_table
     from conjoin.inference.mixed_evidence import MixedKnown
 
     known = MixedKnown(model, ", ".join(options.given))

@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
-    from conjoin.formats.files import load, read_table
+    from conjoin.formats.model_files import load
+    from conjoin.formats.table_files import read_table
     from conjoin.models.mixed import MixedNetwork
     from conjoin.scoring.result import compare
 
@@ -107,7 +108,8 @@ def run(options: argparse.Namespace) -> None:
 def _score_numbers(model: MixedNetwork, options: argparse.Namespace) -> None:
     """Score a model with numbers: the mean log density of the rows."""
     from conjoin.errors import ModelError
-    from conjoin.formats.files import load, read_table
+    from conjoin.formats.model_files import load
+    from conjoin.formats.table_files import read_table
     from conjoin.inference.mixed import log_density
     from conjoin.models.mixed import MixedNetwork
 

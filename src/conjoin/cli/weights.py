@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.files import check_can_save, read_table, save
+    from conjoin.formats.model_files import check_can_save, save
+    from conjoin.formats.table_files import read_table
     from conjoin.joint.thinning import thin
     from conjoin.joint.weight_learning import learn_weights
     from conjoin.models.markov import MarkovNetwork

@@ -16,13 +16,13 @@ from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
 from conjoin.estimator.encoding import Bins, Encoding
 from conjoin.estimator.table_types import types_from_json, types_to_json
-from conjoin.formats.files import check_can_save
 from conjoin.formats.json_labels import (
     domain_from_json,
     domain_to_json,
     label_from_json,
     label_to_json,
 )
+from conjoin.formats.model_files import check_can_save
 from conjoin.formats.native import read_estimator, write_native
 from conjoin.formats.native_mixed import columns_from_json, columns_to_json, scale_from_json
 from conjoin.formats.storage import ending

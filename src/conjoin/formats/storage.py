@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
-import secrets
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 CHUNK = 1 << 20
 """Number of bytes that are read or decompressed at a time."""
@@ -62,7 +63,7 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     return data
 
 
-def _bounded(stream: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
+def _bounded(stream: BinaryIO | GzipFile, limit: int) -> bytes:
     """Read in steps, until the end or until a limit is passed; reserve no more than is read."""
     parts: list[bytes] = []
     size = 0
@@ -74,8 +75,10 @@ def _bounded(stream: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
 
 def _decompress(packed: bytes, limit: int, path: Path) -> bytes:
     """Decompress in chunks, until a limit is passed."""
+    from gzip import GzipFile
+
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
+        with GzipFile(fileobj=io.BytesIO(packed)) as stream:
             return _bounded(stream, limit)
     except EOFError:
         raise FormatError("is truncated: the gzip stream does not end", str(path)) from None
@@ -109,7 +112,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         path.write_bytes(data)  # a device or a pipe cannot be renamed onto
         return
     path = path.resolve()  # a link stays a link
-    temporary = path.with_name(f".conjoin-{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".conjoin-{os.urandom(8).hex()}.tmp")
     try:
         old = path.stat() if path.exists() else None
         mode = 0o666 if old is None else stat.S_IMODE(old.st_mode)

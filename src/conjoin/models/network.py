@@ -137,7 +137,7 @@ class Network:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, in the format that its ending names."""
-        from conjoin.formats.files import save
+        from conjoin.formats.model_files import save
 
         save(self, path)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conjoin.data.table import Table
 from conjoin.errors import DataError
-from conjoin.formats.files import read_table
+from conjoin.formats.table_files import read_table
 from conjoin.reproduction.published import DATA_SETS
 
 WHERE = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from conjoin import __version__
 from conjoin.conversion.convert import convert
-from conjoin.formats.files import load, save
+from conjoin.formats.model_files import load, save
 from conjoin.formats.storage import write_bytes
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.learning.learn import learn

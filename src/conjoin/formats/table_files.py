@@ -1,12 +1,11 @@
-"""`load`, `save`, `read_table`, `write_table`: the ending of a file's name decides its format."""
+"""`read_table` and `write_table`: the ending of a file's name decides its format."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
@@ -16,35 +15,12 @@ from conjoin.data.frames import MISSING
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
+from conjoin.formats.endings import check_ending, check_folder, function_for
 from conjoin.formats.storage import ending, errors_naming
-from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.markov import MarkovNetwork
-from conjoin.models.mixed import MixedNetwork
-from conjoin.models.network import Network
 
 Markers = Collection[str] | str | None
 
 # The function for each ending, imported when it is needed.
-MODEL_READERS = {
-    ".conjoin": "native.read_native",
-    ".dn": "libra_reading.read_network",
-    ".mn": "libra_reading.read_network",
-    ".bn": "libra_reading.read_network",
-    ".uai": "uai.read_uai",
-    ".bif": "bif.read_bif",
-    ".toml": "expert.read_expert",
-}
-MODEL_WRITERS = {
-    ".conjoin": "native.write_native",
-    ".dn": "libra_writing.write_network",
-    ".mn": "libra_writing.write_network",
-    ".bn": "libra_writing.write_network",
-    ".uai": "uai.write_uai",
-    ".bif": "bayesian_writing.write_bif",
-    ".net": "bayesian_writing.write_net",
-    ".xdsl": "bayesian_writing.write_xdsl",
-}
 TABLE_READERS = {
     ".data": "libra_data.read_data",  # state numbers, read into a table
     ".csv": "csv_tables.read_csv",  # the others are read into columns
@@ -55,7 +31,6 @@ TABLE_WRITERS = {
     ".csv": "csv_tables.write_csv",
     ".parquet": "parquet_tables.write_parquet",
 }
-TABLE_ENDINGS = tuple(TABLE_READERS)
 COLUMN_READERS = {
     ".csv": "csv_tables.csv_columns",
     ".parquet": "parquet_tables.parquet_columns",
@@ -64,90 +39,6 @@ FILLED_WRITERS = {
     ".csv": "csv_tables.write_filled_csv",
     ".parquet": "parquet_tables.write_filled_parquet",
 }
-WRITTEN_MODELS: dict[str, Any] = {
-    ".conjoin": (Network, MixedNetwork),
-    ".dn": DependencyNetwork,
-    ".mn": MarkovNetwork,
-    ".bn": BayesianNetwork,
-    ".uai": (MarkovNetwork, BayesianNetwork),
-    ".bif": BayesianNetwork,
-    ".net": BayesianNetwork,
-    ".xdsl": BayesianNetwork,
-}
-"""The kinds of model that each format can hold."""
-
-
-def _function(functions: dict[str, str], path: Path) -> Any:
-    """Import the function for the ending of a path."""
-    module, name = functions[ending(path)].split(".")
-    return getattr(importlib.import_module(f"conjoin.formats.{module}"), name)
-
-
-def _check_ending(path: Path, functions: dict[str, str], what: str) -> None:
-    kind = ending(path)
-    if kind not in functions:
-        raise FormatError(
-            f"{_named(kind)} of a {what} file; use {', '.join(functions)}, each also with .gz",
-            str(path),
-        )
-
-
-def _named(kind: str) -> str:
-    return f"{kind!r} is not the ending" if kind else "the name does not have the ending"
-
-
-def _check_folder(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
-        raise FormatError(f"there is no folder {str(path.parent)!r}; create it first", str(path))
-
-
-def load(path: str | Path) -> Any:
-    """Read a model.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file whose ending names its format: .conjoin, Libra's .dn, .mn and .bn, .uai, .bif, or an
-        expert's .toml; each may be followed by .gz.
-
-    Returns
-    -------
-    DependencyNetwork, MarkovNetwork or BayesianNetwork
-        Or, if the model has columns of numbers, a MixedNetwork. Of the file of a `JointModel`, its model.
-    """
-    path = Path(path)
-    _check_ending(path, MODEL_READERS, "model")
-    return _function(MODEL_READERS, path)(path)
-
-
-def check_can_save(model_kind: type[Network | MixedNetwork], path: str | Path) -> None:
-    """Raise the error that saving a model of this kind under this name would raise later."""
-    path = Path(path)
-    kind = ending(path)
-    fitting = ", ".join(e for e, kinds in WRITTEN_MODELS.items() if issubclass(model_kind, kinds))
-    if kind not in WRITTEN_MODELS:
-        raise FormatError(
-            f"{_named(kind)} of a format that models are written in; use {fitting}", str(path)
-        )
-    if not issubclass(model_kind, WRITTEN_MODELS[kind]):
-        raise FormatError(
-            f"a {model_kind.kind} cannot be written as {kind}; use {fitting}", str(path)
-        )
-    _check_folder(path)
-
-
-def save(model: Any, path: str | Path) -> None:
-    """Write a network or a fitted `JointModel`, completely or not at all.
-
-    The names of formats that have none go into a file beside it (FILE.names.json), which `load` reads.
-    The same holds for the mark of hidden columns; to other programs they are ordinary variables.
-    """
-    path = Path(path)
-    if hasattr(model, "as_network"):  # an estimator, which writes more
-        model.save(path)
-        return
-    check_can_save(type(model), path)
-    _function(MODEL_WRITERS, path)(model, path)
 
 
 @overload
@@ -197,14 +88,14 @@ def read_table(
         from conjoin.formats.parquet_folders import read_parquet_folder
 
         return read_parquet_folder(path, None if domain is None else domain.observed, merge=merge)
-    _check_ending(path, TABLE_READERS, "table")
+    check_ending(path, TABLE_READERS, "table")
     if isinstance(domain, MixedDomain):
         columns = read_columns(path, missing, domain.categories)
         with errors_naming(path):
             return MixedTable.like(domain, [c for c in columns if c.name in domain.names])
     shown = None if domain is None else domain.observed
     if ending(path) == ".data":
-        table: Table = _function(TABLE_READERS, path)(path, shown)
+        table: Table = function_for(TABLE_READERS, path)(path, shown)
         return table
     columns = read_columns(path, missing, shown)
     with errors_naming(path):
@@ -230,8 +121,8 @@ def read_columns(
         text stays text. Without it, a column of text that is all numbers becomes a column of numbers.
     """
     path = Path(path)
-    _check_ending(path, TABLE_READERS, "table")
-    reader, kind = _function(TABLE_READERS, path), ending(path)
+    check_ending(path, TABLE_READERS, "table")
+    reader, kind = function_for(TABLE_READERS, path), ending(path)
     if kind == ".data":
         table = reader(path, domain)
         columns = [Column.of_table(table, i) for i in range(len(table.domain))]
@@ -257,14 +148,14 @@ def table_columns(path: str | Path) -> list[str] | None:
         return folder_columns(path)
     if ending(path) not in COLUMN_READERS:
         return None
-    return _function(COLUMN_READERS, path)(path)
+    return function_for(COLUMN_READERS, path)(path)
 
 
 def check_can_write(path: str | Path) -> None:
     """Raise the error that writing a table under this name would raise later."""
     path = Path(path)
-    _check_ending(path, TABLE_WRITERS, "table")
-    _check_folder(path)
+    check_ending(path, TABLE_WRITERS, "table")
+    check_folder(path)
 
 
 def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = False) -> None:
@@ -285,7 +176,7 @@ def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = F
     if isinstance(table, MixedTable) and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
     how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
-    _function(TABLE_WRITERS, path)(table, path, **how)
+    function_for(TABLE_WRITERS, path)(table, path, **how)
 
 
 def write_filled(
@@ -305,6 +196,6 @@ def write_filled(
     check_can_write(path)
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
         how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
-        _function(FILLED_WRITERS, path)(source, full, holes, path, **how)
+        function_for(FILLED_WRITERS, path)(source, full, holes, path, **how)
     else:
         write_table(full, path, defuse=defuse)
