@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from conjoin.inference.questions import next_questions as next_questions
     from conjoin.inference.sampling import sample as sample
     from conjoin.inference.surprise import surprises as surprises
+    from conjoin.joint.bayesian_learning import to_bayesian_network as to_bayesian_network
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
@@ -76,6 +77,7 @@ _HOMES = {
     "sample": "inference.sampling",
     "save": "formats.model_files",
     "surprises": "inference.surprise",
+    "to_bayesian_network": "joint.bayesian_learning",
     "write_table": "formats.table_files",
 }
 

@@ -45,9 +45,12 @@ SCREENED_ROWS = 2_000
 
 
 def learn_structure(
-    model: MarkovNetwork, table: Table, rng: np.random.Generator, max_cells: int = MAX_CELLS
+    model: MarkovNetwork,
+    table: Table,
+    rng: np.random.Generator,
+    max_cells: int | None = MAX_CELLS,
 ) -> list[Parents]:
-    """Return the parents of each column in the best structure found that allows exact inference.
+    """Return the parents of each column in the best structure found.
 
     Parameters
     ----------
@@ -57,8 +60,8 @@ def learn_structure(
         Complete rows.
     rng : Generator
         Draws the rows to score structures by, if there are many, and the orders to start from.
-    max_cells : int
-        Maximum number of cells of all tables of exact inference.
+    max_cells : int, optional
+        Maximum number of cells of all tables of exact inference; None for any number.
     """
     cards, size = table.domain.cards, len(table.domain)
     wide = size > WIDE
@@ -73,7 +76,7 @@ def learn_structure(
         screen = FamilyScores(*merge_rows(few.codes, few.weights), cards)
         candidates = _new_candidates(screen, parents, candidates)
         parents, _ = search_parents(scores, candidates, rng, order)
-    return _within(parents, scores, cards, max_cells)
+    return parents if max_cells is None else _within(parents, scores, cards, max_cells)
 
 
 def fitted(table: Table, parents: Sequence[Parents]) -> BayesianNetwork:

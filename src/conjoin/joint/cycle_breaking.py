@@ -1,0 +1,260 @@
+"""Breaking the cycles of a dependency network (Hulten, Chickering and Heckerman, 2003).
+
+An edge from j to i says that the conditional of i depends on j. It costs what that conditional loses in
+score when it is learned again without j. The cheapest edge on a cycle is removed, the conditional that
+lost it is learned again, and so on until no cycle is left. An edge is on a cycle if both of its ends are
+in one strongly connected component of the graph; components only break apart, so that each removal
+changes the costs of one variable and the components within one component.
+
+Conditionals are trees here. Their score is the one that they are grown for: the log-likelihood of the
+training rows, less -log(kappa) for each split. Only the columns that a tree may use are counted, which
+makes growing it again cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.packed_table import pack_table
+from conjoin.data.table import Table
+from conjoin.jobs import stop_point
+from conjoin.learning.options import ALLOWED, FORBIDDEN, Options
+from conjoin.learning.tree_path import NestedTree, SetIndex, gain_needed
+from conjoin.models.tree_cpds import TreeCPD
+
+Parents = tuple[int, ...]
+"""The parents of a variable by position, in increasing order."""
+
+
+class Fit(NamedTuple):
+    """A conditional that was learned within some allowed parents.
+
+    Attributes
+    ----------
+    score : float
+        Its score; only differences between the fits of one variable have a meaning.
+    parents : tuple of int
+        The parents that it uses.
+    """
+
+    score: float
+    parents: Parents
+
+
+class Family(Protocol):
+    """The conditionals of one variable within any of some parents."""
+
+    def fit(self, allowed: Collection[int]) -> Fit:
+        """Learn the conditional with no other parents than these."""
+
+
+@dataclass
+class TreeFamily:
+    """The trees of one variable.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    target : int
+        The variable.
+    parents : collection of int
+        The parents that trees may use.
+    kappa : float
+        The strength of the structure prior.
+    options : Options
+        The settings of leaves.
+
+    Examples
+    --------
+    >>> from conjoin import Domain
+    >>> rows = np.repeat([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]], 50, axis=0)
+    >>> family = TreeFamily(Table(Domain.numbered([2, 2, 2]), rows), 2, (0, 1), 0.1, Options())
+    >>> family.fit([0, 1]).parents, family.fit([1]).parents
+    ((0,), ())
+    """
+
+    table: Table
+    target: int
+    parents: Collection[int]
+    kappa: float
+    options: Options
+    _fits: dict[frozenset[int], Fit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        columns = sorted({self.target, *self.parents})
+        codes = self.table.codes[:, columns]
+        known = np.where(codes == self.table.missing, -1, codes.astype(np.int64))
+        rows = Table(self.table.domain.subset(columns), known, self.table.weights)
+        self._columns = np.array(columns, np.int64)
+        self._data = pack_table(rows)
+        self._index = SetIndex.build(self._data, self.options.pseudo)
+
+    def _grown(self, allowed: Collection[int]) -> NestedTree:
+        target = int(np.searchsorted(self._columns, self.target))
+        rules = np.where(np.isin(self._columns, list(allowed)), ALLOWED, FORBIDDEN).astype(np.int8)
+        rules[target] = FORBIDDEN
+        tree = NestedTree(target, int(self._data.cards[target]))
+        tree.grow(self._data, self._index, gain_needed(self.kappa), self.options, rules)
+        return tree
+
+    def fit(self, allowed: Collection[int]) -> Fit:
+        """Grow a tree that splits on no other variables than these."""
+        key = frozenset(allowed)
+        if key not in self._fits:
+            tree, needed = self._grown(key), gain_needed(self.kappa)
+            inner = np.flatnonzero(tree.yes[: tree.size] >= 0)
+            used = np.unique(self._columns[self._data.set_var[tree.split[inner]]])
+            score = float((tree.gains[inner] - needed).sum())
+            self._fits[key] = Fit(score, tuple(used.tolist()))
+        return self._fits[key]
+
+    def within(self, parents: Parents, max_cells: float) -> Parents:
+        """Return parents without those that cost least, until their table is small enough."""
+        cards = self.table.domain.cards
+        while np.prod(cards[[*parents, self.target]], dtype=float) > max_cells and parents:
+            scores = {j: self.fit([u for u in parents if u != j]).score for j in parents}
+            cheapest = max(parents, key=scores.__getitem__)
+            parents = tuple(u for u in parents if u != cheapest)
+        return parents
+
+    def cpd(self, allowed: Collection[int]) -> TreeCPD:
+        """Return the tree that splits on no other variables than these."""
+        found = self._grown(allowed).to_cpd(
+            self._data, gain_needed(self.kappa), self.options.pseudo
+        )
+        return found.moved(self.table.domain.cards, self._columns)
+
+
+def strong_components(parents: Sequence[Collection[int]], members: Sequence[int]) -> IntArray:
+    """Return the number of the strongly connected component of each of some variables.
+
+    Parameters
+    ----------
+    parents : sequence of collections of int
+        The parents of every variable.
+    members : sequence of int
+        The variables, in increasing order; edges from others are ignored.
+
+    Examples
+    --------
+    >>> first, second, third = strong_components([(1,), (0,), (1,)], [0, 1, 2]).tolist()
+    >>> first == second != third
+    True
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    place = {v: p for p, v in enumerate(members)}
+    edges = [[place[u] for u in parents[v] if u in place] for v in members]
+    first = np.cumsum([0, *map(len, edges)])
+    heads = np.array([u for own in edges for u in own], np.int32)
+    size = len(members)
+    graph = csr_array((np.ones(len(heads), np.int8), heads, first), shape=(size, size))
+    found: IntArray = connected_components(graph, connection="strong")[1].astype(np.int64)
+    return found
+
+
+def acyclic_parents(families: Sequence[Family], parents: Sequence[Parents]) -> list[Parents]:
+    """Remove the cheapest edges on cycles until no cycle is left.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The conditionals of each variable.
+    parents : sequence of tuple of int
+        The parents of each variable to begin with.
+
+    Returns
+    -------
+    list of tuple of int
+        The parents of each variable that are left; of equally cheap edges the first variable's is
+        removed, and of these that of the first parent.
+    """
+    fits = [family.fit(own) for family, own in zip(families, parents, strict=True)]
+    left = [fit.parents for fit in fits]
+    component = strong_components(left, range(len(left)))
+    version = [0] * len(left)
+    largest = int(component.max(initial=0))
+
+    def on_cycles(i: int) -> list[tuple[float, int, int, int]]:
+        stop_point()
+        costs = []
+        for j in left[i]:
+            if component[i] == component[j]:
+                without = families[i].fit([u for u in left[i] if u != j])
+                costs.append((fits[i].score - without.score, i, j, version[i]))
+        return costs
+
+    heap = [edge for i in range(len(left)) for edge in on_cycles(i)]
+    heapify(heap)
+    while heap:
+        _, i, j, number = heappop(heap)
+        if number != version[i] or component[i] != component[j]:
+            continue  # an older cost, or no longer on a cycle
+        fits[i] = families[i].fit([u for u in left[i] if u != j])
+        left[i] = fits[i].parents
+        version[i] += 1
+        members = np.flatnonzero(component == component[i])
+        component[members] = largest + 1 + strong_components(left, members.tolist())
+        largest += 1 + len(members)
+        for edge in on_cycles(i):
+            heappush(heap, edge)
+    return left
+
+
+def restored_parents(
+    families: Sequence[Family], parents: Sequence[Parents], candidates: Sequence[Collection[int]]
+) -> list[Parents]:
+    """Give variables back the candidates that no longer close a cycle, those that gain most first.
+
+    An edge that was removed while its cycles were still there may be on none of them in the end.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The conditionals of each variable.
+    parents : sequence of tuple of int
+        The parents of each variable in an acyclic graph.
+    candidates : sequence of collections of int
+        The parents that each variable may have.
+    """
+    left = [tuple(own) for own in parents]
+    below = _descendants(left)
+    score = [family.fit(own).score for family, own in zip(families, left, strict=True)]
+
+    def possible(i: int) -> list[int]:
+        return [j for j in candidates[i] if not below[i, j]]
+
+    tried = [possible(i) for i in range(len(left))]
+    heap = [(score[i] - families[i].fit(tried[i]).score, i) for i in range(len(left))]
+    heapify(heap)
+    while heap:
+        loss, i = heappop(heap)
+        now = possible(i)
+        if now != tried[i]:
+            tried[i] = now
+            heappush(heap, (score[i] - families[i].fit(now).score, i))
+        elif loss < 0:
+            left[i] = families[i].fit(now).parents
+            itself = np.arange(len(left)) == i
+            above = below[:, [*left[i]]].any(axis=1) | np.isin(np.arange(len(left)), left[i])
+            below[above] |= below[i] | itself
+    return left
+
+
+def _descendants(parents: Sequence[Parents]) -> BoolArray:
+    """Return whether there is a path from each variable (rows) to each other one (columns)."""
+    below = np.zeros((len(parents), len(parents)), bool)
+    for v in TopologicalSorter(dict(enumerate(parents))).static_order():
+        for u in parents[v]:
+            below[:, v] |= below[:, u]
+            below[u, v] = True
+    return below
