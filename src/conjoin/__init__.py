@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from conjoin.inference.sampling import sample as sample
     from conjoin.inference.surprise import surprises as surprises
     from conjoin.joint.bayesian_learning import to_bayesian_network as to_bayesian_network
+    from conjoin.joint.feature_search import learn_features as learn_features
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
@@ -65,6 +66,7 @@ _HOMES = {
     "inconsistency": "conversion.inconsistency",
     "interactions": "reports.links",
     "learn": "learning.learn",
+    "learn_features": "joint.feature_search",
     "load": "formats.model_files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",

@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 BINS = "quantile:5"
 """How columns of numbers are cut by default."""
 
+FEATURE_METHODS = ("top-down",)
+"""The methods of `learn_features`."""
+
+FOR_CONDITIONALS = {
+    "cpd": "auto",
+    "kappa": None,
+    "penalty": None,
+    "folds": None,
+    "min_leaf": None,
+    "closed_form": False,
+    "checkpoint": None,
+}
+"""The options for conditionals, with their defaults."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -68,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tune kappa and the penalty by cross-validation with N folds",
     )
     add("--min-leaf", metavar="N", type=float, help="minimum number of rows in a leaf")
+    add(
+        "--features",
+        choices=FEATURE_METHODS,
+        help="search for the features of a Markov network instead of learning conditionals: top-down, "
+        "from single states to conjunctions",
+    )
     add(
         "--closed-form",
         action="store_true",
@@ -121,8 +141,13 @@ def run(options: argparse.Namespace) -> None:
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
         raise ModelError("the checkpoint and the model cannot have the same name")
+    if options.features is not None:
+        _check_features(options, to_dn)
     table = _table(options)
     shared.announce("learning")
+    if options.features is not None and not isinstance(table, MixedTable):
+        _learn_features(table, options, started)
+        return
     if isinstance(table, MixedTable):
         _learn_numbers(table, options, started)
         return
@@ -178,6 +203,42 @@ def _learn(
     return dn, joint
 
 
+def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
+    """Refuse options that a search for features does not have."""
+    other = _changed(options, {**FOR_CONDITIONALS, "effort": "default"})
+    if other is not None:
+        raise ModelError(f"{other} is for conditionals, and --features learns none; leave one out")
+    if to_dn:
+        raise ModelError("--features learns a Markov network; write it as .conjoin, .mn or .uai")
+
+
+def _learn_features(table: Table, options: argparse.Namespace, started: float) -> None:
+    """Learn a Markov network by a search for features, and say what was learned."""
+    from conjoin.formats.files import save
+    from conjoin.joint.feature_search import learn_features
+
+    model = learn_features(
+        table,
+        options.features,
+        valid=shared.optional_table(options.valid, table.domain, options.missing),
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+    )
+    model.provenance["table"] = Path(options.table).name
+    save(model, options.output)
+    seconds, count = time.perf_counter() - started, len(model.features)
+    if options.json:
+        found = {"features": count, "method": options.features}
+        shared.print_json(
+            {"model": options.output, "kind": model.kind, "seconds": seconds, **found}
+        )
+        return
+    print(
+        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
+        f"{count:,} features, {options.features} ({seconds:.2f} s)"
+    )
+
+
 def _learn_numbers(table: MixedTable, options: argparse.Namespace, started: float) -> None:
     """Learn from a table with numbers, and say what was learned."""
     from conjoin.formats.model_files import save
@@ -204,18 +265,13 @@ def _needs_states(options: argparse.Namespace) -> str | None:
 
     if ending(Path(options.output)) != ".conjoin":
         return f"a model in the format {ending(Path(options.output))}"
-    defaults = {"cpd": "auto", "closed_form": False}
-    for name in (
-        "cpd",
-        "kappa",
-        "penalty",
-        "folds",
-        "min_leaf",
-        "valid",
-        "closed_form",
-        "checkpoint",
-    ):
-        if getattr(options, name) != defaults.get(name):
+    return _changed(options, {**FOR_CONDITIONALS, "valid": None, "features": None})
+
+
+def _changed(options: argparse.Namespace, defaults: dict[str, Any]) -> str | None:
+    """Return the first option that differs from its default, if there is one."""
+    for name, default in defaults.items():
+        if getattr(options, name) != default:
             return f"--{name.replace('_', '-')}"
     return None
 

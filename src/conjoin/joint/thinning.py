@@ -7,6 +7,7 @@ junction tree allows exact inference and learning by maximum likelihood.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _thinned(
     max_work: float,
 ) -> MarkovNetwork:
     """Thin a network whose columns are in canonical order."""
-    graph = _ThinGraph(model.domain.cards, max_cells, max_work)
+    graph = ThinGraph(model.domain.cards, max_cells, max_work)
     _link_hard_constraints(model, graph)
     if tree is not None:
         graph.link(*tree)
@@ -152,7 +153,7 @@ def _thinned(
     return MarkovNetwork(model.domain, kept, provenance={**model.provenance, "thin": record})
 
 
-def _link_hard_constraints(model: MarkovNetwork, graph: _ThinGraph) -> None:
+def _link_hard_constraints(model: MarkovNetwork, graph: ThinGraph) -> None:
     features, hard = model.features, np.flatnonzero(model.form.hard)
     for number, f in enumerate(hard.tolist()):
         scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]].astype(np.int64)
@@ -200,7 +201,7 @@ def _cut(features: Features, near: BoolArray, q: FloatArray) -> tuple[Features, 
     return scaled.reweighted(features.weights * factor).merged(), whole
 
 
-class _ThinGraph:
+class ThinGraph:
     """A graph that grows by pairs as long as the tables of an elimination order stay small.
 
     Attributes
@@ -224,23 +225,39 @@ class _ThinGraph:
         """Whether the search has reached `max_work`."""
         return self.work > self.max_work
 
+    def copy(self) -> ThinGraph:
+        """Return a graph that can grow separately."""
+        other = copy(self)
+        other.linked = self.linked.copy()
+        return other
+
     def link(self, left: IntArray, right: IntArray) -> BoolArray:
         """Link the pairs that fit, earlier ones first, and return which do not."""
         if not len(left):
             return np.zeros(0, bool)
         if self.exhausted or self.max_cells < self.smallest:
             return np.ones(len(left), bool)
-        new = ~self.linked[left, right]
-        self.linked[left, right] = self.linked[right, left] = True
-        if self._fits():
+        if self.link_all(left, right):
             return np.zeros(len(left), bool)
-        self.linked[left[new], right[new]] = self.linked[right[new], left[new]] = False
         if len(left) == 1:
             return np.ones(1, bool)
         half = len(left) // 2
         return np.concatenate(
             [self.link(left[:half], right[:half]), self.link(left[half:], right[half:])]
         )
+
+    def link_all(self, left: IntArray, right: IntArray) -> bool:
+        """Link all of some pairs if they fit together, and return whether they do."""
+        new = ~self.linked[left, right]
+        if not new.any():
+            return True
+        if self.exhausted or self.max_cells < self.smallest:
+            return False
+        self.linked[left, right] = self.linked[right, left] = True
+        if self._fits():
+            return True
+        self.linked[left[new], right[new]] = self.linked[right[new], left[new]] = False
+        return False
 
     def _fits(self) -> bool:
         """Keep the smaller tables of two elimination orders, by fill and by size, if they fit."""

@@ -380,6 +380,12 @@ class Features:
             total[rows] += finite_product(self.weights[part, None], values)[0]
         return total
 
+    def truth(self, codes: Codes) -> BoolArray:
+        """Return on which rows each conjunction holds, features by rows."""
+        packed = np.packbits(self.tests.truth(codes), axis=1)
+        held = self._held(slice(0, len(self)), packed)
+        return np.unpackbits(held, axis=1, count=len(codes)).astype(bool)
+
     def sums(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
         """Return the sum of each feature, without its weight, over rows, which may have weights."""
         total = np.zeros(len(self))

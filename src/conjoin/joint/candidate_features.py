@@ -1,0 +1,149 @@
+"""Candidates of a top-down search: conjunctions of an active feature and one more state.
+
+The share of every candidate in the rows is counted once. Its probability under the network is first
+estimated from rows that are drawn from the network, which ranks all candidates at once; those that are
+short-listed are then evaluated by the network itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.table import Table
+from conjoin.joint.conjunctions import States, membership, new_conjunctions, pair_shares, scopes
+from conjoin.joint.growing_network import GrowingNetwork, Method
+from conjoin.models.features import Features
+
+MAX_PAIRS = 1 << 23
+"""Maximum number of candidates that are counted; active features beyond it are not extended."""
+
+SHORT_LIST = 4
+"""Number of short-listed candidates for each one that is wanted."""
+
+Score = Callable[[FloatArray, FloatArray], FloatArray]
+"""How much a candidate is worth, given its share in the rows and its probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Short-listed candidates, the best first.
+
+    Attributes
+    ----------
+    features : Features
+        The conjunctions.
+    share, expected, score : arrays of float
+        The share of the rows in which each holds, its probability under the network, and its score.
+    """
+
+    features: Features
+    share: FloatArray
+    expected: FloatArray
+    score: FloatArray
+
+    def best(self, count: int, least: float) -> Candidates:
+        """Return the best ones with a score of at least `least`, at most `count`."""
+        order = np.argsort(-self.score, kind="stable")[:count]
+        keep = order[self.score[order] >= least]
+        return Candidates(
+            self.features.select(keep), self.share[keep], self.expected[keep], self.score[keep]
+        )
+
+
+class CandidateSearch:
+    """Finds the candidates with the highest scores.
+
+    Parameters
+    ----------
+    grown : GrowingNetwork
+        The network at the start of the search.
+    train : Table
+        The rows.
+    max_tests : int
+        Maximum number of tests of a candidate.
+    """
+
+    def __init__(self, grown: GrowingNetwork, train: Table, max_tests: int) -> None:
+        self.train, self.max_tests = train, max_tests
+        self.states = States.of(grown.domain, train)
+        self.parents = Features.empty(grown.domain.cards)
+        self.shares = np.zeros((0, len(self.states)))
+        self.allowed = np.zeros((0, len(self.states)), bool)
+        self.apart = np.zeros((len(grown.domain), len(grown.domain)), bool)
+        self.refused: set[tuple[int, ...]] = set()
+        self.extend(self.states.features())
+        plain = ~grown.features.soft_rows() & (grown.features.lengths > 1)
+        self.extend(grown.features.select(np.flatnonzero(plain)))
+
+    def extend(self, features: Features) -> None:
+        """Make features active: their conjunctions with states become candidates."""
+        short = np.flatnonzero(features.lengths < self.max_tests)
+        room = MAX_PAIRS // max(1, len(self.states)) - len(self.parents)
+        new = features.select(short[: max(0, room)])
+        if not len(new):
+            return
+        tested = membership(new)
+        allowed = ~(tested | tested @ self.apart)[:, self.states.var]
+        self.parents = Features.concatenate([self.parents, new])
+        self.shares = np.concatenate([self.shares, pair_shares(new, self.states, self.train)])
+        self.allowed = np.concatenate([self.allowed, allowed])
+
+    def find(
+        self, grown: GrowingNetwork, method: Method, score: Score, draws: Table, count: int
+    ) -> Candidates:
+        """Return short-listed candidates that fit into the network, with their exact scores.
+
+        Of the candidates over the same variables only the best is returned, because the others are worth
+        less once it has been added.
+        """
+        estimate = pair_shares(self.parents, self.states, draws)
+        # As if one more row had been drawn, distributed as in the table: no estimate is 0 by chance.
+        estimate = (len(draws) * estimate + self.shares) / (len(draws) + 1)
+        worth = np.where(self.allowed, score(self.shares, estimate), 0.0)
+        ranked = self._ranked(worth, grown, SHORT_LIST * count)
+        fits = method.admitted(ranked)
+        self._refuse(ranked.select(np.flatnonzero(~fits)))
+        listed = ranked.select(np.flatnonzero(fits))
+        share = listed.sums(self.train.codes, self.train.weights) / total_weight(self.train)
+        expected = method.expected(grown, listed, draws)
+        return Candidates(listed, share, expected, score(share, expected))
+
+    def _ranked(self, worth: FloatArray, grown: GrowingNetwork, count: int) -> Features:
+        """Return the candidates that seem best, one for each set of variables."""
+        flat = worth.ravel()
+        # Every set of variables is reached from several parents, and some candidates are known already.
+        many = min(len(flat), 4 * self.max_tests * count)
+        some = np.sort(np.argpartition(-flat, many - 1)[:many]) if many else np.zeros(0, np.int64)
+        order = some[np.argsort(-flat[some], kind="stable")]
+        parent, state = np.divmod(order[flat[order] > 0], len(self.states))
+        found = self.states.extend(self.parents.select(parent), state)
+        found = found.select(new_conjunctions(grown.features, found))
+        keep, seen = [], set(self.refused)
+        for number, scope in enumerate(scopes(found)):
+            if scope not in seen:
+                seen.add(scope)
+                keep.append(number)
+        return found.select(np.array(keep[:count], np.int64))
+
+    def _refuse(self, candidates: Features) -> None:
+        """Do not list candidates over these variables again."""
+        tested, lengths = membership(self.parents), self.parents.lengths
+        for scope in scopes(candidates):
+            self.refused.add(scope)
+            if len(scope) == 2:
+                self.apart[scope, scope[::-1]] = True
+            inside = tested[:, scope]
+            near = np.flatnonzero((lengths == len(scope) - 1) & (inside.sum(1) == len(scope) - 1))
+            for parent, rest in zip(near, inside[near].argmin(axis=1), strict=True):
+                self.allowed[parent, self.states.var == scope[rest]] = False
+        pairs = tested @ self.apart
+        self.allowed &= ~pairs[:, self.states.var]
+
+
+def total_weight(table: Table) -> float:
+    """Return the number of rows, weighted."""
+    return float(len(table) if table.weights is None else table.weights.sum())

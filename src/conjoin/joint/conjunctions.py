@@ -1,0 +1,135 @@
+"""Conjunctions as candidates for features: building, extending and counting them.
+
+Most searches start from single states and make conjunctions longer; others start from whole rows and make
+them shorter. A conjunction of single states is a partial row: a state for each column that it tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
+from conjoin.data.table import Codes, Table
+from conjoin.joint.dependence_tree import transposed_product
+from conjoin.models.features import Features
+from conjoin.models.vocabulary import mask_words, state_masks
+
+ROWS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """The states that conjunctions test: all but the most frequent one of each column.
+
+    A function of the states is a sum of conjunctions of these and of a constant, so tests of the most
+    frequent state are not needed, and the others hold in few rows.
+
+    Attributes
+    ----------
+    cards : array of int
+        The number of states of each variable of the domain.
+    var, state : arrays of int
+        The variable and the code of each state.
+    """
+
+    cards: IntArray
+    var: IntArray
+    state: IntArray
+
+    @classmethod
+    def of(cls, domain: Domain, table: Table) -> States:
+        """Return the states of the columns of a table, over a domain that may have hidden columns."""
+        var, state = [], []
+        for i, card in enumerate(table.domain.cards.tolist()):
+            rest = np.delete(np.arange(card), int(table.counts(i).argmax()))
+            var.append(np.full(len(rest), i))
+            state.append(rest)
+        none = np.zeros(0, np.int64)
+        return cls(domain.cards, np.concatenate([none, *var]), np.concatenate([none, *state]))
+
+    def __len__(self) -> int:
+        return len(self.var)
+
+    def features(self) -> Features:
+        """Return one feature of weight 0 per state."""
+        return _conjoined(self.cards, np.arange(len(self)), self.var, self.state, len(self))
+
+    def matrix(self, codes: Codes) -> BoolArray:
+        """Return which states the rows have, rows by states."""
+        return codes[:, self.var] == self.state
+
+    def extend(self, parents: Features, number: IntArray) -> Features:
+        """Return each conjunction with one more test, of the state with the given number."""
+        rows = np.arange(len(parents))
+        feature = np.concatenate([parents.entry_feature, rows])
+        var = np.concatenate([parents.entry_var, self.var[number]])
+        masks = state_masks(self.state[number], mask_words(self.cards))
+        mask = np.concatenate([parents.tests.mask[parents.indices], masks])
+        return Features.from_tests(self.cards, feature, var, mask, np.zeros(len(parents)))
+
+
+def partial_rows_as_features(cards: IntArray, rows: Codes, missing: int) -> Features:
+    """Return the conjunctions that partial rows stand for, with weight 0.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, 255, 0], [255, 1, 255]], np.uint8)
+    >>> features = partial_rows_as_features(np.array([2, 2, 2]), rows, 255)
+    >>> features.lengths.tolist()
+    [2, 1]
+    """
+    feature, var = np.nonzero(rows != missing)
+    return _conjoined(cards, feature, var, rows[feature, var].astype(np.int64), len(rows))
+
+
+def _conjoined(
+    cards: IntArray, feature: IntArray, var: IntArray, state: IntArray, count: int
+) -> Features:
+    masks = state_masks(state, mask_words(cards))
+    return Features.from_tests(cards, feature, var, masks, np.zeros(count))
+
+
+def new_conjunctions(known: Features, candidates: Features) -> IntArray:
+    """Return which candidates are in `known` neither, nor among the candidates before them."""
+    both = Features.concatenate([known, candidates])
+    keys = row_keys(both.indptr, both.indices, code_numbers(len(both.tests)))
+    first = group_equal(*keys)[2]
+    return np.sort(first[first >= len(known)]) - len(known)
+
+
+def scopes(features: Features) -> list[tuple[int, ...]]:
+    """Return the variables that each feature tests."""
+    var, indptr = features.entry_var.tolist(), features.indptr.tolist()
+    return [tuple(var[low:high]) for low, high in zip(indptr[:-1], indptr[1:], strict=True)]
+
+
+def membership(features: Features) -> BoolArray:
+    """Return which variables each feature tests, features by variables."""
+    inside = np.zeros((len(features), len(features.tests.cards)), bool)
+    inside[features.entry_feature, features.entry_var] = True
+    return inside
+
+
+def pair_shares(parents: Features, states: States, table: Table) -> FloatArray:
+    """Return the share of a table's rows in which each conjunction and each state hold together.
+
+    Returns
+    -------
+    shares : array of float, shape (parents, states)
+    """
+    from scipy import sparse
+
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    counts = np.zeros((len(parents), len(states)))
+    for low in range(0, len(table), ROWS_AT_ONCE):
+        codes = table.codes[low : low + ROWS_AT_ONCE]
+        weight = weights[low : low + ROWS_AT_ONCE, None]
+        held = sparse.csr_array(parents.truth(codes).T * weight.astype(np.float32))
+        seen = sparse.csr_array(states.matrix(codes).astype(np.float32))
+        counts += transposed_product(held, seen)
+    return counts / weights.sum()
+

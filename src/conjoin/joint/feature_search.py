@@ -1,0 +1,106 @@
+"""`learn_features`: Markov networks by a search for features, as an alternative to conditionals.
+
+Each method is a module with its settings and a function `learn`: `feature_induction` (top-down).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.frames import as_table
+from conjoin.errors import ModelError, did_you_mean
+from conjoin.jobs import off_main_thread, one_thread
+from conjoin.joint.candidate_features import total_weight
+from conjoin.joint.feature_induction import TopDown
+from conjoin.joint.feature_task import FeatureTask
+from conjoin.models.markov import MarkovNetwork
+
+METHODS = {"top-down": TopDown}
+"""The settings of each method, by its name."""
+
+
+def learn_features(
+    table: Any,
+    method: str = "top-down",
+    *,
+    valid: Any = None,
+    holdout: float = 0.1,
+    start: MarkovNetwork | None = None,
+    random_state: int | np.random.Generator = 0,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> MarkovNetwork:
+    """Learn a Markov network by searching for features.
+
+    The result does not depend on the order of rows and columns.
+
+    Parameters
+    ----------
+    table : Table, 2-dimensional array, or frame
+        The rows. Missing values are drawn once, from the network to start from or from the
+        maximum-likelihood tree.
+    method : {'top-down'}
+        "top-down" adds conjunctions of features and states that increase the likelihood most (Della
+        Pietra, Della Pietra and Lafferty, 1997).
+    valid : Table, array or frame, optional
+        Rows that choose when to stop. By default a share of the table's rows is held out for that, and
+        the weights are finally learned from all rows.
+    holdout : float
+        The share of the rows to hold out.
+    start : MarkovNetwork, optional
+        A network to extend; by default all columns are independent. If it has a hidden column, its
+        weights stay as they are.
+    random_state : int or numpy Generator
+        The source of all random choices.
+    n_jobs : int, optional
+        Number of parts of the rows that are evaluated at the same time. It does not change the result.
+    **options
+        Settings of the method: the attributes of `conjoin.joint.feature_induction.TopDown`.
+
+    Returns
+    -------
+    MarkovNetwork
+        Its provenance records the search.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.random((2, 1000)) < 0.5
+    >>> mn = learn_features(np.stack([a, b, a | b], axis=1).astype(int))
+    >>> mn.conditional("v2", {"v0": 1, "v1": 0, "v2": 0}).round(1)
+    array([[0., 1.]])
+    """
+    if method not in METHODS:
+        raise ModelError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
+    settings = _settings(method, options)
+    if start is not None and not isinstance(start, MarkovNetwork):
+        raise ModelError(f"a {start.kind} cannot be extended by features; convert it first")
+    rows = as_table(table, None if start is None else start.domain.observed)
+    rng = np.random.default_rng(random_state)
+    task = FeatureTask.of(rows, valid, holdout, start, rng, n_jobs)
+    with one_thread():
+        network, record = off_main_thread(lambda: settings.learn(task), n_jobs)
+    search = {"method": method, "rows": round(total_weight(rows)), **record}
+    provenance = {**({} if start is None else start.provenance), "features": search}
+    learned = MarkovNetwork(network.domain, network.features, provenance=provenance)
+    hidden = [variable.name for variable in network.domain if variable.hidden]
+    return learned.merged().reordered([*rows.domain.names, *hidden])
+
+
+def _settings(method: str, options: dict[str, Any]) -> Any:
+    """Return the settings of a method, checked."""
+    kind = METHODS[method]
+    known = {field.name: field.default for field in fields(kind)}
+    for name, value in options.items():
+        if name not in known:
+            raise ModelError(
+                f"the method {method!r} has no option {name!r}. " + did_you_mean(name, known)
+            )
+        numeric = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if known[name] is None or isinstance(known[name], int | float):
+            if value is not None and not (numeric and value > 0):
+                raise ModelError(f"{name} must be a number greater than 0, not {value!r}")
+    return kind(**options)

@@ -1,0 +1,242 @@
+"""Feature search: gains and expectations by brute force, and the properties of each method."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import conjoin
+from conjoin import Domain, Features, MarkovNetwork, Table, Variable, learn_features
+from conjoin.data.table import joint_codes
+from conjoin.errors import ModelError
+from conjoin.joint.candidate_features import CandidateSearch
+from conjoin.joint.conjunctions import States, new_conjunctions, pair_shares, scopes
+from conjoin.joint.feature_induction import best_weight, gain, shrunk
+from conjoin.joint.feature_task import independent_network
+from conjoin.joint.growing_network import ByLikelihood, ByPseudoLikelihood, GrowingNetwork
+from conjoin.scoring import log_likelihood
+
+
+def random_table(seed, cards=(2, 3, 2, 4), rows=400, weighted=False):
+    """Rows with dependent columns."""
+    rng = np.random.default_rng(seed)
+    codes = np.empty((rows, len(cards)), np.int64)
+    for i, card in enumerate(cards):
+        noise = rng.integers(0, card, rows)
+        copied = codes[:, rng.integers(0, i)] % card if i else noise
+        codes[:, i] = np.where(rng.random(rows) < 0.6, copied, noise)
+    weights = rng.integers(1, 4, rows).astype(float) if weighted else None
+    return Table(Domain.numbered(cards), codes, weights)
+
+
+def random_network(seed, domain, terms=8):
+    rng = np.random.default_rng(seed)
+    listed = []
+    for _ in range(terms):
+        chosen = rng.choice(len(domain), rng.integers(1, 4), replace=False)
+        when = {domain.names[v]: int(rng.integers(0, domain.cards[v])) for v in chosen}
+        listed.append((float(rng.normal()), when))
+    return MarkovNetwork(domain, Features.from_terms(domain, listed).merged())
+
+
+def probabilities(network):
+    """All joint states and their probabilities, by enumeration."""
+    codes = joint_codes(network.domain.cards, range(len(network.domain)))
+    potential = np.exp(network.log_potential(codes))
+    return codes, potential / potential.sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gain_is_the_increase_of_the_likelihood_with_the_other_weights_held(seed):
+    table = random_table(seed)
+    network = random_network(seed, table.domain)
+    feature = random_network(seed + 100, table.domain, terms=1).features
+    codes, before = probabilities(network)
+    holds = feature.truth(codes)[0]
+    seen = feature.truth(table.codes)[0]
+
+    def loss(weight):
+        return np.log((before * np.exp(weight * holds)).sum()) - weight * seen.mean()
+
+    found = minimize_scalar(loss, bounds=(-20, 20), method="bounded", options={"xatol": 1e-9})
+    p, q = np.array([seen.mean()]), np.array([before[holds].sum()])
+    assert gain(p, q)[0] == pytest.approx(-found.fun, abs=1e-9)
+    assert best_weight(p, q)[0] == pytest.approx(found.x, abs=1e-4)
+
+
+def test_gains_at_the_ends():
+    p, q = np.array([0.0, 1.0, 0.0, 0.3]), np.array([0.5, 0.5, 0.0, 0.3])
+    assert gain(p, q) == pytest.approx([np.log(2), np.log(2), 0, 0])
+    assert best_weight(p[:2], q[:2]).tolist() == [-np.inf, np.inf]
+    assert np.isfinite(best_weight(shrunk(p[:2], q[:2], 100), q[:2])).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_expectations_are_those_of_enumeration(seed):
+    table = random_table(seed)
+    grown = GrowingNetwork.of(random_network(seed, table.domain))
+    states = States.of(table.domain, table)
+    parents = states.features()
+    pairs = [(a, b) for a in range(len(parents)) for b in range(a)]
+    pairs = [(a, b) for a, b in pairs if states.var[a] != states.var[b]]
+    first, second = np.array(pairs).T
+    candidates = states.extend(parents.select(first), second)
+    exact = ByLikelihood(grown).expected(grown, candidates, table)
+    codes, p = probabilities(grown.network())
+    assert exact == pytest.approx(candidates.truth(codes) @ p, abs=1e-12)
+    gibbs = ByPseudoLikelihood()
+    draws = gibbs.draws(grown, 20_000, 0)
+    assert gibbs.expected(grown, candidates, draws) == pytest.approx(exact, abs=0.03)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_shares_are_counted_as_by_hand(weighted):
+    table = random_table(1, weighted=weighted)
+    states = States.of(table.domain, table)
+    parents = random_network(2, table.domain).features
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    held, seen = parents.truth(table.codes), states.matrix(table.codes)
+    expected = [[weights[h & s].sum() for s in seen.T] for h in held] / weights.sum()
+    assert pair_shares(parents, states, table) == pytest.approx(expected, abs=1e-6)
+
+
+def test_states_leave_out_the_most_frequent_one():
+    table = random_table(0)
+    states = States.of(table.domain, table)
+    assert len(states) == (table.domain.cards - 1).sum()
+    for v, s in zip(states.var, states.state, strict=True):
+        assert table.counts(v)[s] <= table.counts(v).max()
+
+
+def test_new_conjunctions():
+    domain = Domain.numbered([2, 2, 2])
+    known = Features.from_terms(domain, [(1.0, {"v0": 1, "v1": 1})])
+    found = Features.from_terms(
+        domain, [(0, {"v1": 1, "v0": 1}), (0, {"v0": 1}), (0, {"v0": 1}), (0, {"v0": 0})]
+    )
+    assert new_conjunctions(known, found).tolist() == [1, 3]
+
+
+def test_the_best_candidates_are_found():
+    """With enough draws, the first candidate is the one of the highest gain of all pairs and triples."""
+    table = random_table(3, rows=2000)
+    grown = GrowingNetwork.of(independent_network(table))
+    method = ByLikelihood(grown)
+    search = CandidateSearch(grown, table, 4)
+    found = search.find(grown, method, gain, method.draws(grown, 1 << 14, 0), 8)
+    best = found.best(1, 0.0)
+    states = search.states
+    _, p = probabilities(grown.network())
+    codes = joint_codes(table.domain.cards, range(4))
+    gains = []
+    for a in range(len(states)):
+        for b in np.flatnonzero(states.var != states.var[a]):
+            pair = states.extend(states.features().select(np.array([a])), np.array([b]))
+            share = pair.truth(table.codes).mean()
+            gains.append(gain(np.array([share]), pair.truth(codes) @ p)[0])
+    assert best.score[0] == pytest.approx(max(gains), abs=1e-9)
+    assert len(set(scopes(found.features))) == len(found.features)
+
+
+@pytest.mark.parametrize("objective", ["likelihood", "pseudo-likelihood"])
+def test_top_down_rounds_never_decrease_the_training_score(objective):
+    table = random_table(4, weighted=True)
+    mn = learn_features(
+        table, valid=table, objective=objective, prior_sd=1e6, batch=2, max_rounds=6
+    )
+    scores = [entry["train"] for entry in mn.provenance["features"]["rounds"]]
+    assert len(scores) > 3
+    assert (np.diff(scores) > -1e-6).all()
+
+
+def test_top_down_approaches_the_distribution_of_many_rows():
+    domain = Domain.numbered([2, 3, 2])
+    truth = random_network(5, domain, terms=12)
+    rows = conjoin.sample(truth, 50_000, random_state=1)
+    mn = learn_features(rows)
+    _, p = probabilities(truth)
+    _, q = probabilities(mn)
+    assert (p * np.log(p / q)).sum() < 1e-3
+
+
+def test_the_budget_of_cells_is_kept():
+    rng = np.random.default_rng(0)
+    hidden = rng.random(500) < 0.5
+    flips = rng.random((500, 12)) < 0.2
+    rows = (hidden[:, None] ^ flips).astype(int)
+    small = learn_features(rows, max_cells=100)
+    large = learn_features(rows)
+    assert conjoin.inference.forecast(small).largest <= 100 < conjoin.inference.forecast(large).largest
+    assert log_likelihood(large, rows).mean > log_likelihood(small, rows).mean
+
+
+def test_a_network_with_a_hidden_column_is_tilted():
+    """The weights of the start stay, and the likelihood increases."""
+    table = random_table(6, cards=(2, 2, 3))
+    domain = Domain([*table.domain.variables, Variable("h", ("x", "y"), hidden=True)])
+    terms = [(0.7, {"v0": 1, "h": "x"}), (-0.5, {"v1": 1, "h": "x"}), (0.4, {"v2": 2, "h": "y"})]
+    start = MarkovNetwork(domain, Features.from_terms(domain, terms))
+    mn = learn_features(table, start=start, valid=table)
+    assert mn.domain == domain
+    assert log_likelihood(mn, table).mean > log_likelihood(start, table).mean + 0.05
+    kept = mn.features.weights[mn.features.lengths > 0]
+    assert set(np.round([0.7, -0.5, 0.4], 9)) <= set(np.round(kept, 9))
+    recorded = mn.provenance["features"]["rounds"]
+    best = max(entry["held_out"] for entry in recorded)
+    assert log_likelihood(mn, table).mean == pytest.approx(best, abs=1e-9)
+
+
+def test_a_network_to_start_from_is_extended():
+    table = random_table(7)
+    start = random_network(7, table.domain)
+    mn = learn_features(table, start=start, valid=table, prior_sd=100.0)
+    assert log_likelihood(mn, table).mean > log_likelihood(start, table).mean
+    unknown = learn_features(table, start=start)
+    assert unknown.domain == table.domain
+
+
+METHODS = ["top-down"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_rows_and_columns_does_not_matter(method):
+    table = random_table(8, cards=(2, 3, 2, 2, 3), weighted=True)
+    mn = learn_features(table, method)
+    rng = np.random.default_rng(1)
+    rows, columns = rng.permutation(len(table)), rng.permutation(len(table.domain))
+    names = [table.domain.names[i] for i in columns]
+    mixed = Table(table.domain, table.codes[rows], table.weights[rows]).reordered(names)
+    other = learn_features(mixed, method, n_jobs=2)
+    assert other.domain.names == tuple(names) or list(other.domain.names) == names
+    codes = joint_codes(table.domain.cards, range(5))
+    same = Table(table.domain, codes).reordered(names)
+    assert other.log_potential(same) == pytest.approx(mn.log_potential(codes), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_values_constant_columns_and_fractional_weights(method):
+    table = random_table(9, cards=(2, 3, 1, 2), weighted=True)
+    codes = table.codes.astype(np.int64)
+    codes[np.random.default_rng(0).random(codes.shape) < 0.1] = -1
+    rows = Table(table.domain, codes, table.weights / 3)
+    mn = learn_features(rows, method)
+    assert np.isfinite(log_likelihood(mn, table).mean)
+    again = learn_features(rows, method)
+    assert np.array_equal(mn.features.weights, again.features.weights)
+
+
+def test_errors_say_what_to_do():
+    table = random_table(0)
+    with pytest.raises(ModelError, match="'top-dwon'.*'top-down'"):
+        learn_features(table, "top-dwon")
+    with pytest.raises(ModelError, match="no option 'bach'.*'batch'"):
+        learn_features(table, bach=3)
+    with pytest.raises(ModelError, match="max_rounds must be a number greater than 0"):
+        learn_features(table, max_rounds=0)
+    with pytest.raises(ModelError, match="unknown objective 'luck'"):
+        learn_features(table, objective="luck")
+    with pytest.raises(ModelError, match="convert it first"):
+        learn_features(table, start=conjoin.learn(table, "tree"))
+    with pytest.raises(ModelError, match="too few rows"):
+        learn_features(Table(table.domain, table.codes[:1]))
+    with pytest.raises(ModelError, match="larger max_cells"):
+        learn_features(table, start=random_network(0, table.domain), max_cells=3)
