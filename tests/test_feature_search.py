@@ -1,11 +1,14 @@
 """Feature search: gains and expectations by brute force, and the properties of each method."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
 import conjoin
 from conjoin import Domain, Features, MarkovNetwork, Table, Variable, learn_features
+from conjoin.cli.main import main
 from conjoin.data.table import joint_codes
 from conjoin.errors import ModelError
 from conjoin.joint.candidate_features import CandidateSearch
@@ -165,7 +168,9 @@ def test_the_budget_of_cells_is_kept():
     rows = (hidden[:, None] ^ flips).astype(int)
     small = learn_features(rows, max_cells=100)
     large = learn_features(rows)
-    assert conjoin.inference.forecast(small).largest <= 100 < conjoin.inference.forecast(large).largest
+    assert (
+        conjoin.inference.forecast(small).largest <= 100 < conjoin.inference.forecast(large).largest
+    )
     assert log_likelihood(large, rows).mean > log_likelihood(small, rows).mean
 
 
@@ -240,3 +245,20 @@ def test_errors_say_what_to_do():
         learn_features(Table(table.domain, table.codes[:1]))
     with pytest.raises(ModelError, match="larger max_cells"):
         learn_features(table, start=random_network(0, table.domain), max_cells=3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_command(method, tmp_path, capsys):
+    table = random_table(10)
+    conjoin.write_table(table, tmp_path / "rows.csv")
+    command = ["learn", str(tmp_path / "rows.csv"), "--features", method]
+    assert main([*command, "-o", str(tmp_path / "a.mn"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    mn = conjoin.load(tmp_path / "a.mn")
+    assert told["features"] == len(mn.features) > 0
+    assert main([*command, "-o", str(tmp_path / "a.conjoin")]) == 0
+    assert f"features, {method}" in capsys.readouterr().out
+    assert main([*command, "-o", str(tmp_path / "a.dn")]) == 1
+    assert "Markov network" in capsys.readouterr().err
+    assert main([*command, "--kappa", "0.1", "-o", str(tmp_path / "a.mn")]) == 1
+    assert "--kappa is for conditionals" in capsys.readouterr().err

@@ -214,7 +214,7 @@ def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
 
 def _learn_features(table: Table, options: argparse.Namespace, started: float) -> None:
     """Learn a Markov network by a search for features, and say what was learned."""
-    from conjoin.formats.files import save
+    from conjoin.formats.model_files import save
     from conjoin.joint.feature_search import learn_features
 
     model = learn_features(

@@ -7,6 +7,7 @@ them shorter. A conjunction of single states is a partial row: a state for each 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def new_conjunctions(known: Features, candidates: Features) -> IntArray:
 def scopes(features: Features) -> list[tuple[int, ...]]:
     """Return the variables that each feature tests."""
     var, indptr = features.entry_var.tolist(), features.indptr.tolist()
-    return [tuple(var[low:high]) for low, high in zip(indptr[:-1], indptr[1:], strict=True)]
+    return [tuple(var[low:high]) for low, high in pairwise(indptr)]
 
 
 def membership(features: Features) -> BoolArray:
@@ -132,4 +133,3 @@ def pair_shares(parents: Features, states: States, table: Table) -> FloatArray:
         seen = sparse.csr_array(states.matrix(codes).astype(np.float32))
         counts += transposed_product(held, seen)
     return counts / weights.sum()
-

@@ -99,8 +99,8 @@ def _settings(method: str, options: dict[str, Any]) -> Any:
             raise ModelError(
                 f"the method {method!r} has no option {name!r}. " + did_you_mean(name, known)
             )
-        numeric = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if known[name] is None or isinstance(known[name], int | float):
-            if value is not None and not (numeric and value > 0):
-                raise ModelError(f"{name} must be a number greater than 0, not {value!r}")
+        if isinstance(known[name], str) or (known[name] is None and value is None):
+            continue
+        if not isinstance(value, int | float | np.number) or not value > 0:
+            raise ModelError(f"{name} must be a number greater than 0, not {value!r}")
     return kind(**options)

@@ -56,7 +56,7 @@ class FeatureTask:
         rng: np.random.Generator,
         n_jobs: int | None,
     ) -> FeatureTask:
-        """Prepare the rows of a table; a share of them is held out if there are no others to choose by."""
+        """Prepare the rows of a table; if there are no others to choose by, some are held out."""
         if start is not None:
             codes_of(start.domain, rows, complete=False)
         names = rows.domain.sorted_names()

@@ -258,7 +258,12 @@ class ByLikelihood:
         """Return independent rows, drawn exactly."""
         return sample(grown.network(), count, method="exact", random_state=seed)
 
-    def expected(self, grown: GrowingNetwork, candidates: Features, draws: Table) -> FloatArray:
+    def expected(
+        self,
+        grown: GrowingNetwork,
+        candidates: Features,
+        draws: Table,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the exact probability of each candidate."""
         both = Features.concatenate([grown.fixed, grown.features, candidates])
         return Expectations(both)(both.weights)[1][len(both) - len(candidates) :]
@@ -287,7 +292,12 @@ class ByPseudoLikelihood:
             random_state=seed, n_jobs=self.n_jobs,
         )  # fmt: skip
 
-    def expected(self, grown: GrowingNetwork, candidates: Features, draws: Table) -> FloatArray:
+    def expected(
+        self,
+        grown: GrowingNetwork,  # noqa: ARG002
+        candidates: Features,
+        draws: Table,
+    ) -> FloatArray:
         """Return the share of each candidate in the drawn rows."""
         return candidates.sums(draws.codes) / len(draws)
 
