@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from conjoin.errors import ModelError, did_you_mean
@@ -38,6 +39,7 @@ ENGINES = {
 """The methods of each question, and the module of each method."""
 
 
+@cache
 def engine(question: str, method: str) -> Any:
     """Return the function that answers a question by a method."""
     known = ENGINES[question]

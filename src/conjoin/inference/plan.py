@@ -189,7 +189,7 @@ def find_order(
         spent += work * SECONDS_PER_WORD
         if tried == 2 and n:
             run = min(best.total, max_memory) * SECONDS_PER_EXPONENTIAL
-            wanted = int(np.clip(2 * min(run, SEARCH_SECONDS) / spent, 2, 200))
+            wanted = int(min(max(2 * min(run, SEARCH_SECONDS) / spent, 2), 200))
     if best.total == np.inf:
         return Order(place, size, order, adjacency, np.inf, smallest)
     return best

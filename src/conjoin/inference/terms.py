@@ -35,28 +35,39 @@ MAX_TABLE_AXES = 40
 """Tables made of features have fewer axes than this."""
 
 
+def row_strides(shape: tuple[int, ...]) -> list[int]:
+    """Return how far apart the neighbours on each axis are in a table that is stored row by row.
+
+    Examples
+    --------
+    >>> row_strides((2, 3, 4))
+    [12, 4, 1]
+    """
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * shape[axis]
+    return strides
+
+
 def terms_of(tables: Iterable[TableFactor], features: Features) -> Terms:
     """Lay out tables and features for kernels."""
     var: list[int] = []
     stride: list[int] = []
-    ends = [0]
+    ends, bases = [0], [0]
     flat: list[FloatArray] = []
     for table in tables:
-        values = np.ascontiguousarray(table.table).reshape(table.table.shape)
         var += table.variables
-        stride += [s // 8 for s in values.strides]
+        stride += row_strides(table.table.shape)
         ends.append(len(var))
-        flat.append(values.ravel())
-    bases = np.cumsum([0] + [len(f) for f in flat])[:-1]
+        bases.append(bases[-1] + table.table.size)
+        flat.append(table.table.ravel())
     values = np.concatenate(flat) if flat else np.zeros(0)
-    # A configuration of parents that cannot occur has no distribution; it counts as impossible.
-    values = np.where(np.isnan(values), -np.inf, values)
     numbers, starts, entry = literals(features)
     return Terms(
         first=packed(np.concatenate([np.array(ends), len(var) + features.indptr[1:]]), np.int64),
         var=packed(np.concatenate([np.array(var, np.int64), features.entry_var]), np.int64),
         arg=packed(np.concatenate([np.array(stride, np.int64), starts[entry]]), np.int64),
-        bases=packed(bases, np.int64),
+        bases=packed(bases[:-1], np.int64),
         values=packed(values, np.float64),
         weights=packed(features.weights, np.float64),
         numbers=packed(numbers, np.float64),

@@ -67,10 +67,11 @@ def packed(array: npt.ArrayLike, dtype: npt.DTypeLike, ndim: int = 1) -> npt.NDA
     ...
     TypeError: expected an array of 1 axes, not 2
     """
-    given = np.asarray(array)
+    given = np.asarray(array, dtype)
     if given.ndim != ndim:
         raise TypeError(f"expected an array of {ndim} axes, not {given.ndim}")
-    return np.require(given, dtype, ["C", "A", "W"])
+    flags = given.flags
+    return given if flags.c_contiguous and flags.behaved else np.array(given, order="C")
 
 
 @layout

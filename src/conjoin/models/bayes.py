@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -70,9 +70,10 @@ class BayesianNetwork(NetworkOfCPDs):
 
     def to_markov_network(self) -> MarkovNetwork:
         """Return the same distribution as a Markov network with one factor per CPD (so Z is 1)."""
+        tables = _normalized_tables(self.cpds)
         factors: list[Factor] = []
         for cpd in self.cpds:
-            factor = cpd_as_factor(cpd)
+            factor = tables.get(cpd.target) or cpd_as_factor(cpd)
             if factor is None:
                 raise ModelError(
                     f"the {type(cpd).__name__} of variable {cpd.target} has "
@@ -109,6 +110,24 @@ def _check_rows(cpd: CPD, name: str) -> None:
         check_sums(cpd.table, name)
     elif isinstance(cpd, TreeCPD):
         check_sums(cpd.tree.value, name)
+
+
+def _normalized_tables(cpds: Sequence[CPD]) -> dict[int, TableFactor]:
+    """Return the factor of each table CPD; tables of equally many states are normalised together."""
+    by_states: dict[int, list[TableCPD]] = {}
+    for cpd in cpds:
+        if isinstance(cpd, TableCPD):
+            by_states.setdefault(cpd.table.shape[-1], []).append(cpd)
+    factors = {}
+    for states, group in by_states.items():
+        rows = [cpd.table.reshape(-1, states) for cpd in group]
+        values = log_normalized(np.concatenate(rows) if len(rows) > 1 else rows[0])
+        start = 0
+        for cpd, part in zip(group, rows, strict=True):
+            table = values[start : start + len(part)].reshape(cpd.table.shape)
+            factors[cpd.target] = TableFactor((*cpd.parents, cpd.target), table)
+            start += len(part)
+    return factors
 
 
 def cpd_as_factor(cpd: CPD) -> Factor | None:

@@ -74,9 +74,10 @@ def log_normalized(logits: FloatArray) -> FloatArray:
     A row in which all are -inf, for a condition that cannot arise, becomes NaN.
     """
     top = logits.max(axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        shifted = logits - top
-        return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    if top.size and not top.min() > -np.inf:
+        top = np.where(top == -np.inf, np.nan, top)
+    shifted = logits - top
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def check_sums(log_probabilities: FloatArray, name: str) -> None:
