@@ -151,6 +151,18 @@ class BatchMarginals:
             return component, chains
         return component, RowChains(self.projection, component)
 
+    def by_similarity(self, codes: Codes) -> IntArray:
+        """Return an order in which rows of similar evidence follow each other.
+
+        Rows are sorted by the variables that most features test. A block of similar rows is sampled
+        faster, because fewer features are alive in any of them; the answers are the same.
+        """
+        known = self.projection.known
+        tests = np.bincount(known.test_var[known.test], minlength=codes.shape[1])
+        used = np.flatnonzero(tests)
+        columns = used[np.argsort(tests[used], kind="stable")]  # the last one is the first key
+        return np.lexsort(codes[:, columns].T) if len(columns) else np.arange(len(codes))
+
     def marginals(self, codes: Codes, counters: UIntArray) -> BatchResult:
         """Return the marginals given each of at most `ROWS` rows.
 

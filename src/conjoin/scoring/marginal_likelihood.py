@@ -294,11 +294,13 @@ def _blocks(
             continue
         evidence = codes[rows]
         evidence[:, free] = 0
+        engine = BatchMarginals(form, free, sweep, settings)
         first, evidence_of = distinct_rows(evidence)
+        counters = rng.integers(0, 2**64, len(first), dtype=np.uint64)
+        order = engine.by_similarity(evidence[first])
+        evidence_of, counters = np.argsort(order)[evidence_of], counters[order]
         members = np.argsort(evidence_of, kind="stable")
         bounds = np.searchsorted(evidence_of[members], np.arange(len(first) + 1))
-        engine = BatchMarginals(form, free, sweep, settings)
-        counters = rng.integers(0, 2**64, len(first), dtype=np.uint64)
         for low in range(0, len(first), ROWS):
             some = members[bounds[low] : bounds[min(low + ROWS, len(first))]]
             yield _Block(
