@@ -64,6 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --orders all: features with more than K tests are averaged without writing out "
         "their sub-features (default 6)",
     )
+    add(
+        "--held-out",
+        metavar="FILE",
+        help="with --orders all and --data: a table that the network was not learned from. The two "
+        "conditionals of a pair of variables then speak about their interaction as loudly as predicts "
+        "these rows best, instead of equally loudly",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -101,6 +108,14 @@ def _check_base(options: argparse.Namespace) -> None:
         raise ModelError(f"--base {options.base} needs --data FILE")
     if options.max_length is not None and options.orders != "all":
         raise ModelError("--max-length needs --orders all")
+    if options.held_out is not None:
+        for missing, needed in (
+            (options.orders != "all", "--orders all"),
+            (options.data is None, "--data FILE"),
+            (options.base not in (None, "marginals") or options.instance, "--base marginals"),
+        ):
+            if missing:
+                raise ModelError(f"--held-out needs {needed}")
 
 
 def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovNetwork:
@@ -108,14 +123,20 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
 
     domain = network.domain
     instances = shared.optional_table(options.instance, domain)
+    table, say = shared.optional_table(options.data, domain), None
+    if options.held_out is not None:
+        from conjoin.joint.reliability import learn_say
+
+        say = learn_say(network, table, shared.optional_table(options.held_out, domain))
     return convert(
         network,
-        shared.optional_table(options.data, domain),
+        table,
         base=options.base if instances is None else instances,
         orders=options.orders,
         order=None if options.order is None else read_orders(Path(options.order), domain),
         reverse=not options.no_reverse,
         max_length=MAX_LENGTH if options.max_length is None else options.max_length,
+        say=say,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from conjoin.conversion.base import resolve_base
 from conjoin.conversion.orders import Orders, resolve_orders
+from conjoin.conversion.pair_opinions import Say, weigh_pairs
 from conjoin.conversion.pairwise import convert_pairwise, is_pairwise
 from conjoin.conversion.sub_features import (
     SubFeatures,
@@ -36,6 +37,7 @@ def convert(
     order: Sequence[Any] | None = None,
     reverse: bool = True,
     max_length: int = MAX_LENGTH,
+    say: Say | Mapping[str, float] | None = None,
     merge: bool = True,
 ) -> MarkovNetwork:
     """Convert a dependency network to a Markov network, in closed form.
@@ -66,6 +68,12 @@ def convert(
     max_length : int
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
+    say : Say or mapping, optional
+        With ``orders='all'``, how loudly the conditionals of two variables speak about the interaction of
+        the pair: the result of `conjoin.joint.learn_say`, which measures it on held-out rows, or
+        {name: reliability}, with shares in proportion to the reliabilities of the two conditionals (1 if
+        not given). By default both have the same share. Interactions of more variables are always the
+        plain mean of the conditionals.
     merge : bool
         Merge equal features and drop features of weight 0.
 
@@ -98,6 +106,8 @@ def convert(
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
         raise ModelError(f"max_length must be 0 or more, not {max_length}")
+    if say is not None and not family.everything:
+        raise ModelError("`say` changes the average over all orders; give orders='all' with it")
     check_positive(dn)
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
@@ -107,6 +117,10 @@ def convert(
     else:
         result = _convert(features, owner, bound, family, max_length, merge)
     options: dict[str, Any] = {"base": base_name, "orders": orders}
+    if say is not None:
+        result = Features.concatenate([result, weigh_pairs(dn.form, distribution, say)])
+        result = result.merged().nonzero() if merge else result
+        options["say"] = "learned" if isinstance(say, Say) else dict(say)
     if family.everything:
         options["max_length"] = max_length
     else:

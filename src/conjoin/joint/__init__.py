@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from conjoin.joint.feature_search import learn_features as learn_features
     from conjoin.joint.learning import learn_joint as learn_joint
     from conjoin.joint.mixed_learning import learn_mixed as learn_mixed
+    from conjoin.joint.reliability import learn_say as learn_say
     from conjoin.joint.thinning import thin as thin
     from conjoin.joint.weight_learning import learn_weights as learn_weights
 
@@ -17,6 +18,7 @@ _HOMES = {
     "learn_features": "joint.feature_search",
     "learn_joint": "joint.learning",
     "learn_mixed": "joint.mixed_learning",
+    "learn_say": "joint.reliability",
     "learn_weights": "joint.weight_learning",
     "thin": "joint.thinning",
 }

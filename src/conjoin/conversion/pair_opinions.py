@@ -1,0 +1,175 @@
+"""What the two conditionals of a pair of variables say about it, and how loudly each speaks.
+
+Averaged over all orders, the interaction of a pair is the mean of the interactions in its two CPDs (see
+`decomposition`). Any other shares s and 1 - s convert consistent networks exactly, too. They change the
+log-potential by (s - 1/2) * (the first CPD's interaction - the second's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conjoin.conversion.base import Base, Product
+from conjoin.conversion.decomposition import decompose
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.errors import ModelError
+from conjoin.models.features import Features
+from conjoin.models.loglinear import LogLinearForm
+from conjoin.models.vocabulary import mask_words, state_masks
+
+MAX_RATIO = 1000.0
+"""The largest ratio of two strengths that counts; a silent CPD is this much weaker than the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Say:
+    """How loudly the two conditionals of each pair of variables speak about their interaction.
+
+    Attributes
+    ----------
+    pairs : array of int, pairs by 2
+        The variables of each pair, by position, the smaller first. Pairs that are not listed have equal
+        shares.
+    share : array of float
+        The share of the first variable's conditional; the second has the rest.
+    """
+
+    pairs: IntArray
+    share: FloatArray
+
+    def shares(self, pairs: IntArray) -> FloatArray:
+        """Return the share of the first conditional of given pairs.
+
+        Examples
+        --------
+        >>> say = Say(np.array([[0, 2], [1, 2]]), np.array([0.9, 0.2]))
+        >>> say.shares(np.array([[1, 2], [0, 1]])).tolist()
+        [0.2, 0.5]
+        """
+        size = 1 + int(max(self.pairs.max(initial=0), pairs.max(initial=0)))
+        known, asked = self.pairs @ [size, 1], pairs @ [size, 1]
+        order = np.argsort(known)
+        place = np.searchsorted(known[order], asked)
+        found = np.append(known[order], -1)[place] == asked
+        return np.where(found, np.append(self.share[order], 0.5)[place], 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class PairOpinions:
+    """The interactions of pairs of variables in their CPDs.
+
+    Attributes
+    ----------
+    cards : array of int
+        The number of states of each variable.
+    pairs : array of int, pairs by 2
+        The variables of each pair, by position, the smaller first.
+    strength : array of float, 2 by pairs
+        The root mean square of the pair's interaction in either CPD, in nats.
+    first : array of int
+        The first cell of each pair's table in `difference`.
+    difference : array of float
+        The interaction in the first variable's CPD minus that in the second's: the tables of all pairs.
+    """
+
+    cards: IntArray
+    pairs: IntArray
+    strength: FloatArray
+    first: IntArray
+    difference: FloatArray
+
+    @classmethod
+    def of(cls, form: LogLinearForm, base: Base) -> PairOpinions:
+        """Return the interactions in the CPDs of a dependency network, under a product of marginals."""
+        if not isinstance(base, Product):
+            raise ModelError("`say` needs a product of marginals as the base, not instances")
+        pairs, strengths = [np.zeros((0, 2), np.int64)], [np.zeros((2, 0))]
+        firsts, cells = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for part in decompose(form, base.marginals, 2):
+            pairs.append(part.sets)
+            strengths.append(np.sqrt(part.mean_squares(part.values)))
+            firsts.append(part.first + sum(map(len, cells)))
+            cells.append(part.values[0] - part.values[1])
+        return cls(
+            form.features.tests.cards,
+            np.concatenate(pairs),
+            np.concatenate(strengths, axis=1),
+            np.concatenate(firsts),
+            np.concatenate(cells),
+        )
+
+    def log_ratio(self) -> FloatArray:
+        """Return the log of the first CPD's strength over the second's, at most log `MAX_RATIO`."""
+        floor = np.maximum(self.strength.max(axis=0) / MAX_RATIO, np.finfo(float).tiny)
+        left, right = np.log(np.maximum(self.strength, floor))
+        return left - right
+
+    def entries(self) -> DifferenceEntries:
+        """Return the differences in terms of states other than the first of a variable.
+
+        A table is determined by its first cell, which is a constant here, and its differences from the
+        first row and the first column.
+        """
+        left, right = self.pairs.T
+        width = self.cards[right]
+        pair = np.repeat(np.arange(len(left)), self.cards[left] * width)
+        first, d = self.first[pair], self.difference
+        a, b = np.divmod(np.arange(len(pair)) - first, width[pair])
+        weight = (
+            d
+            - np.where(b > 0, d[first + a * width[pair]], 0.0)
+            - np.where(a > 0, d[first + b], 0.0)
+            + np.where((a > 0) & (b > 0), d[first], 0.0)
+        )
+        keep = np.flatnonzero((a > 0) | (b > 0))
+        return DifferenceEntries(pair[keep], a[keep], b[keep], weight[keep])
+
+    def tilted(self, share: FloatArray) -> Features:
+        """Return what is added to the average over all orders if the first CPDs have these shares."""
+        entries = self.entries()
+        var, state = self.pairs[entries.pair].T, np.stack([entries.left, entries.right])
+        side, feature = np.nonzero(state)  # a test for each state that is not the first
+        return Features.from_tests(
+            self.cards,
+            feature,
+            var[side, feature],
+            state_masks(state[side, feature], mask_words(self.cards)),
+            entries.weight * (share - 0.5)[entries.pair],
+        )
+
+
+class DifferenceEntries(NamedTuple):
+    """The pair of each entry, the states of its two variables (0: whatever the state), and its weight."""
+
+    pair: IntArray
+    left: IntArray
+    right: IntArray
+    weight: FloatArray
+
+
+def weigh_pairs(form: LogLinearForm, base: Base, say: Any) -> Features:
+    """Return what shares of the conditionals add to the average over all orders."""
+    opinions = PairOpinions.of(form, base)
+    if isinstance(say, Say):
+        share = say.shares(opinions.pairs)
+    else:
+        reliability = _reliabilities(form.domain, say)[opinions.pairs]
+        share = reliability[:, 0] / reliability.sum(axis=1)
+    return opinions.tilted(share).nonzero()
+
+
+def _reliabilities(domain: Domain, given: Any) -> FloatArray:
+    """Return the reliability of each variable's CPD, 1 if none is given."""
+    if not isinstance(given, Mapping):
+        raise ModelError(f"`say` must map names to reliabilities, or be a `Say`, not {given!r}")
+    result = np.ones(len(domain))
+    for name, value in given.items():
+        if not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise ModelError(f"the reliability of {name!r} must be positive, not {value!r}")
+        result[domain.index(name)] = value
+    return result
