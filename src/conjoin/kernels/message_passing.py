@@ -82,46 +82,17 @@ def set_evidence(program, terms, given, work):
 
 
 @inner
-def _spread(out, filled, times):
-    """Spread a table over further axes, which have `times` joint states."""
+def _spread(out, filled, sizes):
+    """Spread a table over further axes of these sizes; return its new number of cells."""
+    times = 1
+    for d in range(len(sizes)):
+        times *= sizes[d]
     for i in range(filled - 1, -1, -1):
         value = out[i]
         part = out[i * times : (i + 1) * times]
         for j in range(len(part)):
             part[j] = value
-
-
-@inner
-def _add_operands(c, tree, program, terms, work, out):
-    """Fill the table of a clique with the sum of its terms and of its children's messages."""
-    n_tables, n_terms = len(terms.bases), len(terms.first) - 1
-    operand, levels, arg_first, args = (
-        program.operand, program.level, program.arg_first, program.args,
-    )  # fmt: skip
-    values, message, message_first = terms.values, work.message, tree.message_first
-    base, weight, counter = work.base, work.weight, work.counter
-    shape = tree.sizes[tree.first[c] : tree.first[c + 1]]
-    end = program.first[c + 1]
-    out[0] = 0.0
-    level, filled = -1, 1
-    for k in range(program.first[c], end):
-        if levels[k] > level:
-            times = 1
-            for d in range(level + 1, levels[k] + 1):
-                times *= shape[d]
-            _spread(out, filled, times)
-            filled *= times
-            level = levels[k]
-        o = operand[k]
-        row = args[arg_first[k] : arg_first[k] + level + 1]
-        if o < n_tables:
-            add_table(out, shape, row, values, base[o], counter)
-        elif o >= n_terms:
-            add_table(out, shape, row, message, message_first[o - n_terms], counter)
-        elif weight[o - n_tables] != 0:
-            w, tests = weight[o - n_tables], terms.numbers
-            add_feature(out, shape, row, tests, w, counter[0], counter[1], work.partial)
-    _spread(out, filled, len(out) // filled)
+    return filled * times
 
 
 @inner
@@ -142,11 +113,32 @@ def forward(tree, program, terms, mode, work):
     separator; MAXIMUM maximises instead of summing, and leaves log-values.
     """
     result = _sum_of_loose(program, terms, work)
+    n_tables, n_terms = len(terms.bases), len(terms.first) - 1
     table, offset, message, chunk = work.table, work.offset, work.message, work.chunk
+    base, weight, counter, partial = work.base, work.weight, work.counter, work.partial
     parent, cells, residual, first = tree.parent, tree.cells, tree.residual, tree.message_first
+    axes, sizes, values, numbers = tree.first, tree.sizes, terms.values, terms.numbers
+    operands, operand, levels = program.first, program.operand, program.level
+    arg_first, args = program.arg_first, program.args
     for c in range(len(parent)):
+        shape = sizes[axes[c] : axes[c + 1]]
         out = table[offset[c] : offset[c] + cells[c]]
-        _add_operands(c, tree, program, terms, work, out)
+        out[0] = 0.0
+        level, filled = -1, 1
+        for k in range(operands[c], operands[c + 1]):
+            if levels[k] > level:
+                filled = _spread(out, filled, shape[level + 1 : levels[k] + 1])
+                level = levels[k]
+            o = operand[k]
+            row = args[arg_first[k] : arg_first[k] + level + 1]
+            if o < n_tables:
+                add_table(out, shape, row, values, base[o], counter)
+            elif o >= n_terms:
+                add_table(out, shape, row, message, first[o - n_terms], counter)
+            elif weight[o - n_tables] != 0:
+                w = weight[o - n_tables]
+                add_feature(out, shape, row, numbers, w, counter[0], counter[1], partial)
+        _spread(out, filled, shape[level + 1 :])
         block = residual[c]
         if parent[c] < 0:
             if mode == MAXIMUM:
@@ -191,7 +183,8 @@ def backward(tree, program, terms, work, marginal_first, marginals):
         tree.message_first,
     )
     first, sizes, var = tree.first, tree.sizes, tree.var
-    operands, arg_first, args = program.operand, program.arg_first, program.args
+    operands, operand = program.first, program.operand
+    arg_first, args = program.arg_first, program.args
     for c in range(len(parent) - 1, -1, -1):
         shape = sizes[first[c] : first[c + 1]]
         out = table[offset[c] : offset[c] + cells[c]]
@@ -202,8 +195,8 @@ def backward(tree, program, terms, work, marginal_first, marginals):
                 row = out[low : low + width]
                 for j in range(len(row)):
                     row[j] *= p[j]
-        for k in range(program.first[c], program.first[c + 1]):
-            child = operands[k] - n_terms
+        for k in range(operands[c], operands[c + 1]):
+            child = operand[k] - n_terms
             if child >= 0:
                 low = message_first[child]
                 sent = message[low : low + cells[child] // residual[child]]
