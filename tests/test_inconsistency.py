@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from conjoin import (
     inconsistency,
 )
 from conjoin import interactions as pair_strengths
+from conjoin.conversion import decomposition
 from conjoin.conversion.base import Product
 from conjoin.conversion.decomposition import decompose
 from conjoin.errors import ModelError
@@ -67,6 +70,25 @@ def test_against_all_states(rng):
         assert got.get(b, 0.0) == pytest.approx(value, abs=1e-9)
     values = [item.disagreement for item in found.interactions]
     assert values == sorted(values, reverse=True)
+
+
+@given(generators())
+def test_parts_are_added_up_with_and_without_sorting(rng):
+    form = random_dependency_network(rng, random_domain(rng, high=3)).form
+    if rng.random() < 0.5:
+        form = random_markov_network(rng).form
+    marginals = random_marginals(rng, form.domain)
+    size = int(rng.integers(1, 4))
+    found: list[dict] = [{}, {}]
+    for tables, limit in zip(found, (0, 10**9), strict=True):
+        with mock.patch.object(decomposition, "MAX_COUNTERS", limit):
+            for part in decompose(form, marginals, size):
+                for members, first in zip(part.sets.tolist(), part.first.tolist(), strict=True):
+                    cells = int(form.domain.cards[members].prod())
+                    tables[tuple(members)] = part.values[:, first : first + cells]
+    assert found[0].keys() == found[1].keys()
+    for members, values in found[0].items():
+        np.testing.assert_allclose(values, found[1][members], atol=1e-12)
 
 
 @given(generators())

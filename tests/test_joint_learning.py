@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn, log_partition, refine
+from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
 from conjoin.joint.dependence_tree import dependence_tree, mutual_information, tree_network
 from conjoin.joint.hidden_column import (
@@ -144,6 +145,52 @@ def test_the_gradient_is_the_slope(priors):
         step[k] = 3e-2
         slope = (value(flat + step)[0] - value(flat - step)[0]) / 6e-2
         assert gradient[k] == pytest.approx(slope, abs=0.02 + 0.01 * abs(slope))  # float32 sums
+
+
+def test_batches_of_many_rows_lead_to_where_all_rows_lead():
+    rng = np.random.default_rng(4)
+    table = clustered(rng, rows=6000, columns=12)
+    base = thin_network(rng, table.domain)
+    tables, priors = HiddenTables(base, 6), Priors(3, 0.5, 0.0, 0.3)
+    codes, weights = merge_rows(table.codes[:5000], None)
+    test = tables.rows(table.codes[5000:], np.ones(1000))
+    scores = []
+    for by_batches in (False, True):
+        fit = HiddenFit(tables, priors)
+        if by_batches:
+            fit.fit_batches(codes, weights, np.random.default_rng(0), 150)
+            fit.fit_batches(codes, weights, np.random.default_rng(1), 40, further=True)
+        else:
+            fit.fit(tables.rows(codes, weights), test, np.random.default_rng(0))
+        found, _ = tables.expectations(fit.weights(fit.parameters))
+        np.testing.assert_allclose(fit.log_z, found, atol=1e-9)
+        scores.append(fit.log_density(test, fit.parameters, fit.log_z).mean())
+    assert scores[1] > scores[0] - 0.02
+    assert scores[1] > np.log(0.5) * 12 + 1  # no column tells much alone
+
+
+def test_many_rows_are_learned_in_batches(monkeypatch):
+    monkeypatch.setattr("conjoin.joint.hidden_search.MANY_ROWS", 300)
+    table = clustered(np.random.default_rng(0), rows=1500, columns=20)
+    valid = clustered(np.random.default_rng(0), rows=1500, columns=20)
+    closed = convert(learn(table, "tree"), table)
+    for held in (None, valid):
+        joint = refine(closed, table, valid=held)
+        assert joint.domain.hidden.any()
+        scores = joint.provenance["refined"]["held_out"]
+        assert max(scores.values()) > scores["tree"] + 0.1
+        assert log_partition(joint).value == pytest.approx(0.0, abs=1e-8)
+
+
+def test_fits_that_cannot_become_the_best_stop_early():
+    rng = np.random.default_rng(3)
+    table = clustered(rng, rows=800, columns=10)
+    tables = HiddenTables(thin_network(rng, table.domain), 4)
+    rows = tables.rows(table.codes, np.ones(len(table)))
+    fits = [HiddenFit(tables, Priors(2, 0.5, 0.0, 0.3)) for _ in range(2)]
+    whole = fits[0].fit(rows, rows, np.random.default_rng(0))
+    part = fits[1].fit(rows, rows, np.random.default_rng(0), reached=whole + 1)
+    assert fits[1].iterations < fits[0].iterations and part < whole
 
 
 def test_a_stacked_network_is_the_mixture_of_its_fits():

@@ -320,6 +320,10 @@ def test_sums_of_features(rng):
     np.testing.assert_allclose(mn.features.sums(codes), values.sum(axis=0), atol=1e-9)
     weights = rng.random(count)
     np.testing.assert_allclose(mn.features.sums(codes, weights), weights @ values, atol=1e-9)
+    for counted in (None, weights):  # by the cells of tables
+        expect = Expectations(mn.features)
+        found = expect.sums(mn.features, Table(mn.domain, codes, counted))
+        np.testing.assert_allclose(found, mn.features.sums(codes, counted), atol=1e-9)
 
 
 def test_islands_of_many_columns_get_their_share():

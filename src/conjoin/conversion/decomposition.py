@@ -31,6 +31,9 @@ IMPOSSIBLE = float(np.log(1e-6))
 ENTRIES_AT_ONCE = 1 << 21
 """About how many parts of features, or entries of tables, are in memory at a time."""
 
+MAX_COUNTERS = 4
+"""Equal parts are added up without sorting if all possible ones are at most this number per part."""
+
 
 @dataclass(frozen=True, eq=False)
 class InteractionTables:
@@ -151,13 +154,25 @@ def _merged(form: LogLinearForm, parts: list[_Parts]) -> _Parts:
     """Put parts together, equal tests of one owner as one part."""
     tests = np.concatenate([part.tests for part in parts])
     owner = np.concatenate([part.owner for part in parts])
+    values = [
+        np.concatenate([p.weight for p in parts]),
+        np.concatenate([p.magnitude for p in parts]),
+    ]
     size = len(form.features.tests)
+    owners = 1 if form.owner is None else len(form.domain)
+    count = owners * size ** tests.shape[1]
+    if count <= MAX_COUNTERS * len(tests):
+        shape = (owners, *[size] * tests.shape[1])
+        number = np.ravel_multi_index((owner, *tests.T.astype(np.int64)), shape)
+        found = np.flatnonzero(np.bincount(number, minlength=count))
+        owner, *columns = np.unravel_index(found, shape)
+        weight, magnitude = (
+            np.bincount(number, v, count)[found].astype(np.float64) for v in values
+        )
+        return _Parts(np.stack(columns, axis=1).astype(np.int32), owner, weight, magnitude)
     with_owner = np.column_stack([tests, size + owner])
     order, starts, first = _group_rows(with_owner, size + len(form.domain))
-    weight, magnitude = (
-        np.add.reduceat(np.concatenate(values)[order], starts)
-        for values in ([p.weight for p in parts], [p.magnitude for p in parts])
-    )
+    weight, magnitude = (np.add.reduceat(v[order], starts) for v in values)
     return _Parts(tests[first], owner[first], weight, magnitude)
 
 

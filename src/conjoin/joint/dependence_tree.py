@@ -21,7 +21,8 @@ PSEUDO_COUNT = 0.5
 DENSE_RATE, SPARSE_RATE = 2e10, 2e8
 """Multiplications per second of dense and of sparse matrix products, to choose between them."""
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE, COUNTS_AT_ONCE = 1 << 14, 1 << 19
+"""Number of rows, and about how many pairs of states, that are counted at a time."""
 
 
 def pair_counts(table: Table) -> tuple[FloatArray, IntArray]:
@@ -79,19 +80,26 @@ def mutual_information(table: Table) -> FloatArray:
 def _information(cards: IntArray, counts: FloatArray, first: IntArray) -> FloatArray:
     """Return the mutual information of each two columns, given the counts of pairs of states."""
     column = np.repeat(np.arange(len(cards)), cards)
-    counts = counts + PSEUDO_COUNT / np.outer(cards[column], cards[column])
-    starts = first[:-1]
+    starts, result = first[:-1], np.empty((len(cards), len(cards)))
 
-    def by_pair(values: FloatArray) -> FloatArray:
-        return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
+    def by_column(values: FloatArray, starts: IntArray = starts) -> FloatArray:
+        """Add up the lines of each column's states, and transpose."""
+        return np.ascontiguousarray(np.add.reduceat(values, starts, axis=0).T)
 
     def entropy(values: FloatArray) -> FloatArray:
         return values * np.log(values)
 
-    total = by_pair(counts)
-    rows = np.add.reduceat(counts, starts, axis=1)  # states by columns
-    within = np.add.reduceat(entropy(rows), starts, axis=0)
-    return (by_pair(entropy(counts)) - within - within.T + entropy(total)) / total
+    step = max(1, COUNTS_AT_ONCE // int(cards.max(initial=1) * first[-1] or 1))
+    for low in range(0, len(cards), step):
+        own = starts[low : low + step] - starts[low]
+        some = slice(starts[low], first[min(low + step, len(cards))])
+        block = counts[some] + PSEUDO_COUNT / np.outer(cards[column[some]], cards[column])
+        by_state, by_own_state = by_column(block, own), by_column(np.ascontiguousarray(block.T))
+        total = by_column(by_state)
+        joint = by_column(by_column(entropy(block), own))
+        alone = by_column(entropy(by_state)) + by_column(entropy(by_own_state), own).T
+        result[low : low + step] = (joint - alone + entropy(total)) / total
+    return result
 
 
 def dependence_tree(table: Table) -> tuple[IntArray, IntArray]:

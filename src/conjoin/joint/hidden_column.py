@@ -31,6 +31,7 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.table import Codes
 from conjoin.inference.plan import MAX_MEMORY, Plan, find_order
 from conjoin.inference.terms import terms_of
+from conjoin.joint.batches import adam, batches
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import Expectations
 from conjoin.models.features import Features
@@ -39,11 +40,17 @@ from conjoin.models.markov import MarkovNetwork, TableFactor
 MAX_ITERATIONS, PATIENCE = 150, 8
 """Number of steps of a fit, and number of steps without a better validation score before it stops."""
 
+STRIDE, STRIDES_TO_COME = 10, 3
+"""A fit stops if even this multiple of its gain in the last steps would not make it the best."""
+
 EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
 
 START_ROWS = 1 << 13
 """Maximum number of distinct rows that this mixture is learned from."""
+
+BATCH_ROWS, RATE = 1 << 11, 0.1
+"""Number of rows of a batch, if there are many rows, and how far parameters move in a step."""
 
 SCORES_AT_ONCE = 1 << 17
 """About how many scores (rows times hidden states) are computed at a time: they stay in the cache."""
@@ -230,11 +237,7 @@ class HiddenTables:
         """Return rows as the fit needs them."""
         from scipy import sparse
 
-        cell = np.empty((len(codes), len(self.tables.scopes)), np.int32)
-        axes = zip(self.tables.scopes, self.tables.shapes, self.tables.first, strict=False)
-        for number, (scope, shape, first) in enumerate(axes):
-            states = codes[:, list(scope)].T.astype(np.int64)
-            cell[:, number] = first + np.ravel_multi_index(states, shape)
+        cell = np.ascontiguousarray(self.tables.cells_of(codes).T)
         starts = np.arange(len(codes) + 1) * cell.shape[1]
         ones = np.ones(cell.size, np.float32)
         cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(codes), self.cells))
@@ -317,10 +320,16 @@ class HiddenFit:
 
     def weights(self, p: Parameters) -> FloatArray:
         """Return the weights of all features given each hidden state."""
-        weights = np.tile(self.tables.features.weights + p.common, (self.tables.states, 1))
-        weights[:, self.tables.single] += p.points @ p.single + p.own
-        weights[:, self.longer] += p.points @ p.longer
+        weights = p.points @ self._mapping(p) + (self.tables.features.weights + p.common)
+        weights[:, self.tables.single] += p.own
         return weights
+
+    def _mapping(self, p: Parameters) -> FloatArray:
+        """Return T on all features."""
+        mapping = np.zeros((p.points.shape[1], len(self.tables.features)))
+        mapping[:, self.tables.single] = p.single
+        mapping[:, self.longer] = p.longer
+        return mapping
 
     def log_density(self, rows: HiddenRows, p: Parameters, log_z: FloatArray) -> FloatArray:
         """Return the log-probability of each row, the hidden column summed out."""
@@ -358,25 +367,89 @@ class HiddenFit:
                 scores += mapped[some] @ points
             yield some, scores
 
-    def fit(self, train: HiddenRows, valid: HiddenRows, rng: np.random.Generator) -> float:
+    def fit(
+        self,
+        train: HiddenRows,
+        valid: HiddenRows,
+        rng: np.random.Generator,
+        max_steps: int = MAX_ITERATIONS,
+        reached: float = -np.inf,
+    ) -> float:
         """Learn the parameters; return the mean log-probability of the validation rows.
 
-        The steps end where the validation rows score best.
+        Parameters
+        ----------
+        train, valid : HiddenRows
+            Rows to learn from, and rows that tell when to stop: where they score best, or where that
+            will clearly stay below the score that another fit has reached.
+        rng : Generator
+            Draws the starting point.
+        max_steps : int
+            The maximum number of steps.
+        reached : float
+            The score of the best other fit.
         """
-        best = -np.inf
+        best, scores = -np.inf, []
         for step, (p, log_z) in enumerate(self._descent(train, self._start(train, rng)), 1):
-            score = float(valid.weights @ self.log_density(valid, p, log_z))
-            if score > best:
-                best, self.parameters, self.log_z, self.iterations = score, p, log_z, step
-            if step >= min(MAX_ITERATIONS, self.iterations + PATIENCE):
+            scores.append(
+                float(np.average(self.log_density(valid, p, log_z), weights=valid.weights))
+            )
+            if scores[-1] > best:
+                best, self.parameters, self.log_z, self.iterations = scores[-1], p, log_z, step
+            if step >= min(max_steps, self.iterations + PATIENCE):
                 break
-        return best / float(valid.weights.sum())
+            gain = best - scores[-STRIDE - 1] if step > STRIDE else np.inf
+            if best + STRIDES_TO_COME * gain < reached:
+                break
+        return best
 
     def fit_all(self, rows: HiddenRows) -> None:
         """Continue on all rows, for a quarter of the steps that were taken on most of them."""
         steps = self._descent(rows, self.parameters)
         for p, log_z in islice(steps, -(-self.iterations // 4)):
             self.parameters, self.log_z = p, log_z
+
+    def fit_batches(
+        self,
+        codes: Codes,
+        weights: FloatArray,
+        rng: np.random.Generator,
+        steps: int,
+        further: bool = False,
+    ) -> None:
+        """Learn the parameters from batches of rows, if there are many.
+
+        Parameters
+        ----------
+        codes, weights : arrays
+            The rows and their weights.
+        rng : Generator
+            Draws the batches.
+        steps : int
+            The number of batches.
+        further : bool
+            Whether to continue from the parameters reached so far, in short steps.
+        """
+        tables, total = self.tables, float(weights.sum())
+        drawn, ones = batches(weights, BATCH_ROWS, rng), np.ones(BATCH_ROWS)
+        if not further:
+            some = next(batches(weights, min(START_ROWS, len(weights)), rng))
+            self.parameters = self._start(tables.rows(codes[some], np.ones(len(some))), rng)
+        p = self.parameters
+        precision = self._precisions(p) / total
+
+        def gradient(flat: FloatArray) -> FloatArray:
+            now = p.like(flat)
+            found = tables.expectations(self.weights(now))
+            if found is None:
+                return np.zeros_like(flat)
+            self.parameters, self.log_z = now, found[0]
+            rows = tables.rows(codes[next(drawn)], ones)
+            sums = tables.transposed @ (rows.by_cell @ rows.weights)
+            _, likelihood = self._log_likelihood(rows, sums, now, *found)
+            return precision * flat - likelihood.flat() / BATCH_ROWS
+
+        gradient(adam(gradient, p.flat(), steps, RATE / 4 if further else RATE))
 
     def _descent(
         self, rows: HiddenRows, start: Parameters
@@ -434,17 +507,16 @@ class HiddenFit:
                 located[some] = posterior @ points32
                 mapped_sums += posterior.T @ mapped[some]
         count = held[:, -1]
-        expected = count[:, None] * means
-        own = held[:, :-1] - expected[:, single]
-        points = own @ p.single.T
+        own = held[:, :-1] - count[:, None] * means[:, single]
+        points = held[:, :-1] @ p.single.T + mapped_sums
+        points -= count[:, None] * (means @ self._mapping(p).T)
         towards_longer = np.zeros_like(p.longer)
         if mapped is not None:
-            points += mapped_sums - expected[:, longer] @ p.longer.T
             towards_longer = (self._longer_transposed @ (rows.by_cell @ located)).T
-            towards_longer = towards_longer - p.points.T @ expected[:, longer]
+            towards_longer = towards_longer - ((count[:, None] * p.points).T @ means)[:, longer]
         shares = count - count.sum() * np.exp(p.log_probabilities)
         gradient = Parameters(
-            sums - expected.sum(axis=0), points, p.points.T @ own, towards_longer, own, shares
+            sums - count @ means, points, p.points.T @ own, towards_longer, own, shares
         )
         return value, gradient
 

@@ -18,6 +18,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
 from conjoin.joint.hidden_column import (
+    MAX_ITERATIONS,
     HiddenFit,
     HiddenRows,
     HiddenTables,
@@ -39,6 +40,12 @@ rows."""
 TRIAL_ROWS, STOPPING_ROWS = 1 << 12, 1 << 12
 """Maximum number of rows from which fits with few states are learned, and of those that tell when to
 stop."""
+
+TRIAL_STEPS = 50
+"""Maximum number of steps of fits with few states, in tables of more rows than these."""
+
+MANY_ROWS = 1 << 14
+"""Fits are learned from batches if there are more distinct rows than this."""
 
 Rows = tuple[Codes, FloatArray]
 """Distinct rows and their weights."""
@@ -68,7 +75,13 @@ class Mixture:
         return self.fits[0].tables.states
 
     def network(
-        self, base: MarkovNetwork, tree: MarkovNetwork, rows: Rows | None, name: str
+        self,
+        base: MarkovNetwork,
+        tree: MarkovNetwork,
+        rows: Rows | None,
+        name: str,
+        steps: int,
+        rng: np.random.Generator,
     ) -> MarkovNetwork:
         """Return the mixture as one network with a hidden column.
 
@@ -80,13 +93,19 @@ class Mixture:
             All rows, from which the fits are learned further.
         name : str
             The name of the hidden column.
+        steps : int
+            The number of batches that the fits were learned from, if there are many rows.
+        rng : Generator
+            Draws further batches.
         """
         tables = self.fits[0].tables
-        data = None if rows is None else tables.rows(*rows)
         parts: list[Part] = []
+        data = tables.rows(*rows) if rows is not None and len(rows[0]) <= MANY_ROWS else None
         for fit, share in zip(self.fits, self.shares, strict=False):
             if data is not None and share > 0:
                 fit.fit_all(data)
+            elif rows is not None and share > 0:
+                fit.fit_batches(*rows, rng, -(-steps // 4), further=True)
             parts.append(fit.part())
         parts += [tables.part(base), tree_part(tables, tree)]
         return stacked(tables, parts, self.shares, name)
@@ -105,6 +124,8 @@ class HiddenSearch:
         The kinds of fit.
     most_fits : int
         The maximum number of fits of the largest size.
+    steps : int
+        The number of batches of rows to learn from, if there are many.
     rng : Generator
         The random numbers.
     """
@@ -115,10 +136,11 @@ class HiddenSearch:
         sizes: Sequence[int],
         settings: Sequence[Priors],
         most_fits: int,
+        steps: int,
         rng: np.random.Generator,
     ) -> None:
         self.base, self.sizes, self.settings = base, sizes, list(settings)
-        self.most_fits, self.rng = most_fits, rng
+        self.most_fits, self.steps, self.rng = most_fits, steps, rng
 
     def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
@@ -152,17 +174,27 @@ class HiddenSearch:
     def _fits(self, train: Rows, held: Rows) -> Iterator[list[HiddenFit]]:
         """Yield the fits of each size, for the settings that are left by then."""
         few: HiddenRows | None = None
-        for states in self.sizes:
+        whole: HiddenRows | None = None
+        reached = -np.inf
+        max_steps = TRIAL_STEPS if len(train[0]) > TRIAL_ROWS else MAX_ITERATIONS
+        sizes = self.sizes if len(train[0]) <= MANY_ROWS else [self.sizes[0], self.sizes[-1]]
+        for states in dict.fromkeys(sizes):
             tables = HiddenTables(self.base, states)
             if few is None:
-                rows = tables.rows(*train)
+                if len(train[0]) <= MANY_ROWS:
+                    whole = tables.rows(*train)
                 few, stopping = (
                     tables.rows(*self._some(train, TRIAL_ROWS)),
                     tables.rows(*self._some(held, STOPPING_ROWS)),
                 )
             fits = [HiddenFit(tables, priors) for priors in self.settings]
             for fit in fits:
-                fit.fit(rows if states == self.sizes[-1] else few, stopping, self.rng)
+                if states < self.sizes[-1]:
+                    reached = max(fit.fit(few, stopping, self.rng, max_steps, reached), reached)
+                elif whole is not None:
+                    reached = max(fit.fit(whole, stopping, self.rng, reached=reached), reached)
+                else:
+                    fit.fit_batches(*train, self.rng, self.steps)
             yield fits
 
     def _some(self, rows: Rows, count: int) -> Rows:

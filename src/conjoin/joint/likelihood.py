@@ -48,13 +48,13 @@ class Likelihood:
             raise ModelError("the likelihood needs rows without missing values; impute them first")
         self.free: BoolArray = np.isfinite(features.weights)
         self.weight = float(len(table) if table.weights is None else table.weights.sum())
-        self.sums = features.sums(table.codes, table.weights)
+        self.expect = Expectations(features) if expect is None else expect
+        self.sums = self.expect.sums(features, table)
         if (self.sums[~self.free] > 0).any():
             raise ModelError(
                 "a row of the table is impossible under the network's hard constraints; "
                 "weights cannot be learned from it"
             )
-        self.expect = Expectations(features) if expect is None else expect
 
     def value(self, weights: FloatArray) -> float:
         """Return the log-likelihood."""
@@ -106,6 +106,12 @@ class Expectations:
         self.plan = Plan(terms_of(empty, features.select(self.outside)), order)
         self.given = np.zeros(len(single), np.int64)
         self.last: tuple[bytes, float, FloatArray] | None = None
+
+    def sums(self, features: Features, table: Table) -> FloatArray:
+        """Return the sum of each feature over complete rows."""
+        sums = self.tables.matrix.T @ self.tables.counts(table.codes, table.weights)
+        sums[self.outside] = features.select(self.outside).sums(table.codes, table.weights)
+        return sums
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return log Z and the mean of each feature."""

@@ -20,7 +20,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
-from conjoin.data.holdout import hold_out, sample_rows
+from conjoin.data.holdout import hold_out
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, did_you_mean
@@ -82,22 +82,22 @@ class Effort(NamedTuple):
         The fits that are stacked for the best of these numbers.
     hidden_cells : int
         The maximum number of cells of a network with its hidden column.
-    rows : int
-        The maximum number of rows from which a hidden column is learned.
+    batches : int
+        The number of batches of rows that a hidden column is learned from, if there are many rows.
     """
 
     cells: tuple[int, ...]
     states: tuple[int, ...]
     settings: tuple[Priors, ...]
     hidden_cells: int
-    rows: int
+    batches: int
 
 
 EFFORTS = {
     "quick": Effort((1 << 15,), (), (), 0, 0),
-    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 1 << 14),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 128),
     "thorough": Effort(
-        (1 << 12, 1 << 17), (8, 32, 128, 256), (*SETTINGS, *SETTINGS), 1 << 22, 200_000
+        (1 << 12, 1 << 17), (8, 32, 128, 256), (*SETTINGS, *SETTINGS), 1 << 22, 1024
     ),
 }
 """The settings of `effort`."""
@@ -366,33 +366,22 @@ class _Search:
         sizes = [
             s for s in dict.fromkeys(min(s, allowed) for s in effort.states) if s >= MIN_STATES
         ]
-        rows = self._sampled(self.train)
+        rows = merge_rows(self.train.codes, self.train.weights)
         fits = len(effort.settings) if self.train_weight <= MANY_ROWS else 1
-        search = HiddenSearch(base, sizes, effort.settings, fits, self.rng)
+        search = HiddenSearch(base, sizes, effort.settings, fits, effort.batches, self.rng)
         held = (self.held_rows, self.held_weights)
         found = search.best(rows, held, [without.log_density, self._log_density(tree)])
         if found is None:
             return []
 
         def finish() -> MarkovNetwork:
-            rows = None if self.everything is None else self._sampled(self.everything)
-            name = _hidden_name(self.model.domain)
-            return found.network(without.finish(), tree, rows, name)
+            everything, name = self.everything, _hidden_name(self.model.domain)
+            rows = None if everything is None else merge_rows(everything.codes, everything.weights)
+            return found.network(without.finish(), tree, rows, name, effort.batches, self.rng)
 
         used = np.count_nonzero(found.shares[: len(found.fits)])
         name = f"{without.name}, {used} x {found.states} hidden states"
         return [_Candidate(name, found.log_density, finish, hidden=True)]
-
-    def _sampled(self, table: Table) -> tuple[Any, FloatArray]:
-        """Return distinct rows, about as many as allowed, and their weights."""
-        codes, weights = merge_rows(table.codes, table.weights)
-        if len(codes) <= self.effort.rows:
-            return codes, weights
-        merged = Table.adopt(table.domain, codes, weights)
-        counts = bool((weights == np.floor(weights)).all())
-        count = round(self.effort.rows * (float(weights.sum()) / len(codes) if counts else 1.0))
-        few = sample_rows(merged, count, self.rng)
-        return few.codes, np.ones(len(few)) if few.weights is None else few.weights
 
 
 def with_weights(

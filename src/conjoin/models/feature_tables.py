@@ -17,8 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.table import Codes
 from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
+
+ROWS_AT_ONCE = 1 << 13
+"""Number of rows whose cells are computed at a time: they stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,31 @@ class FeatureTables:
 
         shape = (int(self.first[-1]), self.n_features)
         return sparse.csr_array((self.value, (self.cell, self.feature)), shape=shape)
+
+    def cells_of(self, codes: Codes | IntArray) -> npt.NDArray[np.int32]:
+        """Return the cell of each table that each row is in, tables by rows."""
+        columns = np.ascontiguousarray(codes.T, np.int32)
+        cells = np.empty((len(self.scopes), len(codes)), np.int32)
+        for cell, scope, shape, first in zip(
+            cells, self.scopes, self.shapes, self.first.tolist(), strict=False
+        ):
+            cell[:] = 0
+            for variable, size in zip(scope, shape, strict=True):
+                cell *= size
+                cell += columns[variable]
+            cell += first
+        return cells
+
+    def counts(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
+        """Return how many rows are in each cell; rows may have weights."""
+        total = np.zeros(int(self.first[-1]))
+        for low in range(0, len(codes), ROWS_AT_ONCE):
+            some = slice(low, low + ROWS_AT_ONCE)
+            inside = zip(self.cells_of(codes[some]), self.first, self.first[1:], strict=False)
+            for cell, first, end in inside:
+                own = None if weights is None else weights[some]
+                total[first:end] += np.bincount(cell - first, own, end - first)
+        return total
 
     def tables(self, weights: FloatArray) -> list[TableFactor]:
         """Return the tables: the sums of the weighted features in each cell."""
