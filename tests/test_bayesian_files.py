@@ -9,9 +9,10 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import conjoin
-from conjoin import BayesianNetwork, Domain, TableCPD, TreeCPD
+from conjoin import BayesianNetwork, Domain, TableCPD, TreeCPD, Variable
 from conjoin.errors import FormatError
 from conjoin.formats.bayesian_writing import safe_domain, safe_words
 from strategies import generators
@@ -83,16 +84,75 @@ def test_bif_round_trip(rng):
         assert len(list(Path(folder).iterdir())) == 2  # plain names need no file beside
 
 
-def test_odd_names_survive_in_the_file_beside(tmp_path):
+def test_odd_names_survive_in_the_file(tmp_path):
     network = odd_network()
-    network.save(tmp_path / "odd.bif")
-    again = conjoin.load(tmp_path / "odd.bif")
+    path = tmp_path / "odd.bif"
+    (tmp_path / "odd.bif.names.json").write_text("names of an older file")
+    network.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["odd.bif"]
+    again = conjoin.load(path)
     assert again.domain == ODD
     np.testing.assert_allclose(joint(again), joint(network), rtol=1e-12)
-    (tmp_path / "odd.bif.names.json").unlink()
-    plain = conjoin.load(tmp_path / "odd.bif")
-    assert plain.domain == safe_domain(ODD)
-    np.testing.assert_allclose(joint(plain), joint(network), rtol=1e-12)
+    plain = re.sub(r"  property.*\n", "", path.read_text())
+    assert plain.count("\n") < path.read_text().count("\n")
+    path.write_text(plain)
+    assert conjoin.load(path).domain == safe_domain(ODD)
+    np.testing.assert_allclose(joint(conjoin.load(path)), joint(network), rtol=1e-12)
+
+
+LABELS = st.one_of(
+    st.text(max_size=6),
+    st.integers(-9, 99),
+    st.booleans(),
+    st.floats(allow_nan=False),
+    st.dates(),
+    st.tuples(st.integers(0, 3), st.text(max_size=2)),
+)
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=3, unique=True),
+    st.lists(LABELS, min_size=1, max_size=4, unique_by=lambda s: s if s == s else None),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_labels_survive_in_the_file(names, states):
+    import tempfile
+    from pathlib import Path
+
+    try:
+        domain = Domain(dict.fromkeys(names, states))
+    except conjoin.ConjoinError:  # a state that means "missing"
+        return
+    p = np.full(len(states), 1 / len(states))
+    network = BayesianNetwork(domain, [TableCPD.of(domain, n, [], p) for n in names])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.bif"
+        network.save(path)
+        again = conjoin.load(path)
+    assert again.domain == domain
+    assert [v.states for v in again.domain] == [v.states for v in domain]
+
+
+def test_bins_survive_in_the_file(tmp_path):
+    domain = Domain([Variable("age", ["young", "old"], [0, 40, 99])])
+    BayesianNetwork(domain, [TableCPD.of(domain, "age", [], 0.5)]).save(tmp_path / "a.bif")
+    assert conjoin.load(tmp_path / "a.bif").domain["age"].cuts == (0.0, 40.0, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("%7B%22name%22: 3", "the property 'conjoin_labels' of 'a' is damaged"),
+        ("%5B1%5D", "is damaged"),
+        ("%7B%22name%22: %22x%22, %22states%22: %5B1%5D%7D", "'a' has 2 states but labels of 1"),
+    ],
+)
+def test_damaged_labels(tmp_path, labels, message):
+    property_ = f'property conjoin_labels = "{labels}";'
+    variable = f"variable a {{ type discrete [ 2 ] {{ x, y }}; {property_} }}\n"
+    (tmp_path / "a.bif").write_text(variable + "probability ( a ) { table 0.5, 0.5; }")
+    with pytest.raises(FormatError, match=message):
+        conjoin.load(tmp_path / "a.bif")
 
 
 @pytest.mark.parametrize("kind", [".bif", ".net", ".xdsl"])

@@ -1,18 +1,21 @@
 """Writing Bayesian networks for other programs: BIF, XDSL (GeNIe) and NET (Hugin).
 
 These formats restrict names to letters, digits and underscores. Other names and states are replaced by
-similar words, and the file beside (FILE.names.json) keeps the originals; XDSL and NET also hold the names
-as labels.
+similar words. In BIF a property of the variable keeps the originals, as JSON in which all but a few
+characters are percent-encoded; for XDSL and NET the file beside (FILE.names.json) does, and they hold the
+names as labels.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -20,6 +23,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
+from conjoin.formats.json_labels import variable_to_json
 from conjoin.formats.names_files import write_named
 from conjoin.formats.storage import errors_naming
 from conjoin.models.bayes import BayesianNetwork, cpd_as_factor
@@ -124,13 +128,16 @@ def write_bif(model: BayesianNetwork, path: Path) -> None:
     """Write a .bif file."""
     words = safe_domain(model.domain)
     lines = ["network unknown {", "}"]
-    for variable in words:
+    for variable, original in zip(words, model.domain, strict=True):
         states = ", ".join(variable.states)
         lines += [
             f"variable {variable.name} {{",
             f"  type discrete [ {len(variable)} ] {{ {states} }};",
-            "}",
         ]
+        if variable != original or original.cuts is not None:
+            text = json.dumps(variable_to_json(original), ensure_ascii=False)
+            lines.append(f'  property conjoin_labels = "{quote(text, safe=" ,:+")}";')
+        lines.append("}")
     for node in _nodes(model, words, path):
         given = [words.variables[p] for p in node.parents]
         head = f"{node.name} | {', '.join(v.name for v in given)}" if given else node.name
@@ -142,7 +149,7 @@ def write_bif(model: BayesianNetwork, path: Path) -> None:
         else:
             lines.append(f"  table {_numbers(node.rows[0], ', ')};")
         lines.append("}")
-    _write(lines, model, words, path)
+    _write(lines, model, model.domain, path)
 
 
 def write_net(model: BayesianNetwork, path: Path) -> None:
@@ -212,5 +219,6 @@ def write_xdsl(model: BayesianNetwork, path: Path) -> None:
     _write(lines, model, words, path)
 
 
-def _write(lines: list[str], model: BayesianNetwork, words: Domain, path: Path) -> None:
-    write_named(path, ("\n".join(lines) + "\n").encode(), model.domain, words)
+def _write(lines: list[str], model: BayesianNetwork, implied: Domain, path: Path) -> None:
+    """Write a file, which implies a domain to those who read it without the names beside it."""
+    write_named(path, ("\n".join(lines) + "\n").encode(), model.domain, implied)

@@ -3,22 +3,26 @@
 A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
 one regular expression and divided at its semicolons; variables in their usual form take a shortcut. The
 numbers of all tables are then normalized together. Positions in the text are kept, and turned into line
-numbers only for an error message.
+numbers only for an error message. A property `conjoin_labels` of a variable holds the name and the states
+that its words stand for.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Iterator
 from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple, NoReturn
+from urllib.parse import unquote
 
 import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError
+from conjoin.formats.json_labels import variable_from_json
 from conjoin.formats.names_files import named_domain, names_path
 from conjoin.formats.storage import errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
@@ -35,6 +39,7 @@ HEAD = re.compile(r"\s*\(\s*([^\s{}()\[\];,|]+)\s*(?:[|,]([^()]*))?\)\s*")
 TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s*")
 LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
 LABEL = re.compile(r'[^\s{}()\[\];,|"]+')
+LABELS = re.compile(r"\s*property\s+conjoin_labels\s*=\s*(\S+)\s*")
 BLOCKS = ("network", "variable", "probability")
 MAX_TOTAL = 1 << 26
 """Maximum number of entries of all tables of a file together."""
@@ -66,6 +71,7 @@ class _Reader:
     def __init__(self, text: str, path: Path) -> None:
         self.path = path
         self.strings: dict[str, str] = {}
+        self.originals: dict[str, Variable] = {}  # by the names that stand for them
         if '"' in text or "/" in text:
             text = COMMENT_OR_STRING.sub(self._replaced, text)
         self.text = text
@@ -171,9 +177,11 @@ class _Reader:
         _, head, body, head_at, body_at = block
         name = self.label(head, "a variable's name", head_at)
         found: tuple[list[str], str, int] | None = None
+        labels: re.Match[str] | None = None
         for statement, at in self.statements(body, body_at):
             if not statement.lstrip().startswith("type"):
-                continue  # a property
+                labels = LABELS.fullmatch(statement) or labels  # others are not used
+                continue
             match = TYPE.fullmatch(statement)
             if match is None:
                 self.fail("expected 'type discrete [ number ] { states }'", at)
@@ -182,7 +190,22 @@ class _Reader:
             found = self.labels(match[3], "a state", at), match[2], at
         if found is None:
             self.fail(f"variable {name!r} has no type", body_at)
-        return self._variable(name, *found)
+        variable = self._variable(name, *found)
+        if labels is not None:
+            self.originals[name] = self._original(labels[1], variable, body_at)
+        return variable
+
+    def _original(self, word: str, variable: Variable, at: int) -> Variable:
+        """Return the variable whose name and states were replaced by words."""
+        try:
+            original = variable_from_json(json.loads(unquote(self.strings.get(word, word))))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            self.fail(f"the property 'conjoin_labels' of {variable.name!r} is damaged", at)
+        if len(original) != len(variable):
+            self.fail(
+                f"{variable.name!r} has {len(variable)} states but labels of {len(original)}", at
+            )
+        return original
 
     def table(self, domain: Domain, block: _Block) -> _Table:
         """Read the head of a probability block."""
@@ -378,6 +401,7 @@ def read_bif(path: Path) -> BayesianNetwork:
         for table, logs in zip(tables.values(), reader.logarithms([*tables.values()]), strict=True):
             parents = [domain.index(p.name) for p in table.parents]
             cpds.append(TableCPD(domain.cards, domain.index(table.target.name), parents, logs))
+        domain = Domain(reader.originals.get(v.name, v) for v in domain)
         if names_path(path).is_file():
             domain = named_domain(path, domain.cards)
         return BayesianNetwork(domain, cpds, {"read_from": path.name})

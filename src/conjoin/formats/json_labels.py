@@ -51,34 +51,38 @@ def label_from_json(value: Any) -> Any:
     raise FormatError(f"{value!r} is not a state label")
 
 
+def variable_to_json(variable: Variable) -> dict[str, Any]:
+    """Return a variable as {name, states}, with cuts for bins and a mark for a hidden one."""
+    entry: dict[str, Any] = {
+        "name": variable.name,
+        "states": [label_to_json(s) for s in variable.states],
+    }
+    if variable.cuts is not None:
+        entry["cuts"] = list(variable.cuts)
+    if variable.hidden:
+        entry["hidden"] = True
+    return entry
+
+
+def variable_from_json(entry: Any) -> Variable:
+    """Undo `variable_to_json`; raises KeyError, TypeError or ValueError if it is damaged."""
+    return Variable(
+        entry["name"],
+        [label_from_json(s) for s in entry["states"]],
+        entry.get("cuts"),
+        hidden=entry.get("hidden", False) is True,
+    )
+
+
 def domain_to_json(domain: Domain) -> list[Any]:
-    """Return a domain as a list of {name, states}, with cuts for bins and a mark for hidden ones."""
-    listed = []
-    for variable in domain.variables:
-        entry: dict[str, Any] = {
-            "name": variable.name,
-            "states": [label_to_json(s) for s in variable.states],
-        }
-        if variable.cuts is not None:
-            entry["cuts"] = list(variable.cuts)
-        if variable.hidden:
-            entry["hidden"] = True
-        listed.append(entry)
-    return listed
+    """Return a domain as a list of its variables."""
+    return [variable_to_json(variable) for variable in domain.variables]
 
 
 def domain_from_json(listed: Any, path: str) -> Domain:
     """Undo `domain_to_json`."""
     try:
-        return Domain(
-            Variable(
-                entry["name"],
-                [label_from_json(s) for s in entry["states"]],
-                entry.get("cuts"),
-                hidden=entry.get("hidden", False) is True,
-            )
-            for entry in listed
-        )
+        return Domain(variable_from_json(entry) for entry in listed)
     except (KeyError, TypeError, ValueError) as error:
         detail = str(error) if isinstance(error, ConjoinError) else "names or states are missing"
         raise FormatError(f"the list of variables is damaged: {detail}", path) from None

@@ -30,6 +30,7 @@ from conjoin.inference.results import (
     Probability,
     Run,
 )
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
@@ -155,6 +156,8 @@ def log_partition(
         return engine("log_partition", "exact")(model, known, max_memory=max_memory, **options)
     if method == "auto":
         check_options("log_partition", options)
+        if isinstance(model, BayesianNetwork) and not len(known):
+            return LogValue(0.0, Run("exact", exact=True))  # its potentials are probabilities
         try:
             return engine("log_partition", "exact")(model, known, max_memory=max_memory)
         except TooLarge as error:

@@ -8,7 +8,7 @@ import numpy as np
 
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError, did_you_mean
-from conjoin.inference import exact
+from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
 from conjoin.inference.engines import states_only
@@ -16,6 +16,7 @@ from conjoin.inference.evidence import Given, evidence_of
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
@@ -53,8 +54,9 @@ def sample(
     given : mapping or str, optional
         The evidence: {variable: state or condition}, or conditions as text. Every row agrees with it.
     method : str
-        "exact" draws independent rows by exact inference, "gibbs" takes them from Gibbs chains, where
-        consecutive rows are correlated; "auto" is exact if that fits into memory, and Gibbs
+        "exact" draws independent rows, by exact inference, or from a Bayesian network by drawing
+        parents before children; "gibbs" takes them from Gibbs chains, where consecutive rows are
+        correlated; "auto" is exact if that fits into memory, and Gibbs
         sampling otherwise and for dependency networks (see `sampling_method`).
     burn_in : int
         Number of sweeps of each chain before its first row; for Gibbs sampling, like the next three.
@@ -107,6 +109,8 @@ def sampling_method(model: Network, given: Given = None) -> str:
     """
     if isinstance(model, DependencyNetwork):
         return "gibbs"
+    if ancestral.can_draw(model, evidence_of(model.domain, given)):
+        return "exact"
     try:
         exact.forecast(model, given)
     except TooLarge:
@@ -173,8 +177,13 @@ def _exact_stream(
     block: int,
 ) -> Iterator[Table]:
     """Yield independent rows: one generator draws them all, in order."""
+    known = evidence_of(model.domain, given)
     for low in range(0, n, block):
-        yield exact.sample(model, min(block, n - low), given, random_state=rng)
+        size = min(block, n - low)
+        if isinstance(model, BayesianNetwork) and ancestral.can_draw(model, known):
+            yield ancestral.sample(model, size, known, rng)
+        else:
+            yield exact.sample(model, size, given, random_state=rng)
 
 
 def _gibbs_stream(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -19,6 +20,9 @@ from conjoin.models.network import NetworkOfCPDs
 from conjoin.models.rule_cpd import RuleCPD
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree_cpds import TreeCPD
+
+SMALL_TABLE = 1 << 10
+"""Other CPDs than tables and trees have small factors up to this number of cells."""
 
 
 class BayesianNetwork(NetworkOfCPDs):
@@ -65,6 +69,15 @@ class BayesianNetwork(NetworkOfCPDs):
         """Return the names of a variable's parents."""
         return tuple(self.domain.names[p] for p in self.cpds[self.domain.index(name)].blanket)
 
+    @cached_property
+    def has_small_factors(self) -> bool:
+        """Whether the CPDs are tables or trees, or depend on few variables."""
+        return all(
+            isinstance(cpd, TableCPD | TreeCPD)
+            or np.prod(cpd.cards[[*cpd.blanket, cpd.target]], dtype=float) <= SMALL_TABLE
+            for cpd in self.cpds
+        )
+
     def _log_linear_form(self) -> LogLinearForm:
         return self.to_markov_network().form
 
@@ -87,21 +100,37 @@ class BayesianNetwork(NetworkOfCPDs):
         return self.to_markov_network().blankets()
 
     def log_conditional(self, name: str, rows: Any) -> FloatArray:
-        """Return log P(X = state | the rest of the row), rows by states."""
-        return self.to_markov_network().log_conditional(name, rows)
+        """Return log P(X = state | the rest of the row), rows by states.
+
+        Only the CPDs of X and its children matter.
+        """
+        position = self.domain.index(name)
+        codes = codes_of(self.domain, rows, ignored=position).copy()
+        codes[:, position] = 0
+        result = self.cpds[position].log_probabilities(codes)
+        for child in self.cpds:
+            if position in child.blanket:
+                for state in range(result.shape[1]):
+                    codes[:, position] = state
+                    result[:, state] += _chosen(child, codes)
+        return log_normalized(result)
 
     def log_likelihood(self, rows: Any) -> FloatArray:
         """Return log P of each complete row."""
         codes = codes_of(self.domain, rows)
-        chosen = [
-            cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
-            for cpd in self.cpds
-        ]
-        return np.sum(chosen, axis=0) if chosen else np.zeros(len(codes))
+        total = np.zeros(len(codes))
+        for cpd in self.cpds:
+            total += _chosen(cpd, codes)
+        return total
 
     def __repr__(self) -> str:
         edges = sum(len(cpd.blanket) for cpd in self.cpds)
         return f"<BayesianNetwork: {len(self.domain)} variables, {edges} edges>"
+
+
+def _chosen(cpd: CPD, codes: Codes) -> FloatArray:
+    """Return the log-probability of the target's own state in each row."""
+    return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
 
 
 def _check_rows(cpd: CPD, name: str) -> None:
@@ -140,10 +169,7 @@ def cpd_as_factor(cpd: CPD) -> Factor | None:
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
         return None
 
-    def chosen(codes: Codes) -> FloatArray:
-        return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
-
-    factor = TableFactor.tabulated(scope, cpd.cards, chosen)
+    factor = TableFactor.tabulated(scope, cpd.cards, partial(_chosen, cpd))
     if np.isnan(factor.table).any():
         raise ModelError(
             f"the {type(cpd).__name__} of variable {cpd.target} makes all its states impossible in some "

@@ -15,6 +15,7 @@ from conjoin.inference.completion import Completion
 from conjoin.inference.engines import log_partition
 from conjoin.inference.results import LogValue
 from conjoin.inference.terms import as_markov_network
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.result import Score
 
@@ -73,7 +74,8 @@ def log_likelihood(
     """Score a network by the log-probability of the rows of a table, in nats.
 
     Missing values and hidden columns are summed out. Scores are exact if exact inference fits into
-    memory; otherwise log Z is estimated by annealed importance sampling.
+    memory; otherwise log Z is estimated by annealed importance sampling. Complete rows of a Bayesian
+    network are always scored exactly.
 
     Parameters
     ----------
@@ -100,12 +102,11 @@ def log_likelihood(
     >>> score.by_row.round(3).tolist()  # log(e / (3 + e)), log(2 / (3 + e))
     [-0.744, -1.051]
     """
-    mn = as_markov_network(model)
-    domain = mn.domain.observed
+    domain = model.domain.observed
     rows = as_table(table, domain).over(domain)
     if not len(rows):
         raise DataError("the table has no rows to score")
-    sums, exact = row_log_sums(mn, rows.codes, random_state)
+    sums, exact = row_log_sums(model, rows.codes, random_state)
     whole = log_partition(model, max_memory=max_memory)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     return LogLikelihood(
@@ -134,10 +135,13 @@ def row_log_sums(
     random_state : int
         The seed, for rows that have to be estimated.
     """
-    mn = as_markov_network(model)
-    holes = (codes >= mn.domain.observed.cards).any(axis=1)
+    holes = (codes >= model.domain.observed.cards).any(axis=1)
     sums, exact = np.empty(len(codes)), np.ones(len(codes), bool)
-    sums[~holes] = mn.log_potential(codes[~holes])
+    if isinstance(model, BayesianNetwork):
+        sums[~holes] = model.log_likelihood(codes[~holes])
+    else:
+        sums[~holes] = as_markov_network(model).log_potential(codes[~holes])
     if holes.any():
+        mn = as_markov_network(model)
         sums[holes], exact[holes] = Completion(mn, codes[holes], random_state).log_sums()
     return sums, exact

@@ -14,6 +14,7 @@ from conjoin.errors import DataError, ModelError
 from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.hidden_states import HiddenStates
 from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
@@ -99,6 +100,10 @@ def _score_cells(
     n_jobs: int | None,
 ) -> FloatArray:
     """Return log P(x_i | the rest of the row), rows by variables."""
+    if isinstance(model, BayesianNetwork) and complete.all() and not model.has_small_factors:
+        rows = np.arange(len(codes))
+        each = enumerate(model.domain.names)
+        return np.stack([model.log_conditional(n, codes)[rows, codes[:, i]] for i, n in each], 1)
     hidden = model.domain.hidden.any()
     scorer: ConditionalScorer | HiddenStates
     scorer = as_markov_network(model).hidden_states if hidden else ConditionalScorer.of(model.form)
