@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.inference.evidence import Evidence
 from conjoin.inference.exact import impossible
 from conjoin.models.bayes import BayesianNetwork
@@ -45,7 +45,7 @@ def sample(model: BayesianNetwork, size: int, known: Evidence, rng: np.random.Ge
     codes = np.zeros((size, len(domain)), code_dtype(domain.cards))
     codes[:, list(known.states)] = list(known.states.values())
     if known.states:
-        row = np.zeros((1, len(domain)), codes.dtype)
+        row: Codes = np.zeros((1, len(domain)), codes.dtype)
         row[:, list(known.states)] = list(known.states.values())
         for v, state in known.states.items():
             if model.cpds[v].log_probabilities(row)[0, state] == -np.inf:
