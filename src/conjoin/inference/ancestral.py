@@ -45,7 +45,7 @@ def sample(model: BayesianNetwork, size: int, known: Evidence, rng: np.random.Ge
     codes = np.zeros((size, len(domain)), code_dtype(domain.cards))
     codes[:, list(known.states)] = list(known.states.values())
     if known.states:
-        row: Codes = np.zeros((1, len(domain)), codes.dtype)
+        row: Codes = np.zeros_like(codes, shape=(1, len(domain)))
         row[:, list(known.states)] = list(known.states.values())
         for v, state in known.states.items():
             if model.cpds[v].log_probabilities(row)[0, state] == -np.inf:

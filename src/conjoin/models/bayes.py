@@ -70,6 +70,15 @@ class BayesianNetwork(NetworkOfCPDs):
         return tuple(self.domain.names[p] for p in self.cpds[self.domain.index(name)].blanket)
 
     @cached_property
+    def _children(self) -> list[list[int]]:
+        """The variables that depend on each variable."""
+        found: list[list[int]] = [[] for _ in self.cpds]
+        for cpd in self.cpds:
+            for parent in cpd.blanket:
+                found[parent].append(cpd.target)
+        return found
+
+    @cached_property
     def has_small_factors(self) -> bool:
         """Whether the CPDs are tables or trees, or depend on few variables."""
         return all(
@@ -108,11 +117,10 @@ class BayesianNetwork(NetworkOfCPDs):
         codes = codes_of(self.domain, rows, ignored=position).copy()
         codes[:, position] = 0
         result = self.cpds[position].log_probabilities(codes)
-        for child in self.cpds:
-            if position in child.blanket:
-                for state in range(result.shape[1]):
-                    codes[:, position] = state
-                    result[:, state] += _chosen(child, codes)
+        for state in range(result.shape[1]):
+            codes[:, position] = state
+            for child in self._children[position]:
+                result[:, state] += _chosen(self.cpds[child], codes)
         return log_normalized(result)
 
     def log_likelihood(self, rows: Any) -> FloatArray:
