@@ -1065,13 +1065,9 @@ def test_associations_are_mutual_information():
     np.testing.assert_allclose(counted(rows), found.bits, atol=0.03)
 
 
-def test_expensive_associations_are_counted_in_drawn_rows(monkeypatch):
-    from conjoin.reports import associations as module
-
-    monkeypatch.setattr(module, "MAX_SECONDS", 0.0)
-    found = associations(tables())
+def test_expensive_associations_are_counted_in_drawn_rows():
+    found = associations(tables(), max_seconds=0.0)
     assert not found.exact
-    monkeypatch.undo()
     np.testing.assert_allclose(found.bits, associations(tables()).bits, atol=0.03)
 
 

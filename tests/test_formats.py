@@ -33,8 +33,9 @@ from conjoin.cli.main import main
 from conjoin.data.domain import Variable
 from conjoin.data.frames import as_table
 from conjoin.errors import ConjoinError, DataWarning, FormatError
-from conjoin.formats import parquet_folders, storage
+from conjoin.formats import storage
 from conjoin.formats.libra_reading import read_schema, write_schema
+from conjoin.formats.parquet_folders import read_parquet_folder
 from conjoin.formats.uai import read_evidence, write_evidence
 from reference import all_states, log_potentials
 from strategies import (
@@ -1007,10 +1008,8 @@ def test_marks_of_missing_values(tmp_path):
 
 
 @pytest.fixture
-def parquet_folder(tmp_path, monkeypatch):
+def parquet_folder(tmp_path):
     """A folder of four files whose columns differ in order, with states that appear late and holes."""
-    monkeypatch.setattr(parquet_folders, "BATCH_ROWS", 70)
-    monkeypatch.setattr(parquet_folders, "MERGED_AT", 150)
     rng = np.random.default_rng(3)
     rows = pd.DataFrame(
         {
@@ -1030,9 +1029,10 @@ def parquet_folder(tmp_path, monkeypatch):
 
 def test_a_folder_of_parquet_files_is_one_table(parquet_folder):
     folder, rows = parquet_folder
-    whole, expected = read_table(folder), as_table(rows)
-    assert whole.domain == expected.domain and whole.weights is None
-    np.testing.assert_array_equal(whole.codes, expected.codes)
+    expected = as_table(rows)
+    for whole in (read_table(folder), read_parquet_folder(folder, batch_rows=70)):
+        assert whole.domain == expected.domain and whole.weights is None
+        np.testing.assert_array_equal(whole.codes, expected.codes)
     known = read_table(folder, expected.domain.subset([2, 0]))
     np.testing.assert_array_equal(known.codes, expected.codes[:, [2, 0]])
     with pytest.raises(FormatError, match="column 'n': 30. is not a state"):
@@ -1049,8 +1049,10 @@ def test_a_folder_of_parquet_files_is_one_table(parquet_folder):
 
 def test_equal_rows_of_a_folder_are_merged(parquet_folder):
     folder, rows = parquet_folder
-    merged, expected = read_table(folder, merge=True), as_table(rows)
-    assert len(merged) < len(expected) and merged.domain == expected.domain
-    counts = dict(zip(map(tuple, merged.codes.tolist()), merged.weights, strict=True))
-    assert counts == Counter(map(tuple, expected.codes.tolist()))
+    expected = as_table(rows)
+    often = read_parquet_folder(folder, merge=True, batch_rows=70, merge_at=150)
+    for merged in (read_table(folder, merge=True), often):
+        assert len(merged) < len(expected) and merged.domain == expected.domain
+        counts = dict(zip(map(tuple, merged.codes.tolist()), merged.weights, strict=True))
+        assert counts == Counter(map(tuple, expected.codes.tolist()))
     assert main(["info", str(folder)]) == 0

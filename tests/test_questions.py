@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +15,7 @@ from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork, next_q
 from conjoin.cli.main import main
 from conjoin.errors import ModelError
 from conjoin.inference import free_memory
+from conjoin.inference.compilation import SMALL
 from conjoin.inference.completion import Completion
 from conjoin.inference.conditions import Likelihood, Marginal
 from conjoin.inference.evidence import evidence_of
@@ -282,16 +283,17 @@ def test_limits_of_control_groups(tmp_path):
 
 def test_auto_is_exact_if_the_forecast_fits_the_free_memory(monkeypatch):
     rng = np.random.default_rng(0)
-    domain = Domain({f"x{i}": [0, 1] for i in range(144)})
-    at = np.arange(144).reshape(12, 12)
-    pairs = [*zip(at[1:].flat, at[:-1].flat), *zip(at[:, 1:].flat, at[:, :-1].flat)]  # noqa: B905
-    grid = MarkovNetwork(domain, factors=[TableFactor(p, rng.normal(size=(2, 2))) for p in pairs])
-    needed = cj.inference.forecast(grid).bytes
-    monkeypatch.setattr("conjoin.inference.compilation.SMALL", 0)
+    domain = Domain.numbered([210, 210, 210])
+    pairs = combinations(range(3), 2)  # one clique of all three
+    network = MarkovNetwork(
+        domain, factors=[TableFactor(p, rng.normal(size=(210, 210))) for p in pairs]
+    )
+    needed = cj.inference.forecast(network).bytes
+    assert needed > SMALL  # so that the free memory is asked for
     monkeypatch.setattr(free_memory, "_free", lambda: iter([needed / 2]))
     with pytest.raises(TooLarge):
-        cj.marginals(grid, method="exact")
-    assert not cj.marginals(grid, n_samples=50).run.exact
-    assert cj.marginals(grid, max_memory=2 * needed).run.exact
+        cj.marginals(network, method="exact")
+    assert not cj.marginals(network, n_samples=50).run.exact
+    assert cj.marginals(network, max_memory=2 * needed).run.exact
     monkeypatch.setattr(free_memory, "_free", lambda: iter([3 * needed + (8 << 20)]))
-    assert cj.marginals(grid).run.exact
+    assert cj.marginals(network).run.exact

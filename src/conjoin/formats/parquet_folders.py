@@ -24,7 +24,7 @@ from conjoin.formats.storage import errors_naming
 BATCH_ROWS = 1 << 17
 """Number of rows that are read at a time."""
 
-MERGED_AT = 1 << 21
+MERGE_AT = 1 << 21
 """Number of rows that are collected before equal ones are merged."""
 
 
@@ -33,7 +33,14 @@ def folder_columns(path: Path) -> list[str]:
     return list(_opened(_files(path)[0]).schema_arrow.names)
 
 
-def read_parquet_folder(path: Path, domain: Domain | None = None, *, merge: bool = False) -> Table:
+def read_parquet_folder(
+    path: Path,
+    domain: Domain | None = None,
+    *,
+    merge: bool = False,
+    batch_rows: int = BATCH_ROWS,
+    merge_at: int = MERGE_AT,
+) -> Table:
     """Read all Parquet files in a folder, in the order of their names, as one table.
 
     Parameters
@@ -44,14 +51,16 @@ def read_parquet_folder(path: Path, domain: Domain | None = None, *, merge: bool
         The variables to look for; without it, every column is a variable with its values as states.
     merge : bool
         Keep each distinct row once, with its count as weight.
+    batch_rows, merge_at : int
+        The number of rows that are read at a time, and that are collected before equal ones are merged.
     """
     files = _files(path)
     wanted = list(_opened(files[0]).schema_arrow.names) if domain is None else list(domain.names)
     with errors_naming(path):
         states = [_States(name) for name in wanted]
-        rows = _Rows(len(wanted), merge)
+        rows = _Rows(len(wanted), merge_at if merge else None)
         for file in files:
-            for batch in _batches(file, wanted):
+            for batch in _batches(file, wanted, batch_rows):
                 with errors_naming(file):
                     columns = arrow_columns(batch)
                     batch_codes = [s.codes(c) for s, c in zip(states, columns, strict=True)]
@@ -80,7 +89,7 @@ def _opened(file: Path) -> Any:
         raise FormatError(f"cannot be read as Parquet: {error}", str(file)) from None
 
 
-def _batches(file: Path, wanted: list[str]) -> Iterator[Any]:
+def _batches(file: Path, wanted: list[str], batch_rows: int) -> Iterator[Any]:
     """Yield the batches of a file, with its columns in the order that is wanted."""
     import pyarrow as pa
 
@@ -91,7 +100,7 @@ def _batches(file: Path, wanted: list[str]) -> Iterator[Any]:
             problem = "there is no column" if name not in names else "several columns are called"
             raise FormatError(f"{problem} {name!r}. " + did_you_mean(name, names), str(file))
     try:
-        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+        for batch in opened.iter_batches(batch_rows, columns=wanted, use_threads=False):
             yield pa.Table.from_batches([batch]).select(wanted)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"cannot be read as Parquet: {error}", str(file)) from None
@@ -124,8 +133,8 @@ class _States:
 class _Rows:
     """The rows so far: in unsigned integers, the largest of which means a missing value."""
 
-    def __init__(self, columns: int, merge: bool) -> None:
-        self.merge, self.limit = merge, MERGED_AT
+    def __init__(self, columns: int, merge_at: int | None) -> None:
+        self.merge_at, self.limit = merge_at, merge_at or 0
         self.blocks: list[Codes] = [np.zeros((0, columns), np.uint8)]
         self.weights: list[FloatArray] = [np.zeros(0)]
         self.pending = 0
@@ -140,10 +149,10 @@ class _Rows:
         self.blocks.append(block)
         self.weights.append(np.ones(len(block)))
         self.pending += len(block)
-        if self.merge and self.pending >= self.limit:
+        if self.merge_at is not None and self.pending >= self.limit:
             merged, _ = self.finished()
             # Rows that hardly repeat are merged ever more rarely.
-            self.pending, self.limit = len(merged), max(MERGED_AT, 2 * len(merged))
+            self.pending, self.limit = len(merged), max(self.merge_at, 2 * len(merged))
 
     def finished(self) -> tuple[Codes, FloatArray]:
         """Return all rows so far, merged if they should be, and their weights."""
@@ -151,7 +160,7 @@ class _Rows:
         codes = np.concatenate([_widened(block, dtype) for block in self.blocks])
         weights = np.concatenate(self.weights)
         self.blocks, self.weights = [codes], [weights]
-        if self.merge:
+        if self.merge_at is not None:
             codes, weights = merge_rows(codes, weights)
             self.blocks, self.weights = [codes], [weights]
         return codes, weights

@@ -143,25 +143,25 @@ class PairJoints:
         return slice(last - int(self.domain.cards[i]), last)
 
 
-def joints_of(model: Network) -> PairJoints:
+def joints_of(model: Network, max_seconds: float = MAX_SECONDS) -> PairJoints:
     """Return the joint distributions of all pairs of visible columns of a network.
 
-    They are exact, unless that takes too long or the model is a dependency network, which has no joint
-    distribution in closed form: then rows are drawn and counted.
+    They are exact, unless that would take more than `max_seconds` or the model is a dependency network,
+    which has no joint distribution in closed form: then rows are drawn and counted.
     """
     domain = model.domain.observed
     if not isinstance(model, DependencyNetwork):
         try:
-            if exact.forecast(model).seconds * float(domain.cards.sum()) <= MAX_SECONDS:
+            if exact.forecast(model).seconds * float(domain.cards.sum()) <= max_seconds:
                 return PairJoints(domain, pair_joints(model), True)
         except TooLarge:
             pass
     return counted_joints(sample(model, DRAWS))
 
 
-def associations(model: Network) -> Associations:
-    """Measure how much any two visible columns of a model tell about each other."""
-    return joints_of(model).associations
+def associations(model: Network, max_seconds: float = MAX_SECONDS) -> Associations:
+    """Measure how much any two visible columns of a model tell about each other (see `joints_of`)."""
+    return joints_of(model, max_seconds).associations
 
 
 def counted_joints(table: Table) -> PairJoints:
