@@ -785,7 +785,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert "conjoin-demo.png" in text
     assert int(re.search(r"recognised (\d+)%", text)[1]) > 85
     joint, alone = (
-        float(re.search(rf"{label}.* (-[\d.]+) nats", text)[1]) for label in ("conv", "alone")
+        float(re.search(rf"{label}.* (-[\d.]+)", text)[1]) for label in ("conv", "without")
     )
     assert joint > alone / 2  # the links explain more than half of the uncertainty
     picture = (tmp_path / "conjoin-demo.png").read_bytes()

@@ -32,6 +32,7 @@ from conjoin.inference.terms import as_markov_network
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.reports.associations import Associations, associations, counted, graph
+from conjoin.reports.stylesheets import stylesheet
 
 SCRIPTS = (
     "inference.js",
@@ -283,7 +284,7 @@ def _page(content: dict[str, Any], packed: bytes) -> str:
     """Join the template, the style, the scripts and the model."""
     here = files("conjoin.explorer")
     script = "\n".join((here / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    style = (here / "page.css").read_text(encoding="utf-8")
+    style = stylesheet("conjoin.explorer", "page.css")
     template = Template((here / "page.html").read_text(encoding="utf-8"))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

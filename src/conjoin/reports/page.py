@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from conjoin import __version__
@@ -25,6 +24,7 @@ from conjoin.reports import (
 )
 from conjoin.reports.markup import text
 from conjoin.reports.quality import share_explained
+from conjoin.reports.stylesheets import stylesheet
 from conjoin.reports.subject import Subject
 
 
@@ -106,7 +106,7 @@ def page(
         f'<section id="{k}">\n{content}\n</section>' for k, content in sections.items()
     )
     links = "".join(f'<a href="#{k}">{_heading(content)}</a>' for k, content in sections.items())
-    style = (files("conjoin.reports") / "report.css").read_text(encoding="utf-8")
+    style = stylesheet("conjoin.reports", "report.css")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(explorer)}">\n'
