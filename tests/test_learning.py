@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Table, convert, learn, load, read_table, write_table
+from conjoin import Domain, Table, convert, learn, load, read_table, save, write_table
 from conjoin.cli.main import main
 from conjoin.data.domain import Variable
+from conjoin.data.frames import as_table
 from conjoin.data.packed_table import pack_table
 from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
@@ -24,6 +25,7 @@ from conjoin.learning.logistic_solver import Solution
 from conjoin.learning.options import LAMBDAS, Limits, Options, parent_rules
 from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
+from conjoin.scoring import pll
 from reference import all_states
 from strategies import generators
 
@@ -34,7 +36,7 @@ def log_likelihood(counts, pseudo):
     return float((counts * np.log((counts + pseudo) / (counts.sum() + pseudo * len(counts)))).sum())
 
 
-def tests_of(card, ordered):
+def sets_tested(card, ordered):
     """The sets of states that learning tests: single ones, and those up to one of ordered states."""
     listed = [{state} for state in (range(1, 2) if card == 2 else range(card))]
     return listed + [set(range(high)) for high in range(2, card - 1) if ordered]
@@ -56,7 +58,7 @@ def slow_tree(table, weights, target, threshold, min_leaf, pseudo, rules=None):
             if j == target or rule == 0:
                 continue
             known = rows[codes[rows, j] != missing]
-            for states in tests_of(cards[j], ordered[j]):
+            for states in sets_tested(cards[j], ordered[j]):
                 inside = np.isin(codes[known, j], list(states))
                 yes, no = count(known[inside]), count(known[~inside])
                 if yes.sum() < min_leaf or no.sum() < min_leaf:
@@ -305,7 +307,7 @@ def indicators(table, target):
     columns, names = [], []
     for j, card in enumerate(table.domain.cards):
         if j != target:
-            for states in tests_of(card, table.domain.ordered[j]):
+            for states in sets_tested(card, table.domain.ordered[j]):
                 columns.append(np.isin(table.codes[:, j], list(states)))
                 names.append((j, states))
     return np.stack(columns, axis=1).astype(float), names
@@ -918,3 +920,56 @@ def test_learn_with_a_classifier():
     convert(dn, table)
     with pytest.raises(ModelError, match="cannot|can be read"):
         learn(table, pytest.importorskip("sklearn.svm").SVC())
+
+
+# ---- ordered columns --------------------------------------------------------------------------------
+
+
+def test_which_columns_are_ordered():
+    assert Variable("age", ["17-29", "30-90"], cuts=[17, 30, 90]).ordered
+    assert Variable("grade", [1, 2, 3.5]).ordered
+    assert not Variable("grade", [3, 1, 2]).ordered
+    assert not Variable("grade", [1, 2, 3], ordered=False).ordered
+    assert not Variable("colour", ["a", "b", "c"]).ordered
+    assert Variable("size", ["S", "M", "L"], ordered=True).renamed("s").ordered
+    assert not Domain.numbered([4]).ordered.any()
+
+
+def test_ordered_categories_of_frames_are_ordered():
+    pd = pytest.importorskip("pandas")
+    sizes = pd.Categorical(["S", "L", "M", "S"], ["S", "M", "L"], ordered=True)
+    frame = pd.DataFrame({"size": sizes, "colour": pd.Categorical(["x", "y", "z", "x"])})
+    domain = as_table(frame).domain
+    assert domain["size"].states == ("S", "M", "L")
+    assert domain.ordered.tolist() == [True, False]
+    assert as_table(as_table(frame)).domain.ordered.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+def test_a_threshold_is_found_converted_and_kept_in_files(cpd, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, 3000)
+    y = rng.random(3000) < np.where(x <= 5, 0.1, 0.8)
+    z = np.clip(x // 3 + rng.integers(-1, 2, 3000), 0, 3)
+    domain = Domain([
+        Variable("x", [f"b{i}" for i in range(12)], ordered=True),
+        Variable("y", ["no", "yes"]),
+        Variable("z", ["a", "b", "c", "d"], ordered=True),
+    ])  # fmt: skip
+    table = Table(domain, np.stack([x, y, z], axis=1))
+    dn = learn(table, cpd)
+    states = all_states(domain)
+    given = dn.cpds[1].log_probabilities(states)[:, 1]
+    low, high = given[states[:, 0] <= 5], given[states[:, 0] > 5]
+    assert low.max() < np.log(0.25) < np.log(0.6) < high.min()
+    if cpd == "tree":
+        assert sorted(dn.cpds[1].tree.children(0, domain.cards)) == [1] * 6 + [2] * 6
+    mn = convert(dn, table)
+    for model, suffixes in ((dn, ("conjoin", "dn")), (mn, ("conjoin", "mn", "uai"))):
+        expected = pll(model, table).mean
+        for suffix in suffixes:
+            path = tmp_path / f"model.{suffix}"
+            save(model, path)
+            again = load(path)
+            assert again.domain.ordered.tolist() == [True, False, True]
+            assert pll(again, table).mean == pytest.approx(expected, abs=1e-9)

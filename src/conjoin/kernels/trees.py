@@ -1,7 +1,8 @@
 """Growing decision trees on bit-packed columns.
 
-A *set* is the rows on which a variable has a state, or one of several neighbouring states, as bits. All counts that a node needs come from
-intersecting its rows with every set; one child of a split is counted, the other is the difference.
+A *set* is the rows on which a variable has a state, or one of several neighbouring states, as bits. All
+counts that a node needs come from intersecting its rows with every set; one child of a split is counted,
+the other is the difference.
 """
 
 # Loops over indices and plain branches are what the compiler wants.

@@ -287,7 +287,7 @@ class LogisticPath:
         assert self.trees is not None
         tree, data = self.trees.trees[target], self.trees.data
         order, _ = tree.visible(gain_needed(self.kappa))
-        entries = []
+        entries: list[tuple[IntArray, ...]] = []
         at = order[nodes]
         while len(at):  # up all paths together
             above = tree.parent[at]
