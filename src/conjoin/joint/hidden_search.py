@@ -205,7 +205,7 @@ class HiddenSearch:
         draws = round(count * max(1.0, total / len(codes)))
         drawn = np.bincount(next(batches(weights, draws, self.rng)), minlength=len(codes))
         some = np.flatnonzero(drawn)
-        return codes[some], drawn[some] * (total / draws)
+        return codes[some], drawn[some].astype(np.float64) * (total / draws)
 
     def _mixed(self, fits: list[HiddenFit], held: Rows, others: Sequence[FloatArray]) -> Mixture:
         rows = fits[0].tables.rows(*held)
