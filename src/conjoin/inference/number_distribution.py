@@ -75,11 +75,19 @@ class NumberDistributions:
 
     @cached_property
     def _inside(self) -> tuple[FloatArray, FloatArray]:
-        """The cumulative probability of each Gaussian at its lower cut, and that between its cuts."""
+        """The cumulative probability of each Gaussian at its lower cut, and that between its cuts.
+
+        Gaussians of which only the upper tail is left are reflected.
+        """
         from scipy.special import ndtr
 
-        below = ndtr((self.low - self.means) / self.sds)
-        return below, np.maximum(ndtr((self.high - self.means) / self.sds) - below, 1e-300)
+        below = ndtr(self._side * (self.low - self.means) / self.sds)
+        upper = ndtr(self._side * (self.high - self.means) / self.sds)
+        return below, np.maximum(np.abs(upper - below), 1e-300)
+
+    @cached_property
+    def _side(self) -> FloatArray:
+        return np.where(self.low > self.means, -1.0, 1.0)
 
     def _score_cdf(self, score: FloatArray) -> FloatArray:
         """Return the probability of lower scores, atoms not counted."""
@@ -91,8 +99,8 @@ class NumberDistributions:
         total = np.einsum("rk,rk->r", self.weights[:, :whole], ndtr(z))
         if whole < len(self.low):
             at = np.clip(score[:, None], self.low[whole:], self.high[whole:])
-            z = (at - self.means[:, whole:]) / self.sds[:, whole:]
-            share = (ndtr(z) - below[:, whole:]) / inside[:, whole:]
+            z = self._side[:, whole:] * (at - self.means[:, whole:]) / self.sds[:, whole:]
+            share = np.abs(ndtr(z) - below[:, whole:]) / inside[:, whole:]
             total = total + (self.weights[:, whole:] * share).sum(axis=1)
         return np.asarray(total)
 
@@ -103,11 +111,11 @@ class NumberDistributions:
         return int(cut.argmax()) if cut.any() else len(cut)
 
     def _edge(self, x: npt.ArrayLike, strict: bool) -> FloatArray:
-        """Return the upper end of the last recorded value that is at most x, or less than x."""
+        """Return the upper end of the cell of the last value that is at most x, or less than x."""
         at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
         step = self.scale.step
         if step is None:
-            return at
+            return at - self.map.step / 2 if strict else at + self.map.step / 2
         number = np.ceil(at / step - 1e-6) - 1 if strict else np.floor(at / step + 1e-6)
         return (number + 0.5) * step
 
@@ -115,8 +123,7 @@ class NumberDistributions:
         """Return the probability of values that are at most x, or less than x if `strict`."""
         edge = self._edge(x, strict)
         rest = self._score_cdf(self.map.to_scores(edge))
-        slack = self.map.step / 2 if self.scale.step is None else 0.0
-        below = self.map.atoms[None] < (edge - slack if strict else edge + slack)[:, None]
+        below = self.map.atoms[None] < edge[:, None]
         return np.clip(rest + (self.atoms * below).sum(axis=1), 0.0, 1.0)
 
     def probability(self, low: npt.ArrayLike = -np.inf, high: npt.ArrayLike = np.inf) -> FloatArray:
@@ -156,9 +163,26 @@ class NumberDistributions:
         return logs
 
     def density(self, x: npt.ArrayLike) -> FloatArray:
-        """Return the probability density at x: the probability of its cell per unit of the column."""
+        """Return the probability density at x, per unit of the column; that of an atom is per step."""
         at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
-        return np.exp(self.log_mass(at)) / self.map.step
+        return np.exp(self.log_likelihood(at)) / self.map.step
+
+    def log_likelihood(self, values: FloatArray) -> FloatArray:
+        """Return the log-density of values, one per row, per step of the column."""
+        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
+        low, high = self.map.cell(values)
+        middle = ((low + high) / 2)[:, None]
+        z = (middle - self.means) / self.sds
+        whole = self._whole
+        with np.errstate(divide="ignore"):
+            parts = np.log(self.weights / self.sds) - 0.5 * z * z
+            own = np.log(np.append(self.atoms, np.ones((len(self), 1)), axis=1))
+        if whole < len(self.low):
+            inside = (middle >= self.low[whole:]) & (middle < self.high[whole:])
+            cut = parts[:, whole:] - np.log(self._inside[1][:, whole:])
+            parts[:, whole:] = np.where(inside, cut, -np.inf)
+        logs = log_sum(parts) + np.log(high - low) - 0.5 * np.log(2 * np.pi)
+        return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:

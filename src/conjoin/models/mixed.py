@@ -126,30 +126,28 @@ class MixedNetwork:
         if theirs.reordered(mine.names) != mine:
             raise DataError("the states of the table are not those of the model")
 
-    def codes(self, component: GaussianComponent | BinnedComponent, table: MixedTable) -> IntArray:
-        """Return the states of the visible variables of a component's network; -1 where missing."""
+    def codes(
+        self, component: GaussianComponent | BinnedComponent, table: MixedTable, scores: Scores
+    ) -> IntArray:
+        """Return the states of the visible variables of a component's network; -1 where missing.
+
+        A number that has a score is not one of its atoms.
+        """
         shown, values = component.network.domain.observed, self.values(table)
         own, codes = table.categories.domain, np.full((len(table), len(shown)), -1, np.int64)
         for i, name in enumerate(shown.names):
             if name in self.numbers:
                 j = self.numbers.index(name)
-                codes[:, i] = self.state_of(component, j, values[:, j])
+                middle = scores.middle[:, j]
+                rest = np.full(len(table), len(self.maps[j].atoms))
+                if isinstance(component, BinnedComponent):
+                    rest += np.searchsorted(component.cuts[j], middle, side="right")
+                atom = self.maps[j].atom_of(values[:, j])
+                codes[:, i] = np.where(np.isnan(middle), atom, rest)
             else:
                 column = table.categories.codes[:, own.index(name)].astype(np.int64)
                 codes[:, i] = np.where(column == table.categories.missing, -1, column)
         return codes
-
-    def state_of(
-        self, component: GaussianComponent | BinnedComponent, j: int, values: FloatArray
-    ) -> IntArray:
-        """Return the states of a number's variable: an atom, or the rest, or a bin; -1 if missing."""
-        mapped = self.maps[j]
-        state = mapped.atom_of(values)
-        if isinstance(component, BinnedComponent):
-            rest = state == len(mapped.atoms)
-            at = mapped.to_scores(values[rest])
-            state[rest] += np.searchsorted(component.cuts[j], at, side="right")
-        return state
 
     def __repr__(self) -> str:
         a, b = len(self.domain.categories), len(self.numbers)
