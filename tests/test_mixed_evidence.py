@@ -137,9 +137,7 @@ def test_new_marginals_of_numbers(seed):
     assert number.probability(high=3) == pytest.approx(0.3, abs=1e-9)
     assert number.probability(4, 8) == pytest.approx(0.2, abs=1e-9)
     parts = [MixedKnown(model, {"q": part, "r": 3}) for part in ranges]
-    np.testing.assert_allclose(
-        found.category("a"), q @ [x.category("a") for x in parts], atol=1e-9
-    )
+    np.testing.assert_allclose(found.category("a"), q @ [x.category("a") for x in parts], atol=1e-9)
     for x in (2, 7, 12):
         expected = q @ [part.number("q").cdf(x) for part in parts]
         assert number.cdf(x) == pytest.approx(expected, abs=1e-9)

@@ -320,7 +320,7 @@ class NewMarginal:
     def sums(self, p: FloatArray) -> FloatArray:
         """Return the probabilities of the groups, from those of the states."""
         inside = self.group >= 0
-        return np.bincount(self.group[inside], p[inside], len(self.p))
+        return np.asarray(np.bincount(self.group[inside], p[inside], len(self.p)), np.float64)
 
     def spread(self, logs: FloatArray) -> FloatArray:
         """Return a number per group as one per state; that of impossible states is minus infinity."""

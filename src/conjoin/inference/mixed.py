@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Codes, Table, code_dtype
@@ -23,7 +23,13 @@ from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.gaussians import Scores, drawn_states
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.mixed import BinnedComponent, GaussianComponent, MixedNetwork, scores_of
+from conjoin.models.mixed import (
+    BinnedComponent,
+    GaussianComponent,
+    MixedNetwork,
+    points_of,
+    scores_of,
+)
 
 ROWS_AT_ONCE = 1 << 10
 """Number of rows whose likelihoods share one table."""
@@ -63,7 +69,7 @@ class MixedAnswers:
     ) -> None:
         self.model, self.table, self.random_state = model, table, random_state
         self.parts: list[_GaussianRows | _BinnedRows] = []
-        self.scores = scores_of(model.maps, model.values(table)) if scores is None else scores
+        self.scores = points_of(model.maps, model.values(table)) if scores is None else scores
         for component in model.components:
             codes = model.codes(component, table, self.scores)
             if isinstance(component, GaussianComponent):
@@ -93,7 +99,8 @@ class MixedAnswers:
         It is a sum over cells, each given the middles of the columns before it by name. Where cells are
         wide given the rest of the row, it differs from the density times the steps.
         """
-        return np.asarray(log_sum(self._joint([part.log_mass() for part in self.parts])))
+        cells = scores_of(self.model.maps, self.model.values(self.table))
+        return MixedAnswers(self.model, self.table, scores=cells).log_likelihood()
 
     def _joint(self, by_part: list[FloatArray]) -> FloatArray:
         return np.stack(by_part, axis=1) + self.log_shares
@@ -213,11 +220,6 @@ class _GaussianRows:
         """Return the log-likelihood of what each row knows, per step of its numbers."""
         return log_sum(self.by_state)
 
-    def log_mass(self) -> FloatArray:
-        """Return the log-probability of the cells of each row."""
-        cells = self.component.gaussians.log_masses(self.scores)
-        return log_sum(_log_states(self.network, self.codes) + cells)
-
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category that is missing in all rows."""
         card = len(self.network.domain[name].states)
@@ -301,21 +303,13 @@ class _BinnedRows:
 
     def log_likelihood(self) -> FloatArray:
         """Return the log-likelihood of what each row knows, per step of its numbers."""
-        none = np.zeros(len(self.model.maps), bool)
-        return self._logs(none if self.scores.cells is None else self.scores.cells)
-
-    def log_mass(self) -> FloatArray:
-        """Return the log-probability of the cells of each row."""
-        return self._logs(np.ones(len(self.model.maps), bool))
-
-    def _logs(self, cells: BoolArray) -> FloatArray:
         total = self._completion.log_sums()[0] - log_partition(self.network).value
-        for j, cell in enumerate(cells.tolist()):
+        for j in range(len(self.model.maps)):
             known = np.flatnonzero(~np.isnan(self.scores.middle[:, j]))
-            total[known] += self._within_bins(j, known, cell)
+            total[known] += self._within_bins(j, known)
         return np.asarray(total)
 
-    def _within_bins(self, j: int, known: IntArray, cell: bool) -> FloatArray:
+    def _within_bins(self, j: int, known: IntArray) -> FloatArray:
         """Return the log-probability of known numbers, cells or points, given their bins."""
         from scipy.special import ndtr
 
@@ -327,7 +321,7 @@ class _BinnedRows:
         # Small probabilities lie in the lower tail after a reflection.
         sign = np.where(middle > 0, -1.0, 1.0)
         whole = np.abs(ndtr(sign * high) - ndtr(sign * low))
-        if not cell:
+        if self.scores.cells is None or not self.scores.cells[j]:
             logs = np.log(width) - 0.5 * middle**2 - 0.5 * np.log(2 * np.pi)
             return np.asarray(logs - np.log(np.maximum(whole, 1e-300)))
         first, last = (np.clip(middle + side * width / 2, low, high) for side in (-1, 1))

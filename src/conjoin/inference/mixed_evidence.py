@@ -1,9 +1,9 @@
 """Evidence of every kind for a mixed network, and its answers.
 
 Evidence becomes a list of cases, each of which knows states and numbers for certain: a set of states has
-one case per state, and a range of a number is cut into narrow cells. The answer is the mean of the answers
-of the cases, weighted by their probabilities. For states that is exact; for ranges of numbers it is
-numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases.
+one case per state, and a range of a number is cut into narrow cells. The answer is the mean of the
+answers of the cases, weighted by their probabilities. For states that is exact; for ranges of numbers it
+is numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from conjoin.inference.number_evidence import Piece, pieces_of, restricted
 from conjoin.inference.results import Run
 from conjoin.models.gaussians import Scores, drawn_states
 from conjoin.models.hidden_states import log_sum
-from conjoin.models.mixed import BinnedComponent, MixedNetwork, scores_of
+from conjoin.models.mixed import BinnedComponent, MixedNetwork, points_of
 
 MAX_CASES = 4096
 """Maximum number of cases."""
@@ -181,7 +181,7 @@ class MixedKnown:
             parts = [self._cells_of(name, piece) for piece in pieces]
         else:
             values = np.array([scale.number(value)])
-            point = scores_of([mapped], values[:, None])
+            point = points_of([mapped], values[:, None])
             parts = [np.stack([point.middle[:, 0], point.width[:, 0], values], axis=1)]
         middle, width, values = np.concatenate([np.zeros((0, 3)), *parts]).T
         sizes = [len(part) for part in parts]

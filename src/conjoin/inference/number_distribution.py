@@ -6,6 +6,7 @@ deviations are sums of closed forms over the knots.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,9 @@ NEGLIGIBLE = 1e-12
 
 FAR = 7.0
 """Beyond this number of standard deviations, a Gaussian has no probability."""
+
+LARGEST_PARTS = 3
+"""Number of parts of a mixture whose means are candidates for its mode."""
 
 BISECTIONS = 40
 """Steps of the search for a quantile; scores are then exact to 10 decimals."""
@@ -170,8 +174,7 @@ class NumberDistributions:
     def log_likelihood(self, values: FloatArray) -> FloatArray:
         """Return the log-density of values, one per row, per step of the column."""
         atom, atoms = self.map.atom_of(values), len(self.map.atoms)
-        low, high = self.map.cell(values)
-        middle = ((low + high) / 2)[:, None]
+        middle = self.map.to_scores(values)[:, None]
         z = (middle - self.means) / self.sds
         whole = self._whole
         with np.errstate(divide="ignore"):
@@ -181,7 +184,8 @@ class NumberDistributions:
             inside = (middle >= self.low[whole:]) & (middle < self.high[whole:])
             cut = parts[:, whole:] - np.log(self._inside[1][:, whole:])
             parts[:, whole:] = np.where(inside, cut, -np.inf)
-        logs = log_sum(parts) + np.log(high - low) - 0.5 * np.log(2 * np.pi)
+        width = self.map.slopes_at(values) * self.map.step
+        logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)
         return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
 
     @cached_property
@@ -293,17 +297,66 @@ class NumberDistributions:
         first, last = np.where(none, middle, first), np.where(none, middle, last)
         return np.asarray(self.scale.rounded(first)), np.asarray(self.scale.rounded(last))
 
-    def mode(self) -> FloatArray:
-        """Return the most probable recorded value of each row, among the knots' segments and atoms."""
+    def mode(
+        self,
+        log_weight: Callable[[FloatArray], FloatArray] | None = None,
+        start: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the most probable recorded value of each row: atoms, and densities per step.
+
+        Parameters
+        ----------
+        log_weight : callable, optional
+            The log-likelihood of values, which is added; minus infinity excludes a value.
+        start : array of float, optional
+            A value of each row that the result is at least as probable as.
+        """
+        if not len(self):
+            return np.zeros(0)
+
+        def logs(values: FloatArray) -> FloatArray:
+            found = self.log_likelihood(values)
+            return found if log_weight is None else found + log_weight(values)
+
+        best = np.full(len(self), np.nan) if start is None else start
+        top = np.full(len(self), -np.inf) if start is None else logs(start)
+        for values in self._candidates():
+            mass = logs(values)
+            better = (mass > top) | np.isnan(best)
+            best, top = np.where(better, values, best), np.where(better, mass, top)
+        for distance in self._distances():
+            values = np.asarray(self.scale.rounded(best + distance))
+            mass = logs(values)
+            better = mass > top
+            best, top = np.where(better, values, best), np.where(better, mass, top)
+        return best
+
+    def _candidates(self) -> Iterator[FloatArray]:
+        """Yield values of all rows: between the knots, atoms, means and ends of the largest parts."""
         inner = self.map.values[1:-1]
-        candidates = np.unique(self.scale.rounded((inner[:-1] + inner[1:]) / 2))
-        best = np.full(len(self), -np.inf)
-        found = np.full(len(self), np.nan)
-        for value in [*candidates.tolist(), *self.map.atoms.tolist()]:
-            mass = self.log_mass(np.full(len(self), value))
-            better = mass > best
-            best, found = np.where(better, mass, best), np.where(better, value, found)
-        return found
+        between = self.scale.rounded((inner[:-1] + inner[1:]) / 2)
+        for value in np.unique(np.append(between, self.map.atoms)).tolist():
+            yield np.full(len(self), value)
+        rows, half = np.arange(len(self)), self.map.step / 2
+        for k in np.argsort(-self.weights, axis=1, kind="stable")[:, :LARGEST_PARTS].T:
+            means = self.map.to_values(self.means[rows, k])
+            low, high = (
+                np.where(
+                    np.isfinite(ends),
+                    self.map.to_values(np.nan_to_num(ends, posinf=0.0, neginf=0.0)) + side,
+                    means,
+                )
+                for ends, side in ((self.low[k], half), (self.high[k], -half))
+            )
+            for values in (means, low, high):
+                yield np.asarray(self.scale.rounded(values))
+
+    def _distances(self) -> Iterator[float]:
+        """Yield distances to try on both sides of the best value so far, smaller and smaller."""
+        size = float(self.map.values[-1] - self.map.values[0]) / 16
+        for _ in range(14):
+            size = max(size / 2, self.scale.step or 0.0)
+            yield from (size, -size)
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return a draw from each distribution."""
@@ -358,9 +411,9 @@ class NumberDistribution:
         low, high = self._rows.interval(level)
         return self.scale.value(float(low[0])), self.scale.value(float(high[0]))
 
-    def cdf(self, x: Any) -> float:
-        """Return the probability of values that are at most x."""
-        return float(self._rows.cdf(self.scale.number(x))[0])
+    def cdf(self, x: Any, *, strict: bool = False) -> float:
+        """Return the probability of values that are at most x, or less than x if `strict`."""
+        return float(self._rows.cdf(self.scale.number(x), strict=strict)[0])
 
     def density(self, x: Any) -> float:
         """Return the probability density at x."""

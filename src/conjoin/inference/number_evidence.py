@@ -28,8 +28,30 @@ from conjoin.inference.conditions import (
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.number_map import NumberMap
 
-LARGEST = 1e300
-"""Infinite ends of intervals are mapped to normal scores as this number."""
+
+def range_words(scale: NumberScale, part: Range) -> str:
+    """Return a range in words.
+
+    Examples
+    --------
+    >>> age = NumberScale.of("age", [20, 35, 61])
+    >>> range_words(age, Range(above=52)), range_words(age, Range(at_least=30, below=40))
+    ('above 52', '30 to below 40')
+    """
+
+    def text(end: Any) -> str:
+        return "" if end is None else scale.text(scale.number(end))
+
+    lower = f"above {text(part.above)}" if part.at_least is None else text(part.at_least)
+    if part.above is None and part.at_least is None:
+        return f"up to {text(part.at_most)}" if part.below is None else f"below {text(part.below)}"
+    if part.below is None and part.at_most is None:
+        return lower if part.at_least is None else f"{lower} or more"
+    return (
+        f"{lower} up to {text(part.at_most)}"
+        if part.below is None
+        else (f"{lower} to below {text(part.below)}")
+    )
 
 
 @dataclass(frozen=True)
@@ -52,9 +74,7 @@ class Piece:
 
     def both(self, other: Piece) -> Piece:
         """Return what two pieces have in common; at most one of them has a group."""
-        return Piece(
-            self.line.both(other.line), self.log + other.log, max(self.group, other.group)
-        )
+        return Piece(self.line.both(other.line), self.log + other.log, max(self.group, other.group))
 
     def has(self, value: float) -> bool:
         """Return whether a value lies in the interval."""
@@ -62,13 +82,12 @@ class Piece:
 
     def scores(self, mapped: NumberMap) -> FloatArray:
         """Return the normal scores of the ends."""
-        ends = np.clip([self.line.low, self.line.high], -LARGEST, LARGEST)
-        return mapped.to_scores(ends)
+        ends = np.array([self.line.low, self.line.high])
+        infinite = np.isinf(ends)
+        return np.where(infinite, ends, mapped.to_scores(np.where(infinite, 0.0, ends)))
 
 
-def pieces_of(
-    scale: NumberScale, step: float, value: Any
-) -> tuple[list[Piece], FloatArray | None]:
+def pieces_of(scale: NumberScale, step: float, value: Any) -> tuple[list[Piece], FloatArray | None]:
     """Return what a value or condition allows, and the new distribution of its groups, if any.
 
     Parameters
@@ -187,8 +206,6 @@ def restricted(
     fitted : array of float
         The log-likelihood of each group.
     """
-    from scipy.special import ndtr
-
     with np.errstate(divide="ignore"):
         kept = rows.atoms * np.exp(log_weights(pieces, rows.map.atoms, fitted))
     parts = []
@@ -197,14 +214,8 @@ def restricted(
         low, high = np.maximum(rows.low, ends[0]), np.minimum(rows.high, ends[1])
         used = np.flatnonzero(low < high)
         mean, sd = rows.means[:, used], rows.sds[:, used]
-
-        def share(a: FloatArray, b: FloatArray, mean: FloatArray = mean, sd: FloatArray = sd) -> FloatArray:
-            """Return the probability between two scores; upper tails are reflected."""
-            first, last = (a - mean) / sd, (b - mean) / sd
-            side = np.where(first > 0, -1.0, 1.0)
-            return np.asarray(np.abs(ndtr(side * last) - ndtr(side * first)))
-
-        whole, inside = share(rows.low[used], rows.high[used]), share(low[used], high[used])
+        whole = _between(rows.low[used], rows.high[used], mean, sd)
+        inside = _between(low[used], high[used], mean, sd)
         ratio = np.divide(inside, whole, out=np.zeros_like(inside), where=whole > 0)
         weight = rows.weights[:, used] * ratio * np.exp(piece.log + fitted[piece.group])
         parts.append((weight, mean, sd, low[used], high[used]))
@@ -218,3 +229,12 @@ def restricted(
     return replace(
         rows, atoms=kept / total, weights=weights / total, means=means, sds=sds, low=low, high=high
     )
+
+
+def _between(low: FloatArray, high: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
+    """Return the probability of Gaussians between two scores; upper tails are reflected."""
+    from scipy.special import ndtr
+
+    first, last = (low - mean) / sd, (high - mean) / sd
+    side = np.where(first > 0, -1.0, 1.0)
+    return np.asarray(np.abs(ndtr(side * last) - ndtr(side * first)))

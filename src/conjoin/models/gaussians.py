@@ -31,9 +31,9 @@ class Scores:
     Attributes
     ----------
     middle : array, shape (rows, columns)
-        The middle of each value's cell; NaN if it is missing or an atom.
+        The middle of each value's cell, or the point; NaN if it is missing or an atom.
     width : array, shape (rows, columns)
-        The width of the cell.
+        The width of the cell; of a point, that of a step of the column.
     cells : array of bool, shape (columns,), optional
         The columns of which a cell is known, and not a point.
     """

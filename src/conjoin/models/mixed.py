@@ -159,11 +159,23 @@ class MixedNetwork:
 
 
 def scores_of(maps: Sequence[NumberMap], values: FloatArray) -> Scores:
-    """Return the normal scores of numbers; NaN for missing values and atoms."""
+    """Return the normal scores of the cells of numbers; NaN for missing values and atoms."""
     middle, width = np.full(values.shape, np.nan), np.ones(values.shape)
     for j, mapped in enumerate(maps):
-        column = values[:, j]
-        rest = np.flatnonzero(mapped.atom_of(column) == len(mapped.atoms))
-        low, high = mapped.cell(column[rest])
+        rest = np.flatnonzero(mapped.atom_of(values[:, j]) == len(mapped.atoms))
+        low, high = mapped.cell(values[rest, j])
         middle[rest, j], width[rest, j] = (low + high) / 2, high - low
+    return Scores(middle, width, np.ones(len(maps), bool))
+
+
+def points_of(maps: Sequence[NumberMap], values: FloatArray) -> Scores:
+    """Return the normal scores of numbers, and the rise of the score per step as their width.
+
+    The density of a score times this width is the density of the number per step.
+    """
+    middle, width = np.full(values.shape, np.nan), np.ones(values.shape)
+    for j, mapped in enumerate(maps):
+        rest = np.flatnonzero(mapped.atom_of(values[:, j]) == len(mapped.atoms))
+        middle[rest, j] = mapped.to_scores(values[rest, j])
+        width[rest, j] = mapped.slopes_at(values[rest, j]) * mapped.step
     return Scores(middle, width)
