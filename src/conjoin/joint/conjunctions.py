@@ -143,5 +143,5 @@ def _pair_counts(held: BoolArray, seen: BoolArray, weights: FloatArray) -> Float
     per_row = held.sum(axis=0) * seen.sum(axis=1, dtype=np.int64)
     dense = held.size * seen.shape[1] / DENSE_RATE
     if dense < held.size / SCAN_RATE + float(per_row.sum()) / SPARSE_RATE:
-        return held.astype(np.float32) @ scaled
+        return (held.astype(np.float32) @ scaled).astype(np.float64)
     return (sparse.csr_array(held, dtype=np.float32) @ sparse.csr_array(scaled)).toarray()

@@ -46,10 +46,10 @@ def learn_features(
         maximum-likelihood tree.
     method : {'top-down', 'generate-select', 'staged'}
         "top-down" adds conjunctions of features and states that increase the likelihood most (Della
-        Pietra, Della Pietra and Lafferty, 1997). "generate-select" generates parts of rows, from which an
-        L1 penalty on the pseudo-likelihood chooses (Van Haaren and Davis, 2012). "staged" adds features by
-        the gradients of the likelihood with an L1 penalty on all weights (Lee, Ganapathi and Koller,
-        2006).
+        Pietra, Della Pietra and Lafferty, 1997). "generate-select" generates parts of rows, from which
+        an L1 penalty on the pseudo-likelihood chooses (Van Haaren and Davis, 2012). "staged" adds
+        features by the gradients of the likelihood with an L1 penalty on all weights (Lee, Ganapathi and
+        Koller, 2006).
     valid : Table, array or frame, optional
         Rows that choose when to stop. By default a share of the table's rows is held out for that, and
         the weights are finally learned from all rows.
