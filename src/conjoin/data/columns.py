@@ -14,6 +14,9 @@ from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError, DataWarning, did_you_mean
 
+LONGEST_NUMBER = 1000
+"""A text of more characters is not a number."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -54,8 +57,7 @@ class Column:
         codes = table.codes[:, position].astype(np.int64)
         codes[codes == table.missing] = -1
         settled = variable if variable.cuts is not None or variable.hidden else None
-        ordered = variable.ordered and not variable.order_shows
-        return cls(variable.name, codes, list(variable.states), ordered, settled)
+        return cls(variable.name, codes, list(variable.states), False, settled)
 
     def renamed(self, name: str) -> Column:
         """Return the column under another name."""
@@ -116,8 +118,7 @@ class Column:
                 order.sort(key=lambda i: (type(states[i]).__name__, str(states[i])))
         codes = np.empty(len(states), np.int64)
         codes[order] = np.arange(len(order))
-        ordered = True if self.ordered else None
-        return Variable(self.name, [states[i] for i in order], ordered=ordered), codes
+        return Variable(self.name, [states[i] for i in order]), codes
 
     def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
         """Return the code of the state that each label stands for, -1 if there is none.
@@ -204,8 +205,8 @@ def check_names(names: Iterable[Any]) -> None:
 
 def _numbers(labels: list[Any]) -> list[Any]:
     """Read labels as integers or floats if every one of them is written as a number."""
-    if any("_" in label for label in labels):  # Python reads 1_000 as a number; people do not
-        return labels
+    if any("_" in label or len(label) > LONGEST_NUMBER for label in labels):
+        return labels  # Python reads 1_000 as a number; people do not
     for kind in (int, float):
         try:
             values = [kind(v) for v in labels]

@@ -23,6 +23,11 @@ from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_by
 BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 20, (1 << 31) - 2
 """Number of bytes that are parsed together, usually and at most."""
 
+BYTES_PER_COLUMN, COLUMNS_TOGETHER = 256, 16_384
+"""For tables of many columns: the least number of bytes that are parsed together per column, because each
+column of each block has a cost of its own; and the number of columns that are converted together, because
+each takes kilobytes while it is converted."""
+
 QUOTED_LINES = 200
 """Number of lines that show whether a file has every cell in quotation marks."""
 
@@ -37,12 +42,11 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
     from pyarrow import csv as arrow_csv
 
     raw = read_bytes(path)
-    if not raw.strip():
+    if not raw or raw.isspace():
         raise FormatError("the file is empty", str(path))
     if raw.count(b'"') % 2:
         raise FormatError("a quotation mark is opened but never closed", str(path))
-    text = decoded(raw, path)
-    header = _header(text, path)
+    header, quoted = _first_lines(raw, path)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise FormatError(
             f"the header {header[0][:40]!r} has no commas; columns must be separated by commas",
@@ -57,7 +61,7 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
 
     kind = pa.dictionary(pa.int32(), pa.string())
 
-    def parsed(block: int) -> Any:
+    def parsed(names: list[str], block: int) -> Any:
         return arrow_csv.read_csv(
             io.BytesIO(raw),
             read_options=arrow_csv.ReadOptions(
@@ -65,32 +69,55 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
             ),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, kind),
+                column_types=dict.fromkeys(names, kind),
+                include_columns=names,
                 null_values=["", *missing],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=_all_quoted(text),
+                quoted_strings_can_be_null=quoted,
             ),
         )
 
-    try:
+    columns: list[Column] = []
+    block = min(max(BLOCK_BYTES, BYTES_PER_COLUMN * len(header)), MAX_BLOCK_BYTES)
+    for start in range(0, len(header), COLUMNS_TOGETHER):
+        names = header[start : start + COLUMNS_TOGETHER]
         try:
-            table = parsed(BLOCK_BYTES)
-        except pa.ArrowInvalid as error:
-            if "straddl" not in str(error) or len(raw) >= MAX_BLOCK_BYTES:
-                raise
-            bad.clear()
-            table = parsed(len(raw) + 1)  # a row is longer than a block
-    except pa.ArrowException as error:
-        raise FormatError(f"cannot be read as CSV: {error}", str(path)) from None
-    if bad:
-        row = bad[0]
-        raise FormatError(
-            f"{row.actual_columns} values, but the header has {row.expected_columns}",
-            str(path),
-            row.number,
+            try:
+                table = parsed(names, block)
+            except pa.ArrowInvalid as error:
+                if "straddl" not in str(error) or block > len(raw):
+                    raise
+                bad.clear()
+                block = min(len(raw) + 1, MAX_BLOCK_BYTES)  # a row is longer than a block
+                table = parsed(names, block)
+        except pa.ArrowException as error:
+            raise FormatError(_cause(error), str(path)) from None
+        if bad:
+            row = bad[0]
+            raise FormatError(
+                f"{row.actual_columns} values, but the header has {row.expected_columns}",
+                str(path),
+                row.number,
+            )
+        with errors_naming(path):
+            columns += arrow_columns(table, markers=missing)
+    return columns
+
+
+def _cause(error: Exception) -> str:
+    """Return what to say of an error of the parser; its own advice is about options that are not ours."""
+    if "straddl" in str(error):
+        return (
+            f"a line is longer than {MAX_BLOCK_BYTES:,} bytes, the longest that can be read; if no cell "
+            "is that long, a quotation mark may be missing"
         )
-    with errors_naming(path):
-        return arrow_columns(table, markers=missing)
+    return f"cannot be read as CSV: {error}"
+
+
+def _first_lines(raw: bytes, path: Path) -> tuple[list[str], bool]:
+    """Return the header, and whether all cells are in quotation marks; reject what is not UTF-8."""
+    text = decoded(raw, path)
+    return _header(text, path), _all_quoted(text)
 
 
 def _all_quoted(text: str) -> bool:
@@ -102,7 +129,8 @@ def _all_quoted(text: str) -> bool:
 
 
 def _header(text: str, path: Path) -> list[str]:
-    line = re.split("\r\n|\n|\r", text, maxsplit=1)[0]
+    end = re.search("[\r\n]", text)
+    line = text if end is None else text[: end.start()]
     try:
         names = [name.strip() for name in next(csv.reader([line]), [])]
     except csv.Error as error:
