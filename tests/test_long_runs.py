@@ -434,3 +434,21 @@ def test_long_compilations_are_told_once_on_a_terminal(terminal, monkeypatch):
     # Two in one take 1.5 s, the next one 0.9 s more.
     assert told == [False] * 5 + [terminal] * 3
     assert screen.getvalue().count("\n") == terminal
+
+
+def test_a_full_disk_is_a_clear_error_and_the_run_can_be_resumed(tmp_path, monkeypatch):
+    table, place = some_table(), tmp_path / "checkpoint"
+    write, left = Checkpoint._write, [6]
+
+    def full(path, content):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(Checkpoint, "_write", staticmethod(full))
+    with pytest.raises(FormatError, match="cannot be written: No space left.*run the same again"):
+        learn(table, "tree", checkpoint=place, n_jobs=1)
+    monkeypatch.setattr(Checkpoint, "_write", staticmethod(write))
+    resumed = saved(tmp_path / "a.conjoin", table, "tree", checkpoint=place, n_jobs=1)
+    assert resumed == saved(tmp_path / "b.conjoin", table, "tree", n_jobs=1)

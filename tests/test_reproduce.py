@@ -139,3 +139,33 @@ def test_likelihoods_are_resumed_and_tabulated(collection, capsys):
     assert f"| **{mean:.2f}** |" in table[2]
     assert run(collection, *words, "0") == 1
     assert "--seeds must be 1 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[1, 2]", b'{"pll": "x"}', b"\xff\xfe", b"[" * 100_000]
+)
+def test_damaged_results_are_computed_again(collection, damage, capsys):
+    assert run(collection) == 0
+    out = collection / "out"
+    before = read_results(out)["toy"]
+    path = out / "results" / "toy" / "tree.6.json"
+    path.write_bytes(damage)
+    (out / "about.json").write_bytes(damage)
+    capsys.readouterr()
+    assert run(collection) == 0
+    said = capsys.readouterr().err
+    assert f"{path} is damaged and will be replaced" in said
+    assert "Traceback" not in said
+    after = read_results(out)["toy"]
+    assert after["tree.6"]["pll"] == before["tree.6"]["pll"]
+
+
+def test_damaged_results_of_other_data_sets_are_named(collection, capsys):
+    assert run(collection) == 0
+    other = collection / "out" / "results" / "other" / "tree.6.json"
+    other.parent.mkdir()
+    other.write_text("{")
+    capsys.readouterr()
+    assert run(collection) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"conjoin: {other}: is damaged; delete it, and run the same command again"

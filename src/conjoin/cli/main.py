@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Container, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from conjoin import __version__
@@ -20,6 +21,7 @@ from conjoin.data.labels import shown
 from conjoin.errors import ConjoinError, ConvergenceWarning, DataWarning
 
 OWN_WARNINGS = (ConvergenceWarning, DataWarning)
+PACKAGE = str(Path(__file__).parents[1])
 
 COMMANDS = {
     "demo": "learn handwritten digits, draw new ones, complete halves",
@@ -114,7 +116,8 @@ def _shown_by(others: Callable[..., None]) -> Callable[..., None]:
     """Return a function that prints our warnings as one line, and leaves other warnings to `others`."""
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, OWN_WARNINGS):
+        ours = place and str(place[0]).startswith(PACKAGE)
+        if ours or issubclass(category, OWN_WARNINGS):
             print(f"conjoin: warning: {_printable(str(message))}", file=sys.stderr)
         else:
             others(message, category, *place, **more)

@@ -109,7 +109,14 @@ class Checkpoint:
         """Keep a result under a key."""
         data = pickle.dumps(result, 4)
         restricted_loads(data)  # refuse now what could not be read later
-        self._write(self._file(key), _digest(data) + data)
+        try:
+            self._write(self._file(key), _digest(data) + data)
+        except OSError as error:
+            raise FormatError(
+                f"cannot be written: {error.strerror or error}. What was finished before is kept; run "
+                "the same again to resume",
+                str(self.path),
+            ) from None
 
     @staticmethod
     def _write(path: Path, content: bytes) -> None:

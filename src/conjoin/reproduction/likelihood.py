@@ -6,7 +6,6 @@ are scored once. Each data set and seed has a result of its own, so a run that w
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.formats.storage import write_bytes
 from conjoin.inference.engines import forecast
 from conjoin.joint.dependence_tree import tree_network
 from conjoin.joint.learning import learn_joint
 from conjoin.reproduction.data import Files
+from conjoin.reproduction.stored_results import read_result, write_result
 from conjoin.reproduction.tree_mixture import tree_mixture_scores
 from conjoin.scoring.likelihood import log_likelihood
 from conjoin.scoring.pseudo_likelihood import pll
@@ -75,11 +74,11 @@ def reproduce_likelihood(
 
         def done(what: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             path = out / "likelihood" / f"{name}.{what}.json"  # noqa: B023
-            if not path.is_file():
+            found = read_result(path)
+            if found is None:
                 report_progress(f"[{number}/{len(names)}] {name}, {what}")  # noqa: B023
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_bytes(path, (json.dumps(compute(), indent=1) + "\n").encode())
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+                found = compute()
+                write_result(path, found)
             return found
 
         trees = done("trees", partial(_trees, files))

@@ -20,6 +20,7 @@ from conjoin.reproduction.published import (
     in_paper_order,
     title_of,
 )
+from conjoin.reproduction.stored_results import read_result
 from conjoin.scoring.result import signed_ranks
 
 Results = dict[str, dict[str, Any]]
@@ -45,8 +46,7 @@ RECOMMENDED = "hybrid.6"
 
 def write_report(results: Results, out: Path) -> list[Path]:
     """Write report.md, all results as JSON and CSV, CMLL's sets and the figure; return the files."""
-    about_file = out / "about.json"
-    about = json.loads(about_file.read_text(encoding="utf-8")) if about_file.is_file() else {}
+    about = read_result(out / "about.json") or {}
     scores, sets = _without_sets(results)
     texts = {
         "report.md": report(results, about),

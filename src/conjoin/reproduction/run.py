@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from conjoin import __version__
-from conjoin.formats.storage import write_bytes
+from conjoin.errors import FormatError
 from conjoin.reproduction.data import Files
 from conjoin.reproduction.published import DATA_SETS
 from conjoin.reproduction.steps import Experiment, Step
+from conjoin.reproduction.stored_results import read_result, write_result
 
 
 def reproduce(
@@ -67,9 +67,10 @@ def read_results(out: Path) -> dict[str, dict[str, Any]]:
     """Return all results in a folder."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((out / "results").glob("*/*.json")):
-        found.setdefault(path.parent.name, {})[path.stem] = json.loads(
-            path.read_text(encoding="utf-8")
-        )
+        result = read_result(path)
+        if result is None:
+            raise FormatError("is damaged; delete it, and run the same command again", str(path))
+        found.setdefault(path.parent.name, {})[path.stem] = result
     return found
 
 
@@ -104,9 +105,9 @@ def _write_about(out: Path, random_state: int, command: str) -> None:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "seed": random_state,
     }
-    out.mkdir(parents=True, exist_ok=True)
     path = out / "about.json"
-    if path.is_file():  # earlier commands wrote to the same folder
-        before = json.loads(path.read_text(encoding="utf-8")).get("command", "").split("; ")
+    old = read_result(path)
+    if old is not None:  # earlier commands wrote to the same folder
+        before = str(old.get("command", "")).split("; ")
         about["command"] = "; ".join(dict.fromkeys([*filter(None, before), command]))
-    write_bytes(path, (json.dumps(about, indent=1) + "\n").encode())
+    write_result(path, about)

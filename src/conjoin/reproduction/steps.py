@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,13 +12,13 @@ from typing import Any
 from conjoin import __version__
 from conjoin.conversion.convert import convert
 from conjoin.formats.model_files import load, save
-from conjoin.formats.storage import write_bytes
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.learning.learn import learn
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network
 from conjoin.reproduction.data import Files
+from conjoin.reproduction.stored_results import read_result, write_result
 from conjoin.scoring.marginal_likelihood import cmll
 from conjoin.scoring.pseudo_likelihood import pll
 
@@ -72,10 +71,9 @@ class Experiment:
 
     def result(self, step: str) -> Result | None:
         """Return the result of a step, if it was computed with this seed and version."""
-        path = self.path(step)
-        if not path.is_file():
+        found = read_result(self.path(step))
+        if found is None:
             return None
-        found = json.loads(path.read_text(encoding="utf-8"))
         same = found.get("seed") == self.random_state and found.get("version") == __version__
         return found if same else None
 
@@ -90,9 +88,7 @@ class Experiment:
             "wall_seconds": round(time.perf_counter() - started, 3),
             **result,
         }
-        path = self.path(step.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, (json.dumps(result, indent=1) + "\n").encode())
+        write_result(self.path(step.name), result)
         return result
 
     def _keep(self, step: str, model: Network) -> None:
