@@ -423,3 +423,195 @@ def test_long_lines_of_csv_files_are_read(tmp_path):
     table = conjoin.read_table(path)
     assert len(table) == 3
     assert {len(state) for state in table.domain["a"].states} == {1, 5_000_000}
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(100_000, 2), (40_000, 40)])
+def test_tables_of_many_columns_take_memory_in_proportion(tmp_path, columns, rows):
+    path = tmp_path / "wide.csv"
+    lines = [",".join(f"c{i}" for i in range(columns))]
+    lines += [
+        ",".join("01"[(i * r + r) % 3 % 2] for i in range(columns)) for r in range(1, rows + 1)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    code = (
+        "import resource, sys, warnings, conjoin; warnings.simplefilter('ignore')\n"
+        "table = conjoin.read_table(sys.argv[1])\n"
+        "print(*table.codes.shape, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = run_limited(code, path, megabytes=4000)
+    assert done.returncode == 0, done.stderr
+    found_rows, found_columns, kilobytes = map(int, done.stdout.split())
+    assert (found_rows, found_columns) == (rows, columns)
+    assert kilobytes < 150_000 + columns * 3 + columns * rows / 10
+
+
+def test_tables_of_many_columns_are_read_like_others(tmp_path, monkeypatch):
+    from conjoin.formats import csv_tables
+
+    rng = np.random.default_rng(0)
+    path = tmp_path / "x.csv"
+    states = np.array(["a", "b", '"c, d"', "", "NA", '"NA"'])
+    cells = states[rng.integers(0, 6, (200, 30))]
+    path.write_text("\n".join([",".join(f"c{i}" for i in range(30)), *map(",".join, cells)]) + "\n")
+    usual = conjoin.read_table(path)
+    monkeypatch.setattr(csv_tables, "COLUMNS_TOGETHER", 7)
+    monkeypatch.setattr(csv_tables, "BLOCK_BYTES", 1)
+    parts = conjoin.read_table(path)
+    assert parts.domain == usual.domain
+    assert np.array_equal(parts.codes, usual.codes)
+    path.write_text(path.read_text() + "a,b\n")
+    with pytest.raises(FormatError, match="202: 2 values, but the header has 30"):
+        conjoin.read_table(path)
+
+
+def test_a_line_that_is_too_long_is_an_error_with_advice(tmp_path, monkeypatch):
+    from conjoin.formats import csv_tables
+
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "x" * 6_000_000 + ",1\ny,2\ny,1\n")
+    monkeypatch.setattr(csv_tables, "MAX_BLOCK_BYTES", 2_000_000)
+    with pytest.raises(FormatError, match="a line is longer than 2,000,000 bytes") as caught:
+        conjoin.read_table(path)
+    assert "quotation mark may be missing" in str(caught.value)
+    assert "block" not in str(caught.value)
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="limits of the address space are tested on Linux"
+)
+def test_a_lack_of_memory_is_a_clear_error(tmp_path):
+    """A network of 256 MB is asked and saved, and its file is read, with less than that left."""
+    path = tmp_path / "large.conjoin"
+    code = """
+import resource, sys, numpy as np, conjoin
+from pathlib import Path
+from conjoin.models.markov import TableFactor
+small = conjoin.MarkovNetwork(conjoin.Domain({"a": [0, 1]}))
+conjoin.save(small, sys.argv[1])
+conjoin.marginals(conjoin.load(sys.argv[1]))  # imports what is needed
+domain = conjoin.Domain({f"v{i}": [0, 1] for i in range(25)})
+table = TableFactor(tuple(range(25)), np.zeros((2,) * 25))
+network = conjoin.MarkovNetwork(domain, factors=[table])
+conjoin.save(network, sys.argv[1])
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (100 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for ask in (
+    lambda: conjoin.marginals(network, max_memory=1e10),
+    lambda: conjoin.save(network, sys.argv[1]),
+    lambda: conjoin.load(sys.argv[1]),
+):
+    try:
+        ask()
+        print("done")
+    except conjoin.ConjoinError as error:
+        print(type(error).__name__, isinstance(error, MemoryError), error)
+"""
+    done = run_limited(code, path, megabytes=8000)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for name, line in zip(("marginals", "save", "load"), lines, strict=True):
+        assert line.startswith(f"OutOfMemoryError True not enough memory for {name}"), lines
+        assert line.endswith("take fewer rows or columns, or give this process more memory")
+
+
+def test_lengths_in_damaged_files_reserve_nothing(tmp_path):
+    """A length of 2^39 in a header is an error, and not a request for memory."""
+    import json
+
+    path = tmp_path / "model.conjoin"
+    conjoin.save(MarkovNetwork(two(), factors=[TableFactor((0, 1), np.zeros((2, 2)))]), path)
+    raw = path.read_bytes()
+    huge = str(2**39).encode()
+    places = [i for i in range(len(raw)) if raw[i : i + 1].isdigit()]
+    refused = 0
+    for place in places:
+        path.write_bytes(raw[:place] + huge + raw[place + 1 :])
+        try:
+            conjoin.load(path)
+        except FormatError as error:
+            refused += 1
+            assert len(str(error)) < 500
+    assert refused > len(places) / 2
+    assert json  # the header is JSON, so that its length may be wrong, too
+
+
+# ---- folders that cannot be written to ---------------------------------------------------------
+
+NOWHERE = "/proc/nonexistent"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders are those of Linux")
+@pytest.mark.parametrize(
+    ("words", "lines"), [(["info", "m.conjoin"], 0), (["query", "m.conjoin", "--map"], 1)]
+)
+def test_commands_work_without_a_home_or_a_cache(tmp_path, words, lines):
+    network = MarkovNetwork(
+        two(), factors=[TableFactor((0, 1), np.array([[0.0, 1.0], [2.0, 0.5]]))]
+    )
+    conjoin.save(network, tmp_path / "m.conjoin")
+    names = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR")
+    environment = {**os.environ, **dict.fromkeys(names, NOWHERE), "CONJOIN_KERNELS": "numba"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-m", "conjoin", *words],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "compiling on first use" not in line]
+    assert len(said) == lines, said
+    for line in said:
+        assert line.startswith(
+            "conjoin: warning: compiled functions cannot be kept (/proc/nonexistent"
+        )
+        assert line.endswith("set NUMBA_CACHE_DIR to a writable folder")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="users are those of Linux")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another"
+)
+def test_a_user_without_rights_gets_one_clear_sentence(tmp_path):
+    """Everything is read-only: models are read and asked, and nothing can be written."""
+    network = MarkovNetwork(two(), factors=[TableFactor((0, 1), np.zeros((2, 2)))])
+    path = tmp_path / "m.conjoin"
+    conjoin.save(network, path)
+    conjoin.marginals(conjoin.load(path))
+    table = conjoin.Table(two(), np.zeros((3, 2), np.uint8))
+    conjoin.write_table(table, tmp_path / "t.csv")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o555)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            conjoin.marginals(conjoin.load(path))
+            for write in (
+                lambda: conjoin.save(network, path),
+                lambda: conjoin.write_table(table, tmp_path / "t.csv"),
+                lambda: conjoin.learn(table, "tree", checkpoint=tmp_path / "checkpoint"),
+            ):
+                try:
+                    write()
+                    os.write(writer, b"written\n")
+                except FormatError as error:
+                    os.write(writer, f"{error}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as file:
+        lines = file.read().splitlines()
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o700)
+    assert [line.partition(": ")[2] for line in lines] == [
+        "cannot be written: Permission denied",
+        "cannot be written: Permission denied",
+        "cannot be used: Permission denied",
+    ]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ConjoinError(ValueError):
@@ -35,6 +40,39 @@ class FormatError(ConjoinError):
         self.path, self.line = path, line
         place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(place + message)
+
+
+class OutOfMemoryError(ConjoinError, MemoryError):
+    """There is not enough memory for a table, a model or a question."""
+
+
+def names_lack_of_memory(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function say what it had not enough memory for, and what to do about it.
+
+    Examples
+    --------
+    >>> @names_lack_of_memory
+    ... def reserve(cells):
+    ...     raise MemoryError
+    >>> reserve(10**12)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    conjoin.errors.OutOfMemoryError: not enough memory for reserve; take fewer rows or ...
+    """
+
+    @wraps(function)
+    def explained(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            detail = f" ({error})" if str(error) else ""
+            raise OutOfMemoryError(
+                f"not enough memory for {function.__qualname__}{detail}; take fewer rows or columns, or "
+                "give this process more memory"
+            ) from None
+
+    return explained
 
 
 class DataWarning(UserWarning):

@@ -72,8 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         choices=("MAR", "PR", "MAP"),
         help="print a UAI solution file: marginals, the base-10 logarithm of the probability of the "
-        "evidence (or of Z), or the most probable instance; in a model with numbers, each of these has "
-        "ten ranges of equal probability in MAR and its value in MAP, and PR is a density",
+        "evidence (or of Z), or the most probable instance",
     )
     add(
         "--method",
@@ -101,9 +100,9 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     model = load(options.model)
     if isinstance(model, MixedNetwork):
-        from conjoin.cli import mixed_query
+        from conjoin.cli import mixed
 
-        mixed_query.query(model, options)
+        mixed.query(model, options)
         return
     given = shared.evidence(options.given, model.domain)
     if options.evidence is not None:

@@ -18,7 +18,7 @@ from conjoin.conversion.sub_features import (
     integrate_all,
 )
 from conjoin.data.arrays import IntArray
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
@@ -28,6 +28,7 @@ MAX_LENGTH = 6
 """The longest features whose sub-features are written out when averaging over all orders."""
 
 
+@names_lack_of_memory
 def convert(
     dn: DependencyNetwork,
     table: Any = None,

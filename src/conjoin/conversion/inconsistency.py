@@ -19,7 +19,7 @@ from conjoin.conversion.decomposition import InteractionTables, decompose
 from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes, code_dtype
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.models.dependency import DependencyNetwork
 
 MAX_WORK = 3_000_000
@@ -88,6 +88,7 @@ class Inconsistency:
         return "\n".join(lines)
 
 
+@names_lack_of_memory
 def inconsistency(
     dn: DependencyNetwork,
     table: Any = None,

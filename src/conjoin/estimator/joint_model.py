@@ -14,7 +14,7 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import ConvergenceWarning, ModelError
+from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
@@ -140,6 +140,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @names_lack_of_memory
     def fit(
         self,
         X: Any,  # noqa: N803
@@ -223,6 +224,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         self.log_partition_: float | None = None
         self.bins_: MarkovNetwork | None = None
 
+    @names_lack_of_memory
     def update(self, X: Any, sample_weight: npt.ArrayLike | None = None) -> JointModel:  # noqa: N803
         """Learn again from the rows of `fit` and of earlier updates together with new ones.
 
@@ -344,6 +346,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             self.log_partition_ = found
         return found
 
+    @names_lack_of_memory
     def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the log-probability of each row, in nats; missing values are summed over.
 
@@ -361,6 +364,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         sums, _ = row_log_sums(self.model_, answers.rows.categories.codes, self.seed_)
         return sums - self.log_partition()
 
+    @names_lack_of_memory
     def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
         """Return the mean score of the rows, in nats.
 
@@ -390,6 +394,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             )
         return self.model_
 
+    @names_lack_of_memory
     def sample(self, n: int = 1, given: Mapping[Any, Any] | str | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
 
@@ -438,6 +443,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             )
         return table
 
+    @names_lack_of_memory
     def predict_proba(
         self,
         X: Any,  # noqa: N803
@@ -484,6 +490,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             return answers.states(name)
         return self._bin_probabilities(answers, name, bins)
 
+    @names_lack_of_memory
     def predict(self, X: Any, target: Any = None, *, statistic: str | None = None) -> Any:  # noqa: N803
         """Return one value per row: the mean of a number, the most probable state of any other column.
 
@@ -500,6 +507,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         name = self._target(target)
         return self._answers(X).predicted(name, statistic)
 
+    @names_lack_of_memory
     def impute(
         self,
         X: Any,  # noqa: N803
@@ -518,12 +526,10 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             Return a list of this many tables, filled in with draws from the distribution given the
             known values, instead of one table.
         by : {'row', 'cell'}
-            The most probable states of a row together, or of each cell on its own. In a model with
-            hidden columns or numbers, the former are the best states that a search found.
+            The most probable states of a row together, or of each cell on its own. With columns of
+            numbers, every cell is filled in on its own.
         numbers : {'mean', 'median', 'mode'}
-            What is filled in for a number, in the type and resolution of its column. Means and medians
-            are those of each cell given what the row knows; with 'mode' and ``by='row'``, the numbers
-            and states of a row are the most probable ones together.
+            What is filled in for a number, in the type and resolution of its column.
         """
         answers = self._answers(X)
         seed = self.seed_ if draws is None else integer_seed(self.random_state)
@@ -540,6 +546,7 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         """Fill in missing values with the most probable states and the means of numbers."""
         return self.in_chosen_container(X, self.impute(X))
 
+    @names_lack_of_memory
     def marginals(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
         """Return the distribution of each column given what is known (see `conjoin.marginals`).
 
@@ -555,20 +562,22 @@ class JointModel(NumberAnswers, Pictures, Estimator):
 
         return marginals(self.model_, self.encoding_.evidence(given), **options)
 
+    @names_lack_of_memory
     def most_probable(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
         """Return the most probable row (see `conjoin.most_probable`).
 
-        With columns of numbers it is the best row that an ascent from several starts found.
+        With columns of numbers it is a mapping with the most probable value of each column.
         """
         self._fitted()
         if isinstance(self.model_, MixedNetwork):
             from conjoin.inference import mixed_questions
 
-            return mixed_questions.most_probable(self.mixed_known(given), **options)
+            return mixed_questions.likely_values(self.mixed_known(given))
         from conjoin.inference.engines import most_probable
 
         return most_probable(self.model_, self.encoding_.evidence(given), **options)
 
+    @names_lack_of_memory
     def explain(
         self,
         row: Any,

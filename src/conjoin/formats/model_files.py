@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.errors import FormatError
+from conjoin.errors import FormatError, names_lack_of_memory
 from conjoin.formats.endings import check_ending, check_folder, ending_error, function_for
 from conjoin.formats.storage import ending
 
@@ -47,6 +47,7 @@ WRITTEN_MODELS = {
 """The kinds of model that each format can hold."""
 
 
+@names_lack_of_memory
 def load(path: str | Path) -> Any:
     """Read a model.
 
@@ -82,6 +83,7 @@ def check_can_save(model_kind: type[Network | MixedNetwork], path: str | Path) -
     check_folder(path)
 
 
+@names_lack_of_memory
 def save(model: Any, path: str | Path) -> None:
     """Write a network or a fitted `JointModel`, completely or not at all.
 

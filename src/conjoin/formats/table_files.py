@@ -14,7 +14,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.frames import MISSING
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import FormatError
+from conjoin.errors import FormatError, names_lack_of_memory
 from conjoin.formats.endings import check_ending, check_folder, function_for
 from conjoin.formats.storage import ending, errors_naming
 
@@ -53,6 +53,7 @@ def read_table(
     exclude: Collection[str] | str = ...,
     merge: bool = ...,
 ) -> Table: ...
+@names_lack_of_memory
 def read_table(
     path: str | Path,
     domain: Domain | MixedDomain | None = None,
@@ -105,6 +106,7 @@ def read_table(
         return table_of_columns([c for c in columns if c.name in shown.names], shown)
 
 
+@names_lack_of_memory
 def read_columns(
     path: str | Path, missing: Markers = None, domain: Domain | None = None
 ) -> list[Column]:
@@ -158,6 +160,7 @@ def check_can_write(path: str | Path) -> None:
     check_folder(path)
 
 
+@names_lack_of_memory
 def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = False) -> None:
     """Write a table, completely or not at all, as .csv, .parquet or .data.
 
@@ -179,6 +182,7 @@ def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = F
     function_for(TABLE_WRITERS, path)(table, path, **how)
 
 
+@names_lack_of_memory
 def write_filled(
     source: str | Path,
     full: Table | MixedTable,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.approximate import (
     explained,
     search,
@@ -35,6 +35,7 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
 
+@names_lack_of_memory
 def marginals(
     model: Network,
     given: Given = None,
@@ -117,6 +118,7 @@ def marginals(
     return found
 
 
+@names_lack_of_memory
 def log_partition(
     model: Network,
     given: Given = None,
@@ -150,12 +152,6 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.log_partition(mixed)
     model, known = known_of(model, given)
     no_new_marginals(known)
     if method == "exact":
@@ -180,6 +176,7 @@ def log_partition(
     )
 
 
+@names_lack_of_memory
 def probability(
     model: Network,
     query: Given,
@@ -247,46 +244,34 @@ def probability(
     return Probability(log, _noted(run, known), error, event.given, known.given)
 
 
+@names_lack_of_memory
 def joint(
     model: Network,
     targets: Sequence[str],
     given: Given = None,
     *,
-    bins: Any = None,
     max_memory: float | None = None,
 ) -> Joint:
     """Return the joint distribution of a few variables given evidence, exactly.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     targets : sequence of str
         The variables, in the order of the table's axes.
     given : mapping, optional
         The evidence.
-    bins : int, or mapping, optional
-        For columns of numbers: the number of ranges (5 by default), of equal probability, or {column:
-        cut points}; a value at a cut point belongs to the range above it.
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free.
     """
     from conjoin.inference import exact
 
-    if isinstance(targets, str):
-        raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.joint(mixed, targets, bins)
-    if bins is not None:
-        raise ModelError("bins are for columns of numbers, and this model has none")
     model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
 
+@names_lack_of_memory
 def most_probable(
     model: Network,
     given: Given = None,
@@ -299,7 +284,6 @@ def most_probable(
 
     Hidden columns are summed out, which makes this a harder problem. Then the answer is the best
     instance found, `run` says by how much another can be better at most, and `run.exact` whether none is.
-    In a model with numbers it is the best row that an ascent from several starts found.
 
     Parameters
     ----------
@@ -326,12 +310,6 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.most_probable(mixed, method, **options)
     model, known = known_of(model, given)
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):

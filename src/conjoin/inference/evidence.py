@@ -23,7 +23,6 @@ from conjoin.inference.conditions import (
     Condition,
     Likelihood,
     Marginal,
-    NewMarginal,
     Not,
     OneOf,
     Range,
@@ -46,7 +45,7 @@ class Evidence:
     likelihoods : dict
         {position: log-likelihood of each state} of others.
     marginals : dict
-        {position: new distribution} of the variables that get a new marginal.
+        {position: distribution} of the variables that get a new marginal.
     fitted : dict
         {position: log-likelihood of each state} that produced new marginals, as part of `likelihoods`.
     constants : dict
@@ -61,7 +60,7 @@ class Evidence:
     given: Mapping[str, Any]
     states: dict[int, int]
     likelihoods: dict[int, FloatArray] = field(default_factory=dict)
-    marginals: dict[int, NewMarginal] = field(default_factory=dict)
+    marginals: dict[int, FloatArray] = field(default_factory=dict)
     fitted: dict[int, FloatArray] = field(default_factory=dict)
     constants: dict[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -209,7 +208,7 @@ def _resolved(
     """Turn conditions into states and likelihoods."""
     states: dict[int, int] = {}
     likelihoods: dict[int, FloatArray] = {}
-    marginals: dict[int, NewMarginal] = {}
+    marginals: dict[int, FloatArray] = {}
     constants: dict[int, float] = {}
     notes: list[str] = []
     for name, value in given.items():
@@ -237,11 +236,11 @@ def _resolved(
 
 def states_and_likelihoods(
     variable: Variable, value: Any, numbers: Sequence[Any] | None
-) -> tuple[FloatArray, NewMarginal | None, list[str]]:
+) -> tuple[FloatArray, FloatArray | None, list[str]]:
     """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
-    target: NewMarginal | None = None
+    target: FloatArray | None = None
     if not isinstance(value, Condition):
         value = OneOf(value)
     parts = value.parts()
@@ -251,7 +250,7 @@ def states_and_likelihoods(
         elif isinstance(part, Not):
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
-            weights = weights * part.weights(variable, numbers)
+            weights = weights * part.weights(variable)
         elif isinstance(part, Marginal):
             if target is not None:
                 raise DataError(f"{variable.name!r} is given two new marginals")

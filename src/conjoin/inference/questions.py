@@ -11,7 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable
 from conjoin.data.labels import shown
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.compilation import compiled
 from conjoin.inference.engines import known_of, marginals
 from conjoin.inference.evidence import Evidence, Given, evidence_of
@@ -103,6 +103,7 @@ class Questions(Sequence[Question]):
         return "\n".join(lines)
 
 
+@names_lack_of_memory
 def next_questions(
     model: Any,
     target: str,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from conjoin.data.table import Codes, Table, code_dtype
-from conjoin.errors import ModelError, did_you_mean
+from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
@@ -28,6 +28,7 @@ BLOCK_CELLS = 1 << 24
 
 
 @takes_estimators()
+@names_lack_of_memory
 def sample(
     model: Network,
     n: int,

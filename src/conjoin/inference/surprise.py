@@ -20,7 +20,7 @@ from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import code_dtype
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import known_of
 from conjoin.inference.mixed import MixedAnswers
@@ -149,6 +149,7 @@ class _Cells:
         return self.raw.labels[self.raw.codes[self.rows[i]]]
 
 
+@names_lack_of_memory
 def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     """Rank the cells of a table by how improbable they are given the rest of their rows.
 

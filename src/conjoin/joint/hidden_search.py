@@ -17,7 +17,6 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
-from conjoin.joint.batches import batches
 from conjoin.joint.hidden_column import (
     MAX_ITERATIONS,
     HiddenFit,
@@ -46,7 +45,7 @@ TRIAL_STEPS = 50
 """Maximum number of steps of fits with few states, in tables of more rows than these."""
 
 MANY_ROWS = 1 << 14
-"""With more distinct rows than this, one fit is learned, from batches: its prior matters less."""
+"""Fits are learned from batches if there are more distinct rows than this."""
 
 Rows = tuple[Codes, FloatArray]
 """Distinct rows and their weights."""
@@ -123,6 +122,8 @@ class HiddenSearch:
         Numbers of hidden states, in ascending order.
     settings : sequence of Priors
         The kinds of fit.
+    most_fits : int
+        The maximum number of fits of the largest size.
     steps : int
         The number of batches of rows to learn from, if there are many.
     rng : Generator
@@ -134,11 +135,12 @@ class HiddenSearch:
         base: MarkovNetwork,
         sizes: Sequence[int],
         settings: Sequence[Priors],
+        most_fits: int,
         steps: int,
         rng: np.random.Generator,
     ) -> None:
         self.base, self.sizes, self.settings = base, sizes, list(settings)
-        self.steps, self.rng = steps, rng
+        self.most_fits, self.steps, self.rng = most_fits, steps, rng
 
     def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
@@ -159,13 +161,13 @@ class HiddenSearch:
                 break
             best, reached = found, score
             if len(train[0]) > TRIAL_ROWS:
-                self._drop_settings(found, 1 if len(train[0]) > MANY_ROWS else len(found.fits))
+                self._drop_settings(found)
         return best
 
-    def _drop_settings(self, found: Mixture, most: int) -> None:
-        """Keep only the priors whose fits have a large share of the mixture, a maximum number of them."""
+    def _drop_settings(self, found: Mixture) -> None:
+        """Keep only the priors whose fits have a large share of the mixture."""
         shares = found.shares[: len(found.fits)]
-        order = np.argsort(-shares, kind="stable")[:most]
+        order = np.argsort(-shares, kind="stable")[: self.most_fits]
         kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
         self.settings = [found.fits[i].priors for i in sorted(kept)]
 
@@ -175,8 +177,7 @@ class HiddenSearch:
         whole: HiddenRows | None = None
         reached = -np.inf
         max_steps = TRIAL_STEPS if len(train[0]) > TRIAL_ROWS else MAX_ITERATIONS
-        # In a part of the rows, more states may not help though they do in all of them.
-        sizes = self.sizes if len(train[0]) <= TRIAL_ROWS else [self.sizes[0], self.sizes[-1]]
+        sizes = self.sizes if len(train[0]) <= MANY_ROWS else [self.sizes[0], self.sizes[-1]]
         for states in dict.fromkeys(sizes):
             tables = HiddenTables(self.base, states)
             if few is None:
@@ -197,15 +198,11 @@ class HiddenSearch:
             yield fits
 
     def _some(self, rows: Rows, count: int) -> Rows:
-        """Return about a number of distinct rows, drawn in proportion to their weights."""
-        codes, weights = rows
-        if len(codes) <= count:
+        """Return at most a number of distinct rows."""
+        if len(rows[0]) <= count:
             return rows
-        total = float(weights.sum())
-        draws = round(count * max(1.0, total / len(codes)))
-        drawn = np.bincount(next(batches(weights, draws, self.rng)), minlength=len(codes))
-        some = np.flatnonzero(drawn)
-        return codes[some], drawn[some].astype(np.float64) * (total / draws)
+        some = np.sort(self.rng.choice(len(rows[0]), count, replace=False))
+        return rows[0][some], rows[1][some]
 
     def _mixed(self, fits: list[HiddenFit], held: Rows, others: Sequence[FloatArray]) -> Mixture:
         rows = fits[0].tables.rows(*held)

@@ -8,12 +8,14 @@ import numpy as np
 
 from conjoin.conversion.convert import convert
 from conjoin.data.frames import as_table
+from conjoin.errors import names_lack_of_memory
 from conjoin.joint.refine import refine
 from conjoin.learning.learn import learn
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 
 
+@names_lack_of_memory
 def learn_joint(
     table: Any,
     cpd: Any = "auto",

@@ -18,7 +18,7 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.row_hashing import content_order
 from conjoin.data.table import Table
-from conjoin.errors import ModelError, did_you_mean
+from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.jobs import one_thread
@@ -94,6 +94,7 @@ EFFORTS = {
 """The settings of `effort`."""
 
 
+@names_lack_of_memory
 def learn_mixed(
     table: MixedTable,
     *,

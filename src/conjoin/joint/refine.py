@@ -23,7 +23,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.holdout import hold_out
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table, codes_of
-from conjoin.errors import ModelError, did_you_mean
+from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.dependence_tree import tree_network
@@ -55,6 +55,9 @@ TUNING_GAIN = 10.0
 
 MAX_DIRECTED = 512
 """Bayesian networks are tried for at most this number of columns."""
+
+MANY_ROWS = 1 << 16
+"""With more rows than this the prior of a hidden column matters less: one fit is enough."""
 
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
@@ -100,6 +103,7 @@ EFFORTS = {
 """The settings of `effort`."""
 
 
+@names_lack_of_memory
 def refine(
     model: MarkovNetwork,
     table: Any,
@@ -364,7 +368,8 @@ class _Search:
             s for s in dict.fromkeys(min(s, allowed) for s in effort.states) if s >= MIN_STATES
         ]
         rows = merge_rows(self.train.codes, self.train.weights)
-        search = HiddenSearch(base, sizes, effort.settings, effort.batches, self.rng)
+        fits = len(effort.settings) if self.train_weight <= MANY_ROWS else 1
+        search = HiddenSearch(base, sizes, effort.settings, fits, effort.batches, self.rng)
         held = (self.held_rows, self.held_weights)
         found = search.best(rows, held, [without.log_density, self._log_density(tree)])
         if found is None:

@@ -16,7 +16,7 @@ from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.plan import MAX_VARIABLES, find_order
 from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.models.features import Features, segment_product
@@ -39,6 +39,7 @@ ENTRIES_AT_ONCE = 1 << 22
 """About how many pairs of tests of a feature are compared at a time."""
 
 
+@names_lack_of_memory
 def thin(
     model: Network,
     table: Any = None,

@@ -13,7 +13,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import hold_out
 from conjoin.data.table import Table, codes_of
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.lbfgs import descend
@@ -38,6 +38,7 @@ SDS_FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
 """Default standard deviations of the prior, from a model by likelihood."""
 
 
+@names_lack_of_memory
 def learn_weights(
     model: Network,
     table: Any,

@@ -16,7 +16,7 @@ from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
 from conjoin.data.table import Table, codes_of
-from conjoin.errors import ModelError
+from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import (
@@ -39,6 +39,7 @@ from conjoin.models.dependency import DependencyNetwork
 KINDS = ("tree", "logistic", "hybrid", "mixed", "boosted")
 
 
+@names_lack_of_memory
 def learn(
     table: Any,
     cpd: Any = "hybrid",
@@ -82,9 +83,6 @@ def learn(
         * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
           `read_classifier`): a copy is fitted for each variable, with its own settings and without
           tuning.
-
-        Columns whose states are ordered (`Variable.ordered`) are also tested for "at most this state"
-        by trees and logistic regression.
     valid : Table, array or frame, optional
         Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
         conditionals. Without it a share of the rows is held out for this, and the final network is

@@ -10,7 +10,7 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.table import Codes
-from conjoin.errors import DataError
+from conjoin.errors import DataError, names_lack_of_memory
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import log_partition
 from conjoin.inference.results import LogValue
@@ -68,6 +68,7 @@ class LogLikelihood(Score):
 
 
 @takes_estimators()
+@names_lack_of_memory
 def log_likelihood(
     model: Network, table: Any, *, random_state: int = 0, max_memory: float | None = None
 ) -> LogLikelihood:

@@ -13,7 +13,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import DataError, ModelError, names_lack_of_memory
 from conjoin.inference.batch_marginals import BatchMarginals, Settings
 from conjoin.inference.chain import variable_order
 from conjoin.inference.exact import marginal_rows
@@ -112,6 +112,7 @@ def as_sets(
 
 
 @takes_estimators()
+@names_lack_of_memory
 def cmll(
     model: Network,
     data: Any,

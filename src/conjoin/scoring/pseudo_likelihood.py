@@ -10,7 +10,7 @@ from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import DataError, ModelError, names_lack_of_memory
 from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
@@ -25,6 +25,7 @@ ROWS_PER_TASK = 8 * ROWS_PER_BLOCK
 
 
 @takes_estimators()
+@names_lack_of_memory
 def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None = None) -> Score:
     """Score a network by its pseudo-log-likelihood on a table.
 
