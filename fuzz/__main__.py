@@ -13,7 +13,13 @@ import time
 
 from fuzz.trials import trial
 
-KINDS = ("files", "queries", "faults")
+KINDS = (
+    "files", "queries", "numbers", "faults", "interpreter", "parallel", "soak", "calibration",
+)  # fmt: skip
+
+
+SHOWN = 3
+"""Maximum number of failures of one kind that are printed in full."""
 
 
 def main() -> int:
@@ -28,6 +34,7 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, default=0, help="start of the random numbers (default 0)"
     )
+    parser.add_argument("--first", type=int, default=0, help="number of the first case (default 0)")
     parser.add_argument("--case", type=int, help="run a single case of one kind, in this process")
     options = parser.parse_args()
     kinds = options.kinds or list(KINDS)
@@ -44,14 +51,21 @@ def main() -> int:
     failed = False
     for kind in kinds:
         started = time.monotonic()
-        tally = trial(kind, options.seed, options.seconds / len(kinds), 0)
-        total = sum(tally.outcomes.values())
-        print(f"{kind}: {total:,} cases in {time.monotonic() - started:.0f} s", flush=True)
+        tally = trial(kind, options.seed, options.seconds / len(kinds), options.first)
+        total, wall = sum(tally.outcomes.values()), time.monotonic() - started
+        print(
+            f"{kind}: {total:,} cases in {wall:.0f} s ({tally.cpu_seconds:.0f} s of CPU)",
+            flush=True,
+        )
+        for what, count in sorted(tally.counted.items()):
+            print(f"  {count:>9,}  {what} in all")
         for outcome, count in sorted(tally.outcomes.items()):
             print(f"  {count:>9,}  {outcome}")
-        for number, message in tally.failures.items():
+        for k, (number, message) in enumerate(tally.failures.items()):
             failed = True
-            print(f"FAILED: python -m fuzz {kind} --seed {options.seed} --case {number}\n{message}")
+            print(f"FAILED: python -m fuzz {kind} --seed {options.seed} --case {number}")
+            if k < SHOWN:
+                print(message)
     return int(failed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from conjoin import (
     DependencyNetwork,
     Domain,
     Features,
+    JointModel,
     LogLinearCPD,
     MarkovNetwork,
     RuleCPD,
@@ -21,9 +24,14 @@ from conjoin import (
     TreeCPD,
     Variable,
 )
+from conjoin.data.mixed_table import MixedDomain
+from conjoin.data.number_scale import NumberScale
 from conjoin.formats.libra_reading import write_schema
 from conjoin.formats.uai import write_evidence
+from conjoin.models.gaussians import Gaussians
 from conjoin.models.markov import TableFactor
+from conjoin.models.mixed import REST, BinnedComponent, GaussianComponent, MixedNetwork
+from conjoin.models.number_map import NumberMap
 
 RULES = """\
 [variables]
@@ -125,6 +133,20 @@ def dependency_network() -> DependencyNetwork:
     ])  # fmt: skip
 
 
+@cache
+def small_estimator() -> JointModel:
+    """Return a `JointModel` of a category, a number and a date, fitted to 60 rows."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(170, 10, 60).round()
+    day = np.datetime64("2024-01-01") + rng.integers(0, 90, 60)
+    rows = [
+        [str(rng.choice(["red", "blue"])), float(x), str(d)] for x, d in zip(size, day, strict=True)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return JointModel(random_state=0).fit(np.array(rows, object))
+
+
 def write_examples(folder: Path) -> list[Path]:
     """Write a valid file of every format; return their paths."""
     rng = np.random.default_rng(0)
@@ -133,7 +155,12 @@ def write_examples(folder: Path) -> list[Path]:
     conditionals = dependency_network()
     for name in ("markov.conjoin", "markov.mn", "markov.uai", "markov.conjoin.gz"):
         conjoin.save(markov, folder / name)
-    conjoin.save(random_markov_network(rng, hidden=True), folder / "hidden.conjoin")
+    hidden, mixed = random_markov_network(rng, hidden=True), random_mixed_network(rng)
+    for name in ("hidden.conjoin", "hidden.uai", "hidden.conjoin.gz"):
+        conjoin.save(hidden, folder / name)
+    for name in ("mixed.conjoin", "mixed.conjoin.gz"):
+        conjoin.save(mixed, folder / name)
+    small_estimator().save(folder / "estimator.conjoin")
     for name in ("conditionals.conjoin", "conditionals.dn", "conditionals.dn.gz"):
         conjoin.save(conditionals, folder / name)
     for name in ("bayes.bn", "bayes.uai", "bayes.conjoin"):
@@ -161,3 +188,71 @@ probability ( wet | rain ) {
   default 0.1, 0.3, 0.6; // when it rains
 }
 """
+
+
+def random_mixed_network(rng: np.random.Generator) -> MixedNetwork:
+    """Return a small network of categories and numbers: some with atoms, one or two components."""
+    names = rng.permutation(["a", "b", "p", "q", "r"]).tolist()
+    kept = [n for n in "pqr" if rng.random() < 0.7] or ["p"]
+    shown = [n for n in "ab" if rng.random() < 0.8]
+    categories = [Variable(n, [f"s{k}" for k in range(int(rng.integers(2, 4)))]) for n in shown]
+    maps = [_random_map(rng) for _ in kept]
+    scales = tuple(NumberScale(n, "number", True, 1.0, 0.0, 20.0) for n in kept)
+    order = tuple(n for n in names if n in (*kept, *shown))
+    domain = MixedDomain(Domain(categories), scales, order)
+    parts: list[GaussianComponent | BinnedComponent] = []
+    kind = rng.integers(3)
+    if kind != 1:
+        parts.append(_random_gaussians(rng, categories, kept, maps))
+    if kind != 0:
+        parts.append(_random_bins(rng, categories, kept, maps))
+    shares = rng.dirichlet(np.ones(len(parts)))
+    return MixedNetwork(domain, tuple(maps), tuple(parts), shares)
+
+
+def _random_map(rng: np.random.Generator) -> NumberMap:
+    inner = np.sort(rng.choice(np.arange(1, 20), 5, replace=False)) + 0.5
+    scores = np.sort(rng.normal(0, 1.5, 7)) + np.arange(7) * 0.05
+    atoms = np.sort(rng.choice(np.arange(20.0), int(rng.choice([0, 1, 2])), replace=False))
+    return NumberMap(np.array([-6.0, *inner, 26.0]), scores, 1.0, atoms)
+
+
+def _random_gaussians(
+    rng: np.random.Generator,
+    categories: list[Variable],
+    names: list[str],
+    maps: list[NumberMap],
+) -> GaussianComponent:
+    count, size = int(rng.integers(1, 4)), len(names)
+    own = [
+        Variable(n, [*m.atoms.tolist(), REST])
+        for n, m in zip(names, maps, strict=True)
+        if len(m.atoms)
+    ]
+    hidden = Variable("(hidden)", range(count), hidden=True)
+    domain = Domain([*categories, *own, hidden])
+    roots = rng.normal(0, 0.7, (count, size, size))
+    covariances = roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(size)
+    gaussians = Gaussians(rng.normal(0, 1, (count, size)), covariances)
+    return GaussianComponent(_normalised(rng, domain), gaussians)
+
+
+def _random_bins(
+    rng: np.random.Generator,
+    categories: list[Variable],
+    names: list[str],
+    maps: list[NumberMap],
+) -> BinnedComponent:
+    cuts = tuple(
+        m.to_scores(np.sort(rng.choice(np.arange(1, 19), 2, replace=False)) + 0.5) for m in maps
+    )
+    bins = [Variable(n, range(3 + len(m.atoms))) for n, m in zip(names, maps, strict=True)]
+    return BinnedComponent(_normalised(rng, Domain([*categories, *bins])), cuts)
+
+
+def _normalised(rng: np.random.Generator, domain: Domain) -> MarkovNetwork:
+    """Return a random network whose log Z is 0."""
+    size, cards = len(domain), domain.cards.tolist()
+    whole = rng.normal(0, 1.5, cards)
+    whole -= np.log(np.exp(whole).sum())
+    return MarkovNetwork(domain, factors=[TableFactor(tuple(range(size)), whole)])

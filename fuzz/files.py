@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from conjoin.errors import ConjoinError
 from conjoin.formats.libra_reading import read_schema
 from conjoin.formats.storage import ending
 from conjoin.formats.uai import read_evidence
+from conjoin.models.mixed import MixedNetwork
 from fuzz.examples import write_examples
+from fuzz.trials import count
 
 ADDRESS_SPACE = 4 << 30
 """Bytes of address space for the process that reads damaged files."""
@@ -84,6 +87,8 @@ def damaged(rng: np.random.Generator, data: bytes) -> bytes:
 def read(path: Path) -> Any:
     """Read a file of any format."""
     kind = ending(path)
+    if path.name.startswith("estimator"):
+        return conjoin.JointModel.load(path)
     if kind in (".csv", ".parquet", ".data"):
         return conjoin.read_table(path)
     if kind == ".schema":
@@ -97,13 +102,25 @@ def case(rng: np.random.Generator) -> str:
     """Damage a file, read it, and ask what was read a question."""
     contents = originals()
     name, data = contents[int(rng.integers(len(contents)))]
+    changed = damaged(rng, data)
+    count("damaged files")
+    try:
+        return outcome(name, changed)
+    except Exception as error:
+        kind = type(error)
+        path = _keep(name, reduced(changed, lambda less: _fails(name, less, kind)))
+        raise AssertionError(f"a smaller file that fails in the same way: {path}") from error
+
+
+def outcome(name: str, data: bytes) -> str:
+    """Read a file, and ask what was read a question."""
     place = folder() / "damaged"
     for path in place.iterdir():
         path.unlink()
     main = name.removesuffix(".names.json")
-    (place / name).write_bytes(damaged(rng, data))
+    (place / name).write_bytes(data)
     if main != name:
-        (place / main).write_bytes(dict(contents)[main])
+        (place / main).write_bytes(dict(originals())[main])
     kind = "gz" if main.endswith(".gz") else ending(Path(main))
     signal.signal(signal.SIGALRM, _too_slow)
     signal.alarm(SECONDS)
@@ -121,6 +138,45 @@ def case(rng: np.random.Generator) -> str:
     return f"{kind} read"
 
 
+def reduced(data: bytes, fails: Callable[[bytes], bool], tries: int = 400) -> bytes:
+    """Return data without parts that are not needed for the failure.
+
+    Examples
+    --------
+    >>> reduced(b"a long text with a bug inside", lambda less: b"bug" in less)
+    b'bug'
+    """
+    size = max(1, len(data) // 2)
+    while tries > 0:
+        start = 0
+        while start < len(data) and tries > 0:
+            less = data[:start] + data[start + size :]
+            tries -= 1
+            if fails(less):
+                data = less
+            else:
+                start += size
+        if size == 1:
+            break
+        size = max(1, size // 2)
+    return data
+
+
+def _fails(name: str, data: bytes, kind: type[Exception]) -> bool:
+    try:
+        outcome(name, data)
+    except Exception as error:
+        return type(error) is kind
+    return False
+
+
+def _keep(name: str, data: bytes) -> Path:
+    """Save a file that shows a defect."""
+    place = Path(tempfile.mkdtemp(prefix="conjoin-defect-"))
+    (place / name).write_bytes(data)
+    return place / name
+
+
 def _use(found: Any) -> None:
     """Print what was read and, if that is cheap, ask it for a distribution."""
     repr(found)
@@ -131,6 +187,12 @@ def _use(found: Any) -> None:
             for name in answer:
                 p = answer.array(name)
                 assert abs(p.sum() - 1) < 1e-6 and (p >= 0).all(), (name, p)
+    if isinstance(found, MixedNetwork | conjoin.JointModel):
+        answer = conjoin.marginals(found)
+        repr(answer)
+        for name in answer:
+            if isinstance(answer[name], dict):
+                assert abs(sum(answer[name].values()) - 1) < 1e-6, (name, answer[name])
 
 
 def _too_slow(*_: Any) -> None:
