@@ -10,7 +10,7 @@ import pytest
 
 from conjoin import load, read_table, save
 from conjoin.cli.main import main
-from conjoin.cli.mixed import histogram
+from conjoin.cli.mixed_query import histogram
 from conjoin.data.columns import Column
 from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ConjoinError, DataError, FormatError
@@ -110,7 +110,7 @@ def test_query_prints_numbers(folder, capsys):
     assert main(["query", model, "--map", "--given", "old=yes"]) == 0
     assert "old   yes  (given)" in capsys.readouterr().out
     for wrong in (
-        ["--joint", "age"],
+        ["--joint", "agee"],
         ["--next", "agee"],
         ["--given", "agee=3"],
         ["--target", "agee"],

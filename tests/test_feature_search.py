@@ -14,8 +14,10 @@ from conjoin.errors import ModelError
 from conjoin.joint.candidate_features import CandidateSearch
 from conjoin.joint.conjunctions import States, new_conjunctions, pair_shares, scopes
 from conjoin.joint.feature_induction import best_weight, gain, shrunk
+from conjoin.joint.feature_selection import frequent, generated
 from conjoin.joint.feature_task import independent_network
 from conjoin.joint.growing_network import ByLikelihood, ByPseudoLikelihood, GrowingNetwork
+from conjoin.joint.pseudo_likelihood import PseudoLikelihood
 from conjoin.scoring import log_likelihood
 
 
@@ -124,8 +126,8 @@ def test_the_best_candidates_are_found():
     table = random_table(3, rows=2000)
     grown = GrowingNetwork.of(independent_network(table))
     method = ByLikelihood(grown)
-    search = CandidateSearch(grown, table, 4)
-    found = search.find(grown, method, gain, method.draws(grown, 1 << 14, 0), 8)
+    search = CandidateSearch(grown, table, 4, 1 << 14, np.random.default_rng(0))
+    found = search.listed(grown, method, gain, method.draws(grown, 1 << 14, 0), 8)
     best = found.best(1, 0.0)
     states = search.states
     _, p = probabilities(grown.network())
@@ -199,7 +201,84 @@ def test_a_network_to_start_from_is_extended():
     assert unknown.domain == table.domain
 
 
-METHODS = ["top-down"]
+def test_staged_weights_satisfy_the_conditions_of_the_l1_penalty():
+    """Gradients equal the penalty where weights are not 0, and do not exceed it elsewhere."""
+    table, penalty = random_table(11, rows=1000, weighted=True), 20.0
+    mn = learn_features(
+        table, "staged", valid=table, penalty=penalty, tolerance=1e-12, max_iterations=2000,
+        max_stages=40, draws=1 << 15,
+    )  # fmt: skip
+    codes, p = probabilities(mn)
+    rows = table.weights.sum()
+
+    def slopes(features):
+        return features.sums(table.codes, table.weights) - rows * (features.truth(codes) @ p)
+
+    features = mn.features
+    assert len(features) > 6
+    assert (features.weights != 0).all()
+    assert slopes(features) == pytest.approx(penalty * np.sign(features.weights), abs=0.02)
+    states = States.of(table.domain, table)
+    singles = states.features()
+    assert np.abs(slopes(singles)).max() <= penalty + 0.02
+    for parents in (singles, features):  # whatever a search from here could still introduce
+        for f in range(len(parents)):
+            parent = parents.select(np.array([f]))
+            free = np.flatnonzero(~np.isin(states.var, parent.entry_var))
+            longer = states.extend(parents.select(np.full(len(free), f)), free)
+            assert np.abs(slopes(longer)).max(initial=0) <= 1.06 * penalty
+
+
+def test_a_larger_penalty_keeps_fewer_features():
+    table = random_table(12)
+    sizes = [len(learn_features(table, "staged", penalty=c).features) for c in (2.0, 20.0, 200.0)]
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_generated_conjunctions_are_parts_of_rows(weighted):
+    table = random_table(13, cards=(2, 3, 2, 4, 2), rows=60, weighted=weighted)
+    found, count = generated(table, 5000, 4, np.random.default_rng(0))
+    assert len(found) == len(count)
+    assert (
+        np.diff(np.sort(new_conjunctions(Features.empty(table.domain.cards), found))) == 1
+    ).all()
+    assert found.lengths.min() >= 2
+    assert found.lengths.max() <= 4
+    assert found.tests.members().sum(axis=1).max() == 1  # one state per test
+    assert found.truth(table.codes).any(axis=1).all()
+    assert 0.5 * 5000 < count.sum() <= 5000
+    few = frequent(found, count, 20, 30)
+    assert 0 < len(few) <= 30
+    assert len(frequent(found, count, 10**6, 30)) == 0
+
+
+def test_selected_weights_satisfy_the_conditions_of_the_l1_penalty():
+    table, penalty = random_table(14, rows=1000), 10.0
+    mn = learn_features(
+        table, "generate-select", valid=table, penalty=penalty, candidates=5000, max_iterations=2000,
+        prior_sd=1e-6,
+    )  # fmt: skip
+    record = mn.provenance["features"]
+    assert not record["learned_again"]
+    assert len(mn.features) < record["candidates"] <= record["generated"]
+    slope = PseudoLikelihood(mn.form, table).value_and_gradient(mn.features.weights)[1]
+    single = mn.features.lengths == 1
+    assert np.abs(slope[single]).max() < 1.0
+    signs = np.sign(mn.features.weights)
+    assert slope[~single] == pytest.approx(penalty * signs[~single], abs=1.0)
+
+
+def test_generating_finds_exclusive_columns():
+    """Two columns that are never 1 together: no row has the conjunction, but some have parts of it."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, 3, 2000)
+    rows = np.stack([which == 0, which == 1, rng.random(2000) < 0.5], axis=1).astype(int)
+    mn = learn_features(rows, "generate-select", candidates=5000)
+    assert mn.conditional("v0", {"v0": 0, "v1": 1, "v2": 0})[0, 1] < 0.02
+
+
+METHODS = ["top-down", "generate-select", "staged"]
 
 
 @pytest.mark.parametrize("method", METHODS)

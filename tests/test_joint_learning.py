@@ -20,6 +20,7 @@ from conjoin.joint.hidden_column import (
     stacking_weights,
     tree_part,
 )
+from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.learning import learn_joint
 from conjoin.joint.missing_values import drawn
 from conjoin.joint.refine import with_weights
@@ -180,6 +181,18 @@ def test_many_rows_are_learned_in_batches(monkeypatch):
         scores = joint.provenance["refined"]["held_out"]
         assert max(scores.values()) > scores["tree"] + 0.1
         assert log_partition(joint).value == pytest.approx(0.0, abs=1e-8)
+
+
+@given(generators())
+def test_some_of_the_rows_have_the_weight_of_all(rng):
+    base = thin_network(rng, Domain.numbered([2, 2]))
+    search = HiddenSearch(base, [2], [Priors(1, 0.5, 0.0, 0.3)], 10, rng)
+    codes, weights = rng.integers(0, 2, (400, 2)).astype(np.uint8), rng.exponential(3.0, 400)
+    weights[7] = 500.0
+    some, counted = search._some((codes, weights), 50)
+    assert counted.sum() == pytest.approx(weights.sum())
+    assert len(some) < 400 and counted.max() == pytest.approx(500.0, rel=0.5)
+    assert search._some((codes, weights), 400) == (codes, weights)
 
 
 def test_fits_that_cannot_become_the_best_stop_early():

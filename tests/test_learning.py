@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Table, convert, learn, load, read_table, write_table
+from conjoin import Domain, Table, convert, learn, load, read_table, save, write_table
 from conjoin.cli.main import main
+from conjoin.data.domain import Variable
+from conjoin.data.frames import as_table
 from conjoin.data.packed_table import pack_table
 from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
@@ -23,6 +25,7 @@ from conjoin.learning.logistic_solver import Solution
 from conjoin.learning.options import LAMBDAS, Limits, Options, parent_rules
 from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
+from conjoin.scoring import pll
 from reference import all_states
 from strategies import generators
 
@@ -33,8 +36,15 @@ def log_likelihood(counts, pseudo):
     return float((counts * np.log((counts + pseudo) / (counts.sum() + pseudo * len(counts)))).sum())
 
 
-def slow_tree(codes, weights, cards, target, threshold, min_leaf, pseudo, rules=None):
+def sets_tested(card, ordered):
+    """The sets of states that learning tests: single ones, and those up to one of ordered states."""
+    listed = [{state} for state in (range(1, 2) if card == 2 else range(card))]
+    return listed + [set(range(high)) for high in range(2, card - 1) if ordered]
+
+
+def slow_tree(table, weights, target, threshold, min_leaf, pseudo, rules=None):
     """Grow a tree by the definition; returns a function of a complete row."""
+    codes, cards, ordered = table.codes, table.domain.cards, table.domain.ordered
     missing = np.iinfo(codes.dtype).max
 
     def count(rows):
@@ -48,43 +58,43 @@ def slow_tree(codes, weights, cards, target, threshold, min_leaf, pseudo, rules=
             if j == target or rule == 0:
                 continue
             known = rows[codes[rows, j] != missing]
-            for state in range(1, 2) if cards[j] == 2 else range(cards[j]):
-                inside = codes[known, j] == state
+            for states in sets_tested(cards[j], ordered[j]):
+                inside = np.isin(codes[known, j], list(states))
                 yes, no = count(known[inside]), count(known[~inside])
                 if yes.sum() < min_leaf or no.sum() < min_leaf:
                     continue
                 gain = log_likelihood(yes, pseudo) + log_likelihood(no, pseudo)
                 gain -= log_likelihood(count(known), pseudo)
                 if gain > best[0] + 1e-9:
-                    best = (gain, (j, state))
+                    best = (gain, (j, states))
                 if rule == 2 and gain > must[0] + 1e-9:
-                    must = (gain, (j, state))
+                    must = (gain, (j, states))
         split = must[1] or best[1]
         if split is None:
             smoothed = count(rows) + pseudo
             return np.log(smoothed / smoothed.sum())
-        j, state = split
+        j, states = split
         known = codes[rows, j] != missing
-        yes = known & (codes[rows, j] == state)
+        yes = known & np.isin(codes[rows, j], list(states))
         larger_yes = 2 * weights[rows[yes]].sum() > weights[rows[known]].sum()
         if larger_yes:
             yes = yes | ~known
-        return j, state, build(rows[yes]), build(rows[~yes])
+        return j, states, build(rows[yes]), build(rows[~yes])
 
     tree = build(np.flatnonzero(codes[:, target] != missing))
 
     def answer(row):
         node = tree
         while isinstance(node, tuple):
-            j, state, yes, no = node
-            node = yes if row[j] == state else no
+            j, states, yes, no = node
+            node = yes if row[j] in states else no
         return node
 
     return answer
 
 
-def random_table(rng, n=4, rows=120, missing=0.0, weighted=None, cards=None):
-    cards = rng.integers(2, 5, n) if cards is None else cards
+def random_table(rng, n=4, rows=120, missing=0.0, weighted=None, cards=None, ordered=False):
+    cards = rng.integers(2, 7 if ordered else 5, n) if cards is None else cards
     hidden = rng.integers(0, 3, rows)
     columns = []
     for card in cards:
@@ -97,8 +107,11 @@ def random_table(rng, n=4, rows=120, missing=0.0, weighted=None, cards=None):
         weights = rng.integers(0, 6, rows).astype(float)
     elif weighted == "any":
         weights = rng.random(rows) * 3
-    domain = Domain({f"x{i}": [f"s{k}" for k in range(c)] for i, c in enumerate(cards)})
-    return Table(domain, codes, weights)
+    states = [[f"s{k}" for k in range(card)] for card in cards]
+    some = [bool(ordered and rng.random() < 0.7) for _ in cards]
+    return Table(
+        Domain(Variable(f"x{i}", s, ordered=some[i]) for i, s in enumerate(states)), codes, weights
+    )
 
 
 # ---- packing --------------------------------------------------------------------------------------
@@ -107,7 +120,7 @@ def random_table(rng, n=4, rows=120, missing=0.0, weighted=None, cards=None):
 @pytest.mark.parametrize("weighted", [None, "whole", "any"])
 @given(rng=generators())
 def test_packed_counts_are_counts(rng, weighted):
-    table = random_table(rng, rows=200, missing=0.1, weighted=weighted)
+    table = random_table(rng, rows=200, missing=0.1, weighted=weighted, ordered=True)
     packed = pack_table(table)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     tolerance = 0 if weighted != "any" else 1e-6 * weights.sum()
@@ -115,9 +128,11 @@ def test_packed_counts_are_counts(rng, weighted):
     everyone = np.stack([packed.everyone])
     out = np.zeros((len(packed.sets), 1))
     counts.count_bits(packed.sets, everyone, packed.segments, packed.powers, out)
-    for i, (var, state) in enumerate(zip(packed.set_var, packed.set_state, strict=True)):
+    limits = zip(packed.set_var, packed.set_state, packed.set_last, strict=True)
+    for i, (var, first, last) in enumerate(limits):
         column = table.codes[:, var]
-        inside = column != table.missing if state < 0 else column == state
+        known = column != table.missing
+        inside = known if first < 0 else known & (column >= first) & (column <= last)
         assert out[i, 0] == pytest.approx(weights[inside].sum(), abs=tolerance + 1e-9)
 
 
@@ -154,7 +169,7 @@ def test_a_byte_of_rows_does_not_overflow(rng):
 @given(generators())
 def test_leaves_of_validation_rows_are_counted(rng):
     """The score of a path is that of its CPDs on the validation rows, one by one."""
-    table = random_table(rng, rows=300)
+    table = random_table(rng, rows=300, ordered=True)
     valid = random_table(rng, rows=40, cards=table.domain.cards, weighted="whole")
     rules = parent_rules(table.domain, None, None)
     path = TreePath(table, valid, Options(2.0, 1.0), rules)
@@ -176,11 +191,11 @@ def test_merged_rows():
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])
-@pytest.mark.parametrize("weighted", [None, "whole"])
+@pytest.mark.parametrize(("weighted", "ordered"), [(None, False), ("whole", False), (None, True)])
 @settings(max_examples=15)
 @given(rng=generators())
-def test_trees_are_grown_by_the_definition(rng, missing, weighted):
-    table = random_table(rng, missing=missing, weighted=weighted)
+def test_trees_are_grown_by_the_definition(rng, missing, weighted, ordered):
+    table = random_table(rng, missing=missing, weighted=weighted, ordered=ordered)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     if not weights.any():
         return
@@ -189,7 +204,7 @@ def test_trees_are_grown_by_the_definition(rng, missing, weighted):
     dn = learn(table, "tree", kappa=kappa, pseudo=pseudo, min_leaf=min_leaf)
     states = all_states(table.domain)
     for target in range(len(cards)):
-        slow = slow_tree(table.codes, weights, cards, target, gain_needed(kappa), min_leaf, pseudo)
+        slow = slow_tree(table, weights, target, gain_needed(kappa), min_leaf, pseudo)
         expected = np.array([slow(row) for row in states])
         np.testing.assert_allclose(dn.cpds[target].log_probabilities(states), expected, atol=1e-9)
 
@@ -274,9 +289,7 @@ def test_required_and_forbidden_parents():
     required = learn(noise, "tree", kappa=1e-4, required={"x0": ["noise"]})
     assert required.cpds[0].tree.var[0] == noise.domain.index("noise")
     rules = parent_rules(noise.domain, None, {"x0": ["noise"]})[:, 0]
-    slow = slow_tree(
-        noise.codes, np.ones(len(noise)), noise.domain.cards, 0, gain_needed(1e-4), 10, 1.0, rules
-    )
+    slow = slow_tree(noise, np.ones(len(noise)), 0, gain_needed(1e-4), 10, 1.0, rules)
     states = all_states(noise.domain)
     expected = np.array([slow(row) for row in states])
     np.testing.assert_allclose(required.cpds[0].log_probabilities(states), expected, atol=1e-9)
@@ -294,9 +307,9 @@ def indicators(table, target):
     columns, names = [], []
     for j, card in enumerate(table.domain.cards):
         if j != target:
-            for state in range(1, 2) if card == 2 else range(card):
-                columns.append(table.codes[:, j] == state)
-                names.append((j, state))
+            for states in sets_tested(card, table.domain.ordered[j]):
+                columns.append(np.isin(table.codes[:, j], list(states)))
+                names.append((j, states))
     return np.stack(columns, axis=1).astype(float), names
 
 
@@ -360,10 +373,10 @@ def objective_of(table, path, penalty, target):
 
 
 @pytest.mark.parametrize("penalty", [20.0, 3.0, 0.1])
-@pytest.mark.parametrize("weighted", [None, "any"])
-def test_logistic_reaches_the_optimum(penalty, weighted):
+@pytest.mark.parametrize(("weighted", "ordered"), [(None, False), ("any", False), (None, True)])
+def test_logistic_reaches_the_optimum(penalty, weighted, ordered):
     rng = np.random.default_rng(12)
-    table = random_table(rng, n=5, rows=300, weighted=weighted)
+    table = random_table(rng, n=5, rows=300, weighted=weighted, ordered=ordered)
     path = LogisticPath(table, None, parent_rules(table.domain, None, None))
     path.advance_all([100.0, penalty])
     for target in range(len(table.domain)):
@@ -907,3 +920,56 @@ def test_learn_with_a_classifier():
     convert(dn, table)
     with pytest.raises(ModelError, match="cannot|can be read"):
         learn(table, pytest.importorskip("sklearn.svm").SVC())
+
+
+# ---- ordered columns --------------------------------------------------------------------------------
+
+
+def test_which_columns_are_ordered():
+    assert Variable("age", ["17-29", "30-90"], cuts=[17, 30, 90]).ordered
+    assert Variable("grade", [1, 2, 3.5]).ordered
+    assert not Variable("grade", [3, 1, 2]).ordered
+    assert not Variable("grade", [1, 2, 3], ordered=False).ordered
+    assert not Variable("colour", ["a", "b", "c"]).ordered
+    assert Variable("size", ["S", "M", "L"], ordered=True).renamed("s").ordered
+    assert not Domain.numbered([4]).ordered.any()
+
+
+def test_ordered_categories_of_frames_are_ordered():
+    pd = pytest.importorskip("pandas")
+    sizes = pd.Categorical(["S", "L", "M", "S"], ["S", "M", "L"], ordered=True)
+    frame = pd.DataFrame({"size": sizes, "colour": pd.Categorical(["x", "y", "z", "x"])})
+    domain = as_table(frame).domain
+    assert domain["size"].states == ("S", "M", "L")
+    assert domain.ordered.tolist() == [True, False]
+    assert as_table(as_table(frame)).domain.ordered.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
+def test_a_threshold_is_found_converted_and_kept_in_files(cpd, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, 3000)
+    y = rng.random(3000) < np.where(x <= 5, 0.1, 0.8)
+    z = np.clip(x // 3 + rng.integers(-1, 2, 3000), 0, 3)
+    domain = Domain([
+        Variable("x", [f"b{i}" for i in range(12)], ordered=True),
+        Variable("y", ["no", "yes"]),
+        Variable("z", ["a", "b", "c", "d"], ordered=True),
+    ])  # fmt: skip
+    table = Table(domain, np.stack([x, y, z], axis=1))
+    dn = learn(table, cpd)
+    states = all_states(domain)
+    given = dn.cpds[1].log_probabilities(states)[:, 1]
+    low, high = given[states[:, 0] <= 5], given[states[:, 0] > 5]
+    assert low.max() < np.log(0.25) < np.log(0.6) < high.min()
+    if cpd == "tree":
+        assert sorted(dn.cpds[1].tree.children(0, domain.cards)) == [1] * 6 + [2] * 6
+    mn = convert(dn, table)
+    for model, suffixes in ((dn, ("conjoin", "dn")), (mn, ("conjoin", "mn", "uai"))):
+        expected = pll(model, table).mean
+        for suffix in suffixes:
+            path = tmp_path / f"model.{suffix}"
+            save(model, path)
+            again = load(path)
+            assert again.domain.ordered.tolist() == [True, False, True]
+            assert pll(again, table).mean == pytest.approx(expected, abs=1e-9)

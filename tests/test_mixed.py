@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -23,6 +24,7 @@ from conjoin.models.gaussians import Gaussians, Scores, log_cell
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from conjoin.models.mixed import REST, BinnedComponent, GaussianComponent, MixedNetwork
 from conjoin.models.number_map import NumberMap
+from mixed_reference import slow_probability
 
 SEEDS = range(4)
 
@@ -183,33 +185,89 @@ def test_all_values_of_a_number_have_probability_1(seed):
     assert sum(parts) == pytest.approx(mass(model, known), rel=1e-9)
 
 
+def density(model, row):
+    return float(np.exp(log_density(model, rows_of(model, [row]))[0]))
+
+
+def as_known(row):
+    return {n: {v: 1.0} if isinstance(v, str) else float(v) for n, v in row.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_density_of_rows_is_that_of_the_definition(seed):
+    model = random_model(seed)
+    for row in [*ROWS, {"p": 3, "r": 5}, {"q": 7, "b": "x"}, {"a": "u"}, {}]:
+        assert density(model, row) == pytest.approx(
+            slow_probability(model, as_known(row)), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_chain_rule_holds_in_any_order(seed):
+    """P(a, b, ...) = P(a) P(b | a) ..., whichever column comes first."""
+    rng = np.random.default_rng(seed)
+    model = random_model(seed, binned=bool(seed % 3))
+    steps = rng.choice([1.0, 0.5, 2.0], 3)
+    maps = tuple(replace(m, step=step) for m, step in zip(model.maps, steps, strict=True))
+    model = replace(model, maps=maps)
+    row = dict(ROWS[seed % 3])
+    names = rng.permutation(list(row))[: rng.integers(2, 6)].tolist()
+    total, known = 0.0, {}
+    for name in names:
+        answers = MixedAnswers(model, rows_of(model, [known]))
+        if name in model.numbers:
+            p = answers.number(name)[0].density(row[name])
+        else:
+            p = answers.category(name)[0][model.domain.categories[name].index(row[name])]
+        total += np.log(p)
+        known[name] = row[name]
+    assert log_density(model, rows_of(model, [known]))[0] == pytest.approx(total, abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_categories_given_the_rest(seed):
     model = random_model(seed)
     known = [{"p": 3, "q": 7, "b": "x"}, {"r": 3}, {}, {"q": 9, "p": 14, "r": 0, "b": "z"}]
     found = MixedAnswers(model, rows_of(model, [{**k, "a": "u"} for k in known])).category("a")
     for row, p in zip(known, found, strict=True):
-        parts = np.array([mass(model, {**row, "a": s}) for s in "uv"])
-        assert p == pytest.approx(parts / parts.sum(), abs=1e-9)
+        parts = [slow_probability(model, as_known({**row, "a": s})) for s in "uv"]
+        assert p == pytest.approx(np.array(parts) / np.sum(parts), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_numbers_given_the_rest(seed):
-    """The last number's conditional probabilities are ratios of those of rows."""
+@pytest.mark.parametrize("name", ["r", "q", "p"])
+def test_numbers_given_the_rest(name, seed):
     model = random_model(seed)
-    known = [{"p": 3, "q": 7, "b": "x"}, {"a": "u"}, {}, {"q": 9, "p": 14, "a": "v", "b": "z"}]
-    answers = MixedAnswers(model, rows_of(model, known)).number("r")
+    known = [{"b": "x"}, {"a": "u"}, {}, {"a": "v", "b": "z"}]
+    for j, other in enumerate(n for n in "pqr" if n != name):
+        known[j] |= {other: 3 + 4 * j}
+        known[3] |= {other: 14}
+    answers = MixedAnswers(model, rows_of(model, known)).number(name)
     for i, row in enumerate(known):
-        one, whole = answers[i], mass(model, row)
-        masses = {r: mass(model, {**row, "r": float(r)}) / whole for r in range(-9, 30)}
-        for r in (0, 5, 12, 19):
-            assert one.probability(r, r) == pytest.approx(masses[r], abs=1e-9)
-            assert one.density(r) == pytest.approx(masses[r], abs=1e-9)
-        assert one.probability(2, 12) == pytest.approx(
-            sum(masses[r] for r in range(2, 13)), abs=1e-9
-        )
+        one, whole = answers[i], slow_probability(model, as_known(row))
+
+        def true(low, high, row=row, whole=whole):
+            return slow_probability(model, as_known(row) | {name: [(low, high, 1.0)]}) / whole
+
+        for x in (0, 5, 12, 19):
+            assert one.probability(x, x) == pytest.approx(true(x - 0.5, x + 0.5), abs=1e-9)
+            at = slow_probability(model, as_known(row) | {name: float(x)}) / whole
+            assert one.density(x) == pytest.approx(at, abs=1e-9)
+        assert one.probability(2, 12) == pytest.approx(true(1.5, 12.5), abs=1e-9)
+        assert one.cdf(5) == pytest.approx(true(-np.inf, 5.5), abs=1e-9)
         assert one.cdf(5) + one.probability(6) == pytest.approx(1, abs=1e-9)
         assert one.probability(high=5) == pytest.approx(one.cdf(5), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_densities_are_derivatives_of_the_cdf(seed):
+    """Knots are between recorded values here, so that the map is a line around each of these."""
+    model = random_model(seed, atoms=False)
+    answers = MixedAnswers(model, rows_of(model, [{"p": 3, "b": "x"}, {"a": "u", "q": 4}, {}]))
+    found, h = answers.number("r"), 1e-4
+    for x in (1.0, 8.0, 13.0):
+        ends = [found._score_cdf(found.map.to_scores(np.full(3, x + e))) for e in (-h, h)]
+        assert found.density(x) == pytest.approx((ends[1] - ends[0]) / (2 * h), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -218,7 +276,8 @@ def test_atoms_given_the_rest(seed):
     known = [{"p": 3, "b": "x"}, {"a": "u"}, {}]
     answers = MixedAnswers(model, rows_of(model, known)).number("q")
     for i, row in enumerate(known):
-        assert answers.atoms[i, 0] == pytest.approx(mass(model, {**row, "q": 7}) / mass(model, row))
+        true = density(model, {**row, "q": 7}) / density(model, row)
+        assert answers.atoms[i, 0] == pytest.approx(true, rel=1e-9)
         assert answers.atoms[i].sum() + answers.weights[i].sum() == pytest.approx(1, abs=1e-9)
         one = answers[i]
         jump = one.cdf(7) - one.cdf(6)
@@ -319,14 +378,14 @@ def test_tables_of_other_columns_are_rejected():
 
 
 def test_log_density_is_per_unit():
-    model = random_model(0)
-    half = tuple(NumberMap(m.values, m.scores, 0.5, m.atoms) for m in model.maps)
-    finer = MixedNetwork(model.domain, half, model.components, model.shares)
+    """A finer grid changes neither densities nor what follows from them."""
+    model = random_model(0, atoms=False)
+    half = tuple(replace(m, step=0.5) for m in model.maps)
+    finer = replace(model, maps=half)
     rows = rows_of(model, [ROWS[0], {"a": "u", "p": 3}])
-    for one, factor in ((model, 1), (finer, 2)):
-        mass = MixedAnswers(one, rows).log_mass()
-        known = np.array([3, 1])
-        assert log_density(one, rows) == pytest.approx(mass + known * np.log(factor))
+    assert log_density(finer, rows) == pytest.approx(log_density(model, rows), abs=1e-9)
+    mass = MixedAnswers(finer, rows).log_mass()
+    assert log_density(finer, rows) == pytest.approx(mass + np.array([3, 1]) * np.log(2), abs=0.05)
 
 
 def test_cells():

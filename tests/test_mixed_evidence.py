@@ -1,10 +1,9 @@
-"""Evidence of every kind in models with numbers, against sums over all recorded values."""
+"""Evidence of every kind in models with numbers, against sums over all states and integrals."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -14,19 +13,19 @@ import conjoin as cj
 from conjoin import JointModel
 from conjoin.cli.main import main
 from conjoin.errors import ConjoinError, ModelError
-from conjoin.inference.conditions import Likelihood, Marginal, Not, OneOf, Range
-from conjoin.inference.mixed import MixedAnswers
+from conjoin.inference.condition_text import conditions_text
+from conjoin.inference.conditions import AllOf, Likelihood, Marginal, Not, OneOf, Range
 from conjoin.inference.mixed_evidence import MixedKnown, read_given
+from conjoin.inference.mixed_questions import probability
 from conjoin.models.number_map import NumberMap
+from mixed_reference import slow_probability
 from test_mixed import random_model as any_model
-from test_mixed import rows_of
 
-VALUES = np.arange(-60, 81)
 SEEDS = range(3)
 
 
 def random_model(seed):
-    """A model whose recorded values all lie among VALUES."""
+    """A model whose knots and cuts are between recorded values."""
     rng = np.random.default_rng([seed, 1])
     model = any_model(seed)
     maps = []
@@ -40,84 +39,127 @@ def random_model(seed):
     return replace(model, maps=tuple(maps), components=(gaussian, replace(binned, cuts=cuts)))
 
 
-def slow_sum(model, weights):
-    """The sum over all rows of known columns, {column: {value: weight}}; and the table of weights."""
-    names = list(weights)
-    cells = list(product(*(weights[name].items() for name in names)))
-    rows = [{name: value for name, (value, _) in zip(names, cell, strict=True)} for cell in cells]
-    factor = np.array([np.prod([w for _, w in cell]) for cell in cells])
-    p = np.exp(MixedAnswers(model, rows_of(model, rows)).log_mass()) * factor
-    return rows, p
-
-
-def allowed(test):
-    return {float(x): 1.0 for x in VALUES if test(x)}
-
+INFINITE = np.inf
+BELOW, ABOVE = Range(below=6), Range(at_least=6)
 
 CASES = [
-    ({"p": Range(above=4)}, {"p": allowed(lambda x: x > 4)}),
-    ({"q": Range(at_least=3, below=11)}, {"q": allowed(lambda x: 3 <= x < 11)}),
-    ({"r": Not(5)}, {"r": allowed(lambda x: x != 5)}),
-    ({"q": OneOf(2, 7, 9), "a": "u"}, {"q": allowed(lambda x: x in (2, 7, 9)), "a": {"u": 1.0}}),
-    ({"p": Range(at_most=6), "b": {"x", "z"}}, {"p": allowed(lambda x: x <= 6), "b": {"x": 1, "z": 1}}),
-    (
-        {"p": 5, "b": Likelihood({"x": 0.2, "y": 1, "z": 3})},
-        {"p": {5.0: 1.0}, "b": {"x": 0.2, "y": 1.0, "z": 3.0}},
-    ),
-    ({"p": 5, "r": Range(above=2, at_most=12)}, {"p": {5.0: 1.0}, "r": allowed(lambda x: 2 < x <= 12)}),
-    ({"q": 7, "a": Not("u")}, {"q": {7.0: 1.0}, "a": {"v": 1.0}}),
+    ({"p": Range(above=4)}, {"p": [(4.5, INFINITE, 1)]}),
+    ({"q": Range(at_least=3, below=11)}, {"q": [(2.5, 10.5, 1)]}),
+    ({"r": Not(5)}, {"r": [(-INFINITE, 4.5, 1), (5.5, INFINITE, 1)]}),
+    ({"q": OneOf(2, 7, 9), "a": "u"}, {"q": [(x - 0.5, x + 0.5, 1) for x in (2, 7, 9)], "a": {"u": 1}}),
+    ({"p": Range(at_most=6), "b": {"x", "z"}}, {"p": [(-INFINITE, 6.5, 1)], "b": {"x": 1, "z": 1}}),
+    ({"p": 5, "b": Likelihood({"x": 0.2, "y": 1, "z": 3})}, {"p": 5.0, "b": {"x": 0.2, "y": 1, "z": 3}}),
+    ({"p": 5, "r": Range(above=2, at_most=12)}, {"p": 5.0, "r": [(2.5, 12.5, 1)]}),
+    ({"r": 5, "p": Range(above=2, at_most=12)}, {"r": 5.0, "p": [(2.5, 12.5, 1)]}),
+    ({"q": 7, "a": Not("u")}, {"q": 7.0, "a": {"v": 1}}),
+    ({"q": Likelihood({BELOW: 0.5, Range(at_least=6, below=9): 2, Range(at_least=9): 0}), "r": 4},
+     {"q": [(-INFINITE, 5.5, 0.5), (5.5, 8.5, 2)], "r": 4.0}),
+    ({"r": AllOf((Likelihood({BELOW: 3, ABOVE: 1}), Range(above=2)))},
+     {"r": [(2.5, 5.5, 3), (5.5, INFINITE, 1)]}),
 ]  # fmt: skip
+
+
+def also(known, name, low, high):
+    """Evidence of the reference with one more range."""
+    lines = known.get(name, [(-INFINITE, INFINITE, 1)])
+    if not isinstance(lines, list):
+        return known | {name: lines} if low < lines < high else None
+    both = [(max(low, a), min(high, b), w) for a, b, w in lines]
+    return known | {name: [(a, b, w) for a, b, w in both if a < b]}
+
+
+def slow_cdf(model, known, name, x):
+    below = also(known, name, -INFINITE, x + 0.5)
+    return slow_probability(model, below) / slow_probability(model, known) if below else 0.0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_answers_given_any_evidence(case, seed):
     model = random_model(seed)
-    given, weights = CASES[case]
-    rows, p = slow_sum(model, weights)
+    given, true = CASES[case]
+    whole = slow_probability(model, true)
     known = MixedKnown(model, given)
-    assert np.exp(known.log_probability) == pytest.approx(p.sum(), rel=1e-5)
-    answers = MixedAnswers(model, rows_of(model, rows))
+    assert np.exp(known.log_probability) == pytest.approx(whole, rel=1e-9)
     for name in ("a", "b"):
-        if name in weights:
-            states = model.domain.categories[name].states
-            true = np.array([p[[r[name] == s for r in rows]].sum() for s in states]) / p.sum()
-        else:
-            true = p @ answers.category(name) / p.sum()
-        np.testing.assert_allclose(known.category(name), true, atol=1e-6)
+        states = model.domain.categories[name].states
+        own = true.get(name, dict.fromkeys(states, 1))
+        parts = [slow_probability(model, true | {name: {s: own.get(s, 0)}}) for s in states]
+        np.testing.assert_allclose(known.category(name), np.array(parts) / whole, atol=1e-9)
     for name in model.numbers:
         found = known.number(name)
-        for x in (1, 6, 7, 10):
-            if name in weights:
-                true = p[[r[name] <= x for r in rows]].sum() / p.sum()
-            else:
-                true = float(p @ answers.number(name).cdf(np.full(len(rows), float(x))) / p.sum())
-            assert found.cdf(x) == pytest.approx(true, abs=0.02)  # cells are wide here
+        exact = name in true or not any(isinstance(x, list) for x in true.values())
+        for x in (1, 6, 7, 10) if exact else (6,):
+            expected = slow_cdf(model, true, name, x)
+            assert found.cdf(x) == pytest.approx(expected, abs=1e-9 if exact else 0.01)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_events_and_new_marginals(seed):
+def test_events_given_evidence(seed):
     model = random_model(seed)
-    known = MixedKnown(model, "p <= 6")
-    both = known.both("q > 4 and a=u")
-    weights = {"p": allowed(lambda x: x <= 6), "q": allowed(lambda x: x > 4), "a": {"u": 1.0}}
-    _, p = slow_sum(model, weights)
-    assert np.exp(both.log_probability) == pytest.approx(p.sum(), rel=0.02)  # fewer cells each
-    assert (
-        known.both("p > 8").log_probability == -np.inf
-        if known.both("p > 8")._cases["p"].values.size
-        else True
+    known = MixedKnown(model, "r=5")
+    for event, more in [("q > 4", {"q": [(4.5, INFINITE, 1)]}), ("p=3", {"p": [(2.5, 3.5, 1)]})]:
+        for extra in ({}, {"a": "u"}):
+            true = {"r": 5.0, **{n: {s: 1} for n, s in extra.items()}}
+            expected = slow_probability(model, true | more) / slow_probability(model, {"r": 5.0})
+            text = event + ", a=u" * bool(extra)
+            assert float(probability(known, text)) == pytest.approx(expected, abs=1e-9)
+    assert probability(known, "r=5") == 1.0 and probability(known, "r > 5") == 0.0
+    assert known.number("p").probability(3, 3) == pytest.approx(
+        float(probability(known, "p=3")), abs=1e-9
     )
+    both = MixedKnown(model, "p <= 6").both("q > 4 and a=u")
+    true = {"p": [(-INFINITE, 6.5, 1)], "q": [(4.5, INFINITE, 1)], "a": {"u": 1}}
+    assert np.exp(both.log_probability) == pytest.approx(slow_probability(model, true), rel=0.01)
+    assert probability(MixedKnown(model, "p <= 6"), "p > 8") == 0.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_new_marginals(seed):
+    model = random_model(seed)
     q = np.array([0.2, 0.5, 0.3])
     given = {"b": Marginal({"x": 0.2, "y": 0.5, "z": 0.3}), "p": Range(above=4)}
     found = MixedKnown(model, given)
     np.testing.assert_allclose(found.category("b"), q, atol=1e-12)
     parts = [MixedKnown(model, {"b": s, "p": Range(above=4)}).category("a") for s in "xyz"]
-    np.testing.assert_allclose(found.category("a"), q @ np.array(parts), atol=1e-6)
-    ratio = np.exp(
-        found.both("a=u").log_probability - MixedKnown(model, given, found.fitted).log_probability
-    )
-    assert ratio == pytest.approx(found.category("a")[0], abs=1e-6)
+    np.testing.assert_allclose(found.category("a"), q @ np.array(parts), atol=1e-9)
+    assert float(probability(found, "a=u")) == pytest.approx(found.category("a")[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_new_marginals_of_numbers(seed):
+    """Jeffrey's rule: given each range, everything stays what it was."""
+    model = random_model(seed)
+    ranges = {Range(below=4): 0.3, Range(at_least=4, below=9): 0.2, Range(at_least=9): 0.5}
+    found = MixedKnown(model, {"q": Marginal(ranges), "r": 3})
+    q = np.array(list(ranges.values()))
+    number = found.number("q")
+    assert number.probability(high=3) == pytest.approx(0.3, abs=1e-9)
+    assert number.probability(4, 8) == pytest.approx(0.2, abs=1e-9)
+    parts = [MixedKnown(model, {"q": part, "r": 3}) for part in ranges]
+    np.testing.assert_allclose(found.category("a"), q @ [x.category("a") for x in parts], atol=1e-9)
+    for x in (2, 7, 12):
+        expected = q @ [part.number("q").cdf(x) for part in parts]
+        assert number.cdf(x) == pytest.approx(expected, abs=1e-9)
+        expected = q @ [part.number("p").cdf(x) for part in parts]
+        assert found.number("p").cdf(x) == pytest.approx(expected, abs=1e-6)
+    both = MixedKnown(model, {"q": Marginal(ranges), "b": Marginal({"x": 0.5, "z": 0.5})})
+    assert both.category("b") == pytest.approx([0.5, 0, 0.5], abs=1e-9)
+    assert both.number("q").probability(high=3) == pytest.approx(0.3, abs=1e-9)
+    assert both.both("a=u").category("b").sum() == pytest.approx(1)
+    drawn = found.sample(3000, 1).column("q")
+    assert (drawn < 4).mean() == pytest.approx(0.3, abs=0.03)
+
+
+def test_soft_evidence_on_ranges_as_text():
+    domain = random_model(0).domain
+    text = "p likelihood {p < 4: 0.5, 4 <= p < 9: 2, >= 9: 1}, q marginal {<= 7: 0.25, 8: 0.75}"
+    read = read_given(domain, text)
+    middle = Range(at_least=4, below=9)
+    assert read["p"] == Likelihood({Range(below=4): 0.5, middle: 2, Range(at_least=9): 1})
+    assert read["q"] == Marginal({Range(at_most=7): 0.25, 8: 0.75})
+    again = read_given(domain, conditions_text(read))
+    assert again == read
 
 
 def test_draws_agree_with_the_evidence():
@@ -139,7 +181,12 @@ def test_draws_agree_with_the_evidence():
     ("text", "words"),
     [
         ("p > old", "'old'"),
-        ("p likelihood {1: 2}", "likelihood needs states"),
+        ("p likelihood {1: 2}", "no likelihood for p = 0"),
+        ("p likelihood {p < 4: 2, p > 5: 1}", "no likelihood for p = 4"),
+        ("p likelihood {p < 4: 2, p > 2: 1}", "values in common, such as 3"),
+        ("p likelihood {q < 4: 2, p > 2: 1}", "'q < 4' is not a number"),
+        ("p marginal {p < 4: 0.5, p > 4: 0.6}", "sum to 1.1"),
+        ("p marginal {p < 4: 0.5, p > 4: 0.5}, p > 6", "cannot be reached"),
         ("a > 3", "not numbers"),
         ("pp > 3", "there is no variable 'pp'"),
         ("p > 5, p < 3", "impossible"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BINS = "quantile:5"
 """How columns of numbers are cut by default."""
 
-FEATURE_METHODS = ("top-down",)
+FEATURE_METHODS = ("top-down", "generate-select", "staged")
 """The methods of `learn_features`."""
 
 FOR_CONDITIONALS = {
@@ -86,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--features",
         choices=FEATURE_METHODS,
         help="search for the features of a Markov network instead of learning conditionals: top-down, "
-        "from single states to conjunctions",
+        "from single states to conjunctions; generate-select, by parts of rows, of which an L1 penalty "
+        "chooses; or staged, by the gradients of an L1 penalty (docs/feature-search.md)",
     )
     add(
         "--closed-form",

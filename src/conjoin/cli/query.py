@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         choices=("MAR", "PR", "MAP"),
         help="print a UAI solution file: marginals, the base-10 logarithm of the probability of the "
-        "evidence (or of Z), or the most probable instance",
+        "evidence (or of Z), or the most probable instance; in a model with numbers, each of these has "
+        "ten ranges of equal probability in MAR and its value in MAP, and PR is a density",
     )
     add(
         "--method",
@@ -100,9 +101,9 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     model = load(options.model)
     if isinstance(model, MixedNetwork):
-        from conjoin.cli import mixed
+        from conjoin.cli import mixed_query
 
-        mixed.query(model, options)
+        mixed_query.query(model, options)
         return
     given = shared.evidence(options.given, model.domain)
     if options.evidence is not None:

@@ -57,7 +57,8 @@ class Column:
         codes = table.codes[:, position].astype(np.int64)
         codes[codes == table.missing] = -1
         settled = variable if variable.cuts is not None or variable.hidden else None
-        return cls(variable.name, codes, list(variable.states), False, settled)
+        ordered = variable.ordered and not variable.order_shows
+        return cls(variable.name, codes, list(variable.states), ordered, settled)
 
     def renamed(self, name: str) -> Column:
         """Return the column under another name."""
@@ -118,7 +119,8 @@ class Column:
                 order.sort(key=lambda i: (type(states[i]).__name__, str(states[i])))
         codes = np.empty(len(states), np.int64)
         codes[order] = np.arange(len(order))
-        return Variable(self.name, [states[i] for i in order]), codes
+        ordered = True if self.ordered else None
+        return Variable(self.name, [states[i] for i in order], ordered=ordered), codes
 
     def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
         """Return the code of the state that each label stands for, -1 if there is none.

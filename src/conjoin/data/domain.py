@@ -73,6 +73,10 @@ class Variable:
         and the last belong to the outermost bins. Variables that differ only in this are equal.
     hidden : bool
         Whether the variable is one that no table has: a model sums over it, and never shows it.
+    ordered : bool, optional
+        Whether the order of the states has a meaning, so that learning may test whether a state is at
+        most another one. By default it has if the states are bins or ascending numbers. Variables that
+        differ only in this are equal.
 
     Examples
     --------
@@ -84,9 +88,11 @@ class Variable:
     1
     >>> len(light)
     3
+    >>> age.ordered, light.ordered, Variable("grade", ["low", "middle", "high"], ordered=True).ordered
+    (True, False, True)
     """
 
-    __slots__ = ("_index", "cuts", "hidden", "name", "states")
+    __slots__ = ("_index", "cuts", "hidden", "name", "ordered", "states")
 
     def __init__(
         self,
@@ -95,6 +101,7 @@ class Variable:
         cuts: Iterable[float] | None = None,
         *,
         hidden: bool = False,
+        ordered: bool | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
@@ -107,6 +114,7 @@ class Variable:
                 f"variable {name!r} has {len(self.states)} states; 1 to {MAX_LABELS} are allowed"
             )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
+        self.ordered = self.order_shows if ordered is None else bool(ordered)
         if set(map(type, self.states)) == {str}:  # the usual case, in short
             keys = [(str, state) for state in self.states]
             self._index: dict[Hashable, int] = dict(zip(keys, range(len(keys)), strict=True))
@@ -138,8 +146,16 @@ class Variable:
         """Return a variable with the same states and another name."""
         twin = object.__new__(Variable)
         twin.name, twin.states, twin._index = name, self.states, self._index
-        twin.cuts, twin.hidden = self.cuts, self.hidden
+        twin.cuts, twin.hidden, twin.ordered = self.cuts, self.hidden, self.ordered
         return twin
+
+    @property
+    def order_shows(self) -> bool:
+        """Whether the states are bins or ascending numbers."""
+        if self.cuts is not None:
+            return True
+        numbers = all(is_number(state) for state in self.states)
+        return numbers and all(a < b for a, b in pairwise(self.states))
 
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""
@@ -259,6 +275,8 @@ class Domain:
         The number of states of each.
     hidden : array of bool
         Which variables are hidden (see `Variable`).
+    ordered : array of bool
+        Of which variables the order of the states has a meaning.
 
     Examples
     --------
@@ -288,6 +306,8 @@ class Domain:
         self.cards.flags.writeable = False
         self.hidden: npt.NDArray[np.bool_] = np.array([v.hidden for v in self.variables], bool)
         self.hidden.flags.writeable = False
+        self.ordered: npt.NDArray[np.bool_] = np.array([v.ordered for v in self.variables], bool)
+        self.ordered.flags.writeable = False
 
     @classmethod
     def numbered(cls, cards: Iterable[int]) -> Domain:
@@ -302,7 +322,7 @@ class Domain:
         variables = []
         for i, card in enumerate(map(int, cards)):
             if card not in alike:
-                alike[card] = Variable("v", range(card))
+                alike[card] = Variable("v", range(card), ordered=False)  # codes, not numbers
             variables.append(alike[card].renamed(f"v{i}"))
         return cls(variables)
 

@@ -32,7 +32,10 @@ class PackedTable:
         For each state of each variable, the rows that have it; only state 1 of a binary variable.
         A binary variable with missing values also has a set of the rows on which it is known.
     set_var, set_state : arrays of int
-        The variable and the state of each set; state -1 means "known".
+        The variable and the first state of each set; state -1 means "known".
+    set_last : array of int
+        The last state of each set: that of the sets of ordered variables (see `state_ranges`) may
+        differ from the first.
     members : array of uint8, shape (rows, sets and padding)
         Which sets each row is in, 0 or 1; empty for a table packed `like` another.
     everyone : array of uint64, shape (words,)
@@ -51,6 +54,7 @@ class PackedTable:
     sets: UIntArray
     set_var: IntArray
     set_state: IntArray
+    set_last: IntArray
     members: npt.NDArray[np.uint8]
     everyone: UIntArray
     known: UIntArray
@@ -98,13 +102,21 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
 
     cards = table.domain.cards
     lacking = np.array([(column == table.missing).any() for column in codes.T], bool)
-    set_var, set_state = (like.set_var, like.set_state) if like else _sets_of(cards, lacking)
+    set_var, set_state, set_last = (
+        (like.set_var, like.set_state, like.set_last)
+        if like
+        else _sets_of(cards, table.domain.ordered, lacking)
+    )
     sets = np.zeros((len(set_var), segments[-1]), np.uint64)
     members = np.zeros((0, 0), np.uint8)
     if like is None:
         members = np.zeros((len(place), _padded(len(set_var))), np.uint8)
-    for i, (var, state) in enumerate(zip(set_var.tolist(), set_state.tolist(), strict=True)):
-        inside = columns[var] == state if state >= 0 else columns[var] != table.missing
+    limits = zip(set_var.tolist(), set_state.tolist(), set_last.tolist(), strict=True)
+    for i, (var, state, last) in enumerate(limits):
+        if state == last:
+            inside = columns[var] == state if state >= 0 else columns[var] != table.missing
+        else:
+            inside = (columns[var] >= state) & (columns[var] <= last)
         sets[i] = pack_bits(inside)
         if like is None:
             members[:, i] = inside
@@ -116,6 +128,7 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
         sets,
         set_var,
         set_state,
+        set_last,
         members,
         pack_bits(place >= 0),
         known,
@@ -126,15 +139,45 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
     )
 
 
-def _sets_of(cards: IntArray, lacking: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the variable and the state of each set of a table."""
-    sets = []
+def state_ranges(
+    cards: IntArray, ordered: BoolArray | None = None
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the variable, the first and the last state of everything that learning tests.
+
+    These are all states, of two states the second. Of an ordered variable they are followed by all states
+    up to one, unless that is the first or the last but one: single states tell these apart, too.
+
+    Examples
+    --------
+    >>> var, first, last = state_ranges(np.array([2, 4, 3]), np.array([True, True, False]))
+    >>> var.tolist()
+    [0, 1, 1, 1, 1, 1, 2, 2, 2]
+    >>> list(zip(first.tolist(), last.tolist()))
+    [(1, 1), (0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 0), (1, 1), (2, 2)]
+    """
+    ranges = []
     for var, card in enumerate(cards.tolist()):
-        sets += [(var, state) for state in ([1] if card == 2 else range(card))]
-        if lacking[var] and card == 2:
-            sets.append((var, -1))
-    both = np.array(sets, np.int64).reshape(-1, 2)
-    return both[:, 0].copy(), both[:, 1].copy()
+        ranges += [(var, state, state) for state in ([1] if card == 2 else range(card))]
+        if ordered is not None and ordered[var]:
+            ranges += [(var, 0, last) for last in range(1, card - 2)]
+    columns = np.array(ranges, np.int64).reshape(-1, 3).T
+    return columns[0].copy(), columns[1].copy(), columns[2].copy()
+
+
+def _sets_of(
+    cards: IntArray, ordered: BoolArray, lacking: BoolArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the variable, the first and the last state of each set of a table."""
+    var, first, last = state_ranges(cards, ordered)
+    more = np.flatnonzero(lacking & (cards == 2))
+    everything = np.concatenate([var, more])
+    order = np.argsort(everything, kind="stable")
+    known = np.full(len(more), -1)
+    return (
+        everything[order],
+        np.concatenate([first, known])[order],
+        np.concatenate([last, known])[order],
+    )
 
 
 def _padded(width: int) -> int:

@@ -18,6 +18,7 @@ from conjoin.estimator.encoding import Bins, Encoding, Fills, values_of
 from conjoin.estimator.impute import imputed_codes
 from conjoin.estimator.predict import probabilities
 from conjoin.inference.mixed import MixedAnswers
+from conjoin.inference.mixed_mode import jointly
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
@@ -174,9 +175,7 @@ class Answers:
         checked_statistic(statistic, True)
         holes = _holes(self.rows)
         if isinstance(self.model, MixedNetwork):
-            if by not in ("row", "cell"):
-                raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
-            full = self._mixed.likely(statistic)
+            full = self._filled(by, statistic)
             return {name: (hole, values_of(full, name, hole)) for name, hole in holes.items()}
         codes = imputed_codes(self.model, self.rows.categories, None, by, self.seed)
         found: Fills = {}
@@ -191,10 +190,18 @@ class Answers:
                 found[name] = hole, self.encoding.fills(name, own)
         return found
 
+    def _filled(self, by: str, statistic: str) -> MixedTable:
+        """Return the rows of a table with numbers without missing values."""
+        assert isinstance(self.model, MixedNetwork)
+        if by not in ("row", "cell"):
+            raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
+        full = self._mixed.likely(statistic)
+        return full if by == "cell" else jointly(self.model, self.rows, full, statistic == "mode")
+
     def completed(self, by: str, statistic: str) -> Table | MixedTable:
         """Return the rows without missing values; bins and states stay what they are."""
         if isinstance(self.model, MixedNetwork):
-            return self._mixed.likely(checked_statistic(statistic, True))
+            return self._filled(by, checked_statistic(statistic, True))
         table = self.rows.categories
         codes = imputed_codes(self.model, table, None, by, self.seed)
         return Table.adopt(table.domain, codes, table.weights)

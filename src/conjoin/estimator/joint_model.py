@@ -526,10 +526,12 @@ class JointModel(NumberAnswers, Pictures, Estimator):
             Return a list of this many tables, filled in with draws from the distribution given the
             known values, instead of one table.
         by : {'row', 'cell'}
-            The most probable states of a row together, or of each cell on its own. With columns of
-            numbers, every cell is filled in on its own.
+            The most probable states of a row together, or of each cell on its own. In a model with
+            hidden columns or numbers, the former are the best states that a search found.
         numbers : {'mean', 'median', 'mode'}
-            What is filled in for a number, in the type and resolution of its column.
+            What is filled in for a number, in the type and resolution of its column. Means and medians
+            are those of each cell given what the row knows; with 'mode' and ``by='row'``, the numbers
+            and states of a row are the most probable ones together.
         """
         answers = self._answers(X)
         seed = self.seed_ if draws is None else integer_seed(self.random_state)
@@ -566,13 +568,13 @@ class JointModel(NumberAnswers, Pictures, Estimator):
     def most_probable(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
         """Return the most probable row (see `conjoin.most_probable`).
 
-        With columns of numbers it is a mapping with the most probable value of each column.
+        With columns of numbers it is the best row that an ascent from several starts found.
         """
         self._fitted()
         if isinstance(self.model_, MixedNetwork):
             from conjoin.inference import mixed_questions
 
-            return mixed_questions.likely_values(self.mixed_known(given))
+            return mixed_questions.most_probable(self.mixed_known(given), **options)
         from conjoin.inference.engines import most_probable
 
         return most_probable(self.model_, self.encoding_.evidence(given), **options)

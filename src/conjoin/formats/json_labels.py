@@ -52,7 +52,10 @@ def label_from_json(value: Any) -> Any:
 
 
 def variable_to_json(variable: Variable) -> dict[str, Any]:
-    """Return a variable as {name, states}, with cuts for bins and a mark for a hidden one."""
+    """Return a variable as {name, states}, with cuts for bins and a mark for a hidden one.
+
+    Whether states are ordered is written if it does not show from the states themselves.
+    """
     entry: dict[str, Any] = {
         "name": variable.name,
         "states": [label_to_json(s) for s in variable.states],
@@ -61,6 +64,8 @@ def variable_to_json(variable: Variable) -> dict[str, Any]:
         entry["cuts"] = list(variable.cuts)
     if variable.hidden:
         entry["hidden"] = True
+    if variable.ordered != variable.order_shows:
+        entry["ordered"] = variable.ordered
     return entry
 
 
@@ -71,6 +76,7 @@ def variable_from_json(entry: Any) -> Variable:
         [label_from_json(s) for s in entry["states"]],
         entry.get("cuts"),
         hidden=entry.get("hidden", False) is True,
+        ordered=entry.get("ordered"),
     )
 
 

@@ -9,6 +9,8 @@
 ``ill marginal {yes: 0.7, no: 0.3}``     Jeffrey's evidence: a new distribution
 =======================================  ===========================================
 
+In the last two, a range can take the place of a state: ``age marginal {age < 40: 0.3, age >= 40: 0.7}``.
+
 Commas, or the word "and", separate conditions. A name or a state that contains a comma or one of
 ``= < > ! { }`` stands in double quotes, with quotes inside doubled. Names and states that are not
 ambiguous need none: the shortest known name that leaves a known state is taken.
@@ -202,15 +204,32 @@ class _Source:
             return OneOf(*states) if word == "in" else Not(*states)
         numbers = {}
         for item in items:
-            state, colon, text = item.rpartition(":")
+            key, colon, text = item.rpartition(":")
             number = as_number(self.label(text))
             if not colon or number is None:
                 raise DataError(
                     f"{self.raw(item).strip()!r} is not STATE: NUMBER; write "
                     f"{label_text(variable.name)} {word} {{A: 0.7, B: 0.3}}"
                 )
-            numbers[_state(variable, self.label(state))] = number
+            numbers[self._key(variable, key)] = number
         return Likelihood(numbers) if word == "likelihood" else Marginal(numbers)
+
+    def _key(self, variable: Variable | NumberScale, text: str) -> Any:
+        """Return a state, or a range: ``age < 40``, ``20 <= age < 30`` or, for short, ``< 40``."""
+        try:
+            return _state(variable, self.label(text))
+        except DataError as error:
+            if not any(sign in text for sign in _ENDS):
+                raise
+            wrong = error
+        inside = text.strip()
+        for operator in sorted(_ENDS, key=len, reverse=True):
+            if inside.startswith(operator):
+                return self._value(variable, operator, inside[len(operator) :])
+        name, value = self._comparison(text)
+        if name != variable.name or not isinstance(value, Range):
+            raise wrong
+        return value
 
     def explained(self, error: DataError, wrong: int) -> DataError:
         """Return an error with the quoting that would work, if a comma is to blame."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Variable, is_missing, is_number, plain, typed_key
 from conjoin.errors import DataError
 
@@ -213,7 +213,7 @@ def _first(*values: float | None) -> float:
 
 
 class _PerState(Condition):
-    """One number per state."""
+    """A number per state or range."""
 
     word = ""
 
@@ -243,24 +243,31 @@ class _PerState(Condition):
 
     def text(self, name: str) -> str:
         """Return the condition as text."""
-        listed = ", ".join(f"{label_text(s)}: {x:.12g}" for s, x in self.numbers.items())
+        listed = ", ".join(
+            f"{s.text(name) if isinstance(s, Range) else label_text(s)}: {x:.12g}"
+            for s, x in self.numbers.items()
+        )
         return f"{label_text(name)} {self.word} {{{listed}}}"
 
-    def array(self, variable: Variable) -> FloatArray:
-        """Return the numbers in the order of the states; NaN for those that are not given."""
-        values = np.full(len(variable), np.nan)
-        for state, x in self.numbers.items():
-            code = variable.index(state)
-            if not np.isnan(values[code]):
-                raise DataError(
-                    f"two numbers are given for the state {state!r} of {variable.name!r}"
-                )
-            values[code] = x
-        return values
+    def shares(self, variable: Variable, numbers: Sequence[Any] | None = None) -> FloatArray:
+        """Return how much of each state belongs to each key, a state or a range: keys by states."""
+        found = np.zeros((len(self.numbers), len(variable)))
+        for k, key in enumerate(self.numbers):
+            if isinstance(key, Range):
+                found[k] = range_weights(variable, [key], numbers)[0]
+            else:
+                found[k, variable.index(key)] = 1.0
+        twice = np.flatnonzero(found.sum(axis=0) > 1 + SUM_TOLERANCE)
+        if len(twice):
+            raise DataError(
+                f"two numbers are given for the state {variable.states[twice[0]]!r} of "
+                f"{variable.name!r}"
+            )
+        return found
 
 
 class Likelihood(_PerState):
-    """Virtual evidence: how probable an observation is in each state of a column.
+    """Virtual evidence: how probable an observation is in each state, or range, of a column.
 
     Only the ratios count. A test that is positive for 90% of the ill and for 20% of the healthy, and was
     positive, is ``Likelihood({"ill": 0.9, "healthy": 0.2})``.
@@ -269,25 +276,61 @@ class Likelihood(_PerState):
     --------
     >>> Likelihood({"ill": 0.9, "healthy": 0.2}).text("state")
     'state likelihood {ill: 0.9, healthy: 0.2}'
+    >>> Likelihood({Range(below=40): 1, Range(at_least=40): 3}).text("age")
+    'age likelihood {age < 40: 1, age >= 40: 3}'
     """
 
     word = "likelihood"
 
-    def weights(self, variable: Variable) -> FloatArray:
-        """Return the likelihoods in the order of the states."""
-        values = self.array(variable)
-        absent = [s for s, x in zip(variable.states, values, strict=True) if np.isnan(x)]
-        if absent:
+    def weights(self, variable: Variable, numbers: Sequence[Any] | None = None) -> FloatArray:
+        """Return the likelihoods in the order of the states.
+
+        A bin that lies in several ranges has the mean of their likelihoods, by its share in each.
+        """
+        shares = self.shares(variable, numbers)
+        absent = np.flatnonzero(shares.sum(axis=0) < 1 - SUM_TOLERANCE)
+        if len(absent):
             raise DataError(
-                f"there is no likelihood for {variable.name} = {absent[0]}; give one for each state"
+                f"there is no likelihood for {variable.name} = {variable.states[absent[0]]}; give one "
+                "for each state"
             )
-        return values
+        return np.asarray(np.array(list(self.numbers.values())) @ shares)
+
+
+@dataclass(frozen=True, eq=False)
+class NewMarginal:
+    """A new distribution of the states of a variable, or of groups of them.
+
+    Attributes
+    ----------
+    p : array of float
+        The new probability of each group.
+    group : array of int
+        The group of each state, -1 for states that are now impossible.
+    """
+
+    p: FloatArray
+    group: IntArray
+
+    @property
+    def possible(self) -> BoolArray:
+        """Whether each state has a probability above 0."""
+        return np.asarray((self.group >= 0) & (self.p[self.group] > 0))
+
+    def sums(self, p: FloatArray) -> FloatArray:
+        """Return the probabilities of the groups, from those of the states."""
+        inside = self.group >= 0
+        return np.asarray(np.bincount(self.group[inside], p[inside], len(self.p)), np.float64)
+
+    def spread(self, logs: FloatArray) -> FloatArray:
+        """Return a number per group as one per state; that of impossible states is minus infinity."""
+        return np.where(self.possible, logs[self.group], -np.inf)
 
 
 class Marginal(_PerState):
     """Jeffrey's evidence: the distribution that a column has from now on.
 
-    States that are not named have probability 0.
+    States that are not named, and lie in no range that is, have probability 0.
 
     Examples
     --------
@@ -297,14 +340,26 @@ class Marginal(_PerState):
 
     word = "marginal"
 
-    def distribution(self, variable: Variable) -> FloatArray:
-        """Return the probabilities in the order of the states."""
-        values = np.nan_to_num(self.array(variable))
+    def probabilities(self, name: str) -> FloatArray:
+        """Return the new probabilities in the order in which they were given."""
+        values = np.array(list(self.numbers.values()))
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise DataError(
-                f"the new probabilities of {variable.name!r} sum to {values.sum():.9g}, not to 1"
+                f"the new probabilities of {name!r} sum to {values.sum():.9g}, not to 1"
             )
         return values / values.sum()
+
+    def distribution(self, variable: Variable) -> NewMarginal:
+        """Return the new probabilities of states or groups of states."""
+        shares = self.shares(variable)
+        cut = np.flatnonzero(((shares > 0) & (shares < 1)).any(axis=0))
+        if len(cut):
+            raise DataError(
+                f"the new marginal of {variable.name!r} cuts the bin {variable.states[cut[0]]}; choose "
+                "ranges of whole bins"
+            )
+        group = np.where(shares.any(axis=0), shares.argmax(axis=0), -1)
+        return NewMarginal(self.probabilities(variable.name), group)
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,12 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
+    if not isinstance(model, Network):
+        from conjoin.inference import mixed_questions
+
+        mixed = mixed_questions.mixed_known(model, given)
+        if mixed is not None:
+            return mixed_questions.log_partition(mixed)
     model, known = known_of(model, given)
     no_new_marginals(known)
     if method == "exact":
@@ -250,23 +256,37 @@ def joint(
     targets: Sequence[str],
     given: Given = None,
     *,
+    bins: Any = None,
     max_memory: float | None = None,
 ) -> Joint:
     """Return the joint distribution of a few variables given evidence, exactly.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
         The model.
     targets : sequence of str
         The variables, in the order of the table's axes.
     given : mapping, optional
         The evidence.
+    bins : int, or mapping, optional
+        For columns of numbers: the number of ranges (5 by default), of equal probability, or {column:
+        cut points}; a value at a cut point belongs to the range above it.
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free.
     """
     from conjoin.inference import exact
 
+    if isinstance(targets, str):
+        raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
+    if not isinstance(model, Network):
+        from conjoin.inference import mixed_questions
+
+        mixed = mixed_questions.mixed_known(model, given)
+        if mixed is not None:
+            return mixed_questions.joint(mixed, targets, bins)
+    if bins is not None:
+        raise ModelError("bins are for columns of numbers, and this model has none")
     model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
@@ -284,6 +304,7 @@ def most_probable(
 
     Hidden columns are summed out, which makes this a harder problem. Then the answer is the best
     instance found, `run` says by how much another can be better at most, and `run.exact` whether none is.
+    In a model with numbers it is the best row that an ascent from several starts found.
 
     Parameters
     ----------
@@ -310,6 +331,12 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
+    if not isinstance(model, Network):
+        from conjoin.inference import mixed_questions
+
+        mixed = mixed_questions.mixed_known(model, given)
+        if mixed is not None:
+            return mixed_questions.most_probable(mixed, method, **options)
     model, known = known_of(model, given)
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):

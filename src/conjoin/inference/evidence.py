@@ -23,6 +23,7 @@ from conjoin.inference.conditions import (
     Condition,
     Likelihood,
     Marginal,
+    NewMarginal,
     Not,
     OneOf,
     Range,
@@ -45,7 +46,7 @@ class Evidence:
     likelihoods : dict
         {position: log-likelihood of each state} of others.
     marginals : dict
-        {position: distribution} of the variables that get a new marginal.
+        {position: new distribution} of the variables that get a new marginal.
     fitted : dict
         {position: log-likelihood of each state} that produced new marginals, as part of `likelihoods`.
     constants : dict
@@ -60,7 +61,7 @@ class Evidence:
     given: Mapping[str, Any]
     states: dict[int, int]
     likelihoods: dict[int, FloatArray] = field(default_factory=dict)
-    marginals: dict[int, FloatArray] = field(default_factory=dict)
+    marginals: dict[int, NewMarginal] = field(default_factory=dict)
     fitted: dict[int, FloatArray] = field(default_factory=dict)
     constants: dict[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -208,7 +209,7 @@ def _resolved(
     """Turn conditions into states and likelihoods."""
     states: dict[int, int] = {}
     likelihoods: dict[int, FloatArray] = {}
-    marginals: dict[int, FloatArray] = {}
+    marginals: dict[int, NewMarginal] = {}
     constants: dict[int, float] = {}
     notes: list[str] = []
     for name, value in given.items():
@@ -236,11 +237,11 @@ def _resolved(
 
 def states_and_likelihoods(
     variable: Variable, value: Any, numbers: Sequence[Any] | None
-) -> tuple[FloatArray, FloatArray | None, list[str]]:
+) -> tuple[FloatArray, NewMarginal | None, list[str]]:
     """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
-    target: FloatArray | None = None
+    target: NewMarginal | None = None
     if not isinstance(value, Condition):
         value = OneOf(value)
     parts = value.parts()
@@ -250,7 +251,7 @@ def states_and_likelihoods(
         elif isinstance(part, Not):
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
-            weights = weights * part.weights(variable)
+            weights = weights * part.weights(variable, numbers)
         elif isinstance(part, Marginal):
             if target is not None:
                 raise DataError(f"{variable.name!r} is given two new marginals")

@@ -23,7 +23,13 @@ from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.gaussians import Scores, drawn_states
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.mixed import BinnedComponent, GaussianComponent, MixedNetwork, scores_of
+from conjoin.models.mixed import (
+    BinnedComponent,
+    GaussianComponent,
+    MixedNetwork,
+    points_of,
+    scores_of,
+)
 
 ROWS_AT_ONCE = 1 << 10
 """Number of rows whose likelihoods share one table."""
@@ -32,8 +38,9 @@ ROWS_AT_ONCE = 1 << 10
 def log_density(model: MixedNetwork, table: MixedTable) -> FloatArray:
     """Return the log-density of the known values of each row.
 
-    It is the logarithm of a probability for categories, and of a probability per unit for numbers: the
-    probability of a recorded value is its density times the step of the column.
+    It is the logarithm of a probability for categories, and of a probability per unit for numbers; that
+    of an atom is its probability per step of the column. The density of columns together is that of some
+    of them times that of the others given these, in any order.
     """
     return MixedAnswers(model, table).log_density()
 
@@ -62,9 +69,9 @@ class MixedAnswers:
     ) -> None:
         self.model, self.table, self.random_state = model, table, random_state
         self.parts: list[_GaussianRows | _BinnedRows] = []
-        self.scores = scores_of(model.maps, model.values(table)) if scores is None else scores
+        self.scores = points_of(model.maps, model.values(table)) if scores is None else scores
         for component in model.components:
-            codes = model.codes(component, table)
+            codes = model.codes(component, table, self.scores)
             if isinstance(component, GaussianComponent):
                 self.parts.append(_GaussianRows(model, component, codes, self.scores))
             else:
@@ -80,11 +87,20 @@ class MixedAnswers:
         """Return the log-density of the known values of each row (see `log_density`)."""
         known = ~np.isnan(self.model.values(self.table))
         steps = np.log([mapped.step for mapped in self.model.maps])
-        return self.log_mass() - known @ steps
+        return self.log_likelihood() - known @ steps
+
+    def log_likelihood(self) -> FloatArray:
+        """Return the log-density of the known values of each row, per step of the columns."""
+        return np.asarray(log_sum(self._joint([part.log_likelihood() for part in self.parts])))
 
     def log_mass(self) -> FloatArray:
-        """Return the log-probability of the known values of each row."""
-        return np.asarray(log_sum(self._joint([part.log_mass() for part in self.parts])))
+        """Return the log-probability of each row as recorded: of the cells of its known values.
+
+        It is a sum over cells, each given the middles of the columns before it by name. Where cells are
+        wide given the rest of the row, it differs from the density times the steps.
+        """
+        cells = scores_of(self.model.maps, self.model.values(self.table))
+        return MixedAnswers(self.model, self.table, scores=cells).log_likelihood()
 
     def _joint(self, by_part: list[FloatArray]) -> FloatArray:
         return np.stack(by_part, axis=1) + self.log_shares
@@ -93,7 +109,7 @@ class MixedAnswers:
         """Return the distribution of a category given the rest of each row, rows by states."""
         self.model.domain.categories.index(name)
         answers = [part.without(name) for part in self.parts]
-        shares = _normalized(self._joint([part.log_mass() for part in answers]))
+        shares = _normalized(self._joint([part.log_likelihood() for part in answers]))
         result = np.zeros((len(self.table), len(self.model.domain.categories[name].states)))
         for k, part in enumerate(answers):
             rows = np.flatnonzero(shares[:, k] > 0)
@@ -104,7 +120,7 @@ class MixedAnswers:
         """Return the distribution of a number given the rest of each row."""
         mapped, j = self.model.map_of(name), self.model.numbers.index(name)
         answers = [part.without(name) for part in self.parts]
-        shares = _normalized(self._joint([part.log_mass() for part in answers]))
+        shares = _normalized(self._joint([part.log_likelihood() for part in answers]))
         found = [part.number(j) for part in answers]
         return NumberDistributions(
             self.model.scale(name),
@@ -140,7 +156,7 @@ class MixedAnswers:
     def draws(self, count: int) -> list[MixedTable]:
         """Return the table with its missing values drawn given what each row knows, several times."""
         rng = np.random.default_rng(self.random_state)
-        shares = _normalized(self._joint([part.log_mass() for part in self.parts]))
+        shares = _normalized(self._joint([part.log_likelihood() for part in self.parts]))
         values = self.model.values(self.table)
         result = []
         for _ in range(count):
@@ -187,28 +203,21 @@ class _GaussianRows:
             self.model,
             self.component,
             _without(self.network, self.codes, name),
-            self._unknown(name),
+            _unknown(self.model, self.scores, name),
         )
-
-    def _unknown(self, name: str) -> Scores:
-        middle = self.scores.middle
-        if name in self.model.numbers:
-            middle = middle.copy()
-            middle[:, self.model.numbers.index(name)] = np.nan
-        return Scores(middle, self.scores.width)
 
     @cached_property
     def numbers(self) -> FloatArray:
-        """The log-probability of the known numbers given each hidden state."""
-        return self.component.gaussians.log_masses(self.scores)
+        """The log-likelihood of each hidden state, from what each row knows of its numbers."""
+        return self.component.gaussians.log_likelihoods(self.scores)
 
     @cached_property
     def by_state(self) -> FloatArray:
-        """The log-probability of what each row knows, together with each hidden state."""
+        """The log-likelihood of what each row knows, together with each hidden state."""
         return _log_states(self.network, self.codes) + self.numbers
 
-    def log_mass(self) -> FloatArray:
-        """Return the log-probability of what each row knows."""
+    def log_likelihood(self) -> FloatArray:
+        """Return the log-likelihood of what each row knows, per step of its numbers."""
         return log_sum(self.by_state)
 
     def category(self, name: str) -> FloatArray:
@@ -284,41 +293,40 @@ class _BinnedRows:
 
     def without(self, name: str) -> _BinnedRows:
         """Return the rows without what they know of a column."""
-        middle = self.scores.middle
-        if name in self.model.numbers:
-            middle = middle.copy()
-            middle[:, self.model.numbers.index(name)] = np.nan
         codes = _without(self.network, self.codes, name)
-        return _BinnedRows(self.model, self.component, codes, Scores(middle, self.scores.width))
+        scores = _unknown(self.model, self.scores, name)
+        return _BinnedRows(self.model, self.component, codes, scores)
 
     @property
     def _completion(self) -> Completion:
         return Completion(self.network, _as_codes(self.network.domain.observed, self.codes))
 
-    def log_mass(self) -> FloatArray:
-        """Return the log-probability of what each row knows."""
+    def log_likelihood(self) -> FloatArray:
+        """Return the log-likelihood of what each row knows, per step of its numbers."""
         total = self._completion.log_sums()[0] - log_partition(self.network).value
-        return np.asarray(total + self._within_bins())
+        for j in range(len(self.model.maps)):
+            known = np.flatnonzero(~np.isnan(self.scores.middle[:, j]))
+            total[known] += self._within_bins(j, known)
+        return np.asarray(total)
 
-    def _within_bins(self) -> FloatArray:
-        """Return the log-probability of the known numbers given their bins."""
+    def _within_bins(self, j: int, known: IntArray) -> FloatArray:
+        """Return the log-probability of known numbers, cells or points, given their bins."""
         from scipy.special import ndtr
 
-        total = np.zeros(len(self.codes))
-        for j, cuts in enumerate(self.component.cuts):
-            middle, width = self.scores.middle[:, j], self.scores.width[:, j]
-            known = np.flatnonzero(~np.isnan(middle))
-            ends = np.concatenate([[-np.inf], cuts, [np.inf]])
-            bin_ = np.searchsorted(cuts, middle[known], side="right")
-            low, high = ends[bin_], ends[bin_ + 1]
-            # Small probabilities lie in the lower tail after a reflection.
-            sign = np.where(middle[known] > 0, -1.0, 1.0)
-            first = np.clip(middle[known] - width[known] / 2, low, high)
-            last = np.clip(middle[known] + width[known] / 2, low, high)
-            cell = np.abs(ndtr(sign * last) - ndtr(sign * first))
-            whole = np.abs(ndtr(sign * high) - ndtr(sign * low))
-            total[known] += np.log(np.maximum(cell, 1e-300) / whole)
-        return total
+        middle, width = self.scores.middle[known, j], self.scores.width[known, j]
+        ends = np.concatenate([[-np.inf], self.component.cuts[j], [np.inf]])
+        state = self.codes[known, self.network.domain.index(self.model.numbers[j])]
+        bin_ = state - len(self.model.maps[j].atoms)
+        low, high = ends[bin_], ends[bin_ + 1]
+        # Small probabilities lie in the lower tail after a reflection.
+        sign = np.where(middle > 0, -1.0, 1.0)
+        whole = np.abs(ndtr(sign * high) - ndtr(sign * low))
+        if self.scores.cells is None or not self.scores.cells[j]:
+            logs = np.log(width) - 0.5 * middle**2 - 0.5 * np.log(2 * np.pi)
+            return np.asarray(logs - np.log(np.maximum(whole, 1e-300)))
+        first, last = (np.clip(middle + side * width / 2, low, high) for side in (-1, 1))
+        inside = np.abs(ndtr(sign * last) - ndtr(sign * first))
+        return np.asarray(np.log(np.maximum(inside, 1e-300) / whole))
 
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category that is missing in all rows."""
@@ -417,6 +425,11 @@ def _without(network: MarkovNetwork, codes: IntArray, name: str) -> IntArray:
     codes = codes.copy()
     codes[:, network.domain.index(name)] = -1
     return codes
+
+
+def _unknown(model: MixedNetwork, scores: Scores, name: str) -> Scores:
+    """Return scores without what is known of a column, if it has any."""
+    return scores.without(model.numbers.index(name)) if name in model.numbers else scores
 
 
 def _log_states(network: MarkovNetwork, codes: IntArray) -> FloatArray:

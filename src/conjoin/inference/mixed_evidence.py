@@ -1,43 +1,36 @@
 """Evidence of every kind for a mixed network, and its answers.
 
 Evidence becomes a list of cases, each of which knows states and numbers for certain: a set of states has
-one case per state, and a range of a number is cut into narrow cells, each as certain as a recorded value.
-The answer is the mean of the answers of the cases, weighted by their probabilities. For states that is
-exact; for ranges of numbers it is numerical integration.
+one case per state, and a range of a number is cut into narrow cells. The answer is the mean of the
+answers of the cases, weighted by their probabilities. For states that is exact; for ranges of numbers it
+is numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.mixed_table import MixedDomain, MixedTable
-from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table, code_dtype
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import ModelError
 from conjoin.inference.condition_text import conditions_text, parse_conditions
-from conjoin.inference.conditions import (
-    Condition,
-    Interval,
-    Likelihood,
-    Marginal,
-    Not,
-    OneOf,
-    Range,
-)
+from conjoin.inference.conditions import Condition, OneOf
 from conjoin.inference.evidence import as_condition, joined, states_and_likelihoods
 from conjoin.inference.mixed import MixedAnswers
+from conjoin.inference.new_marginals import MAX_PASSES
 from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
+from conjoin.inference.number_evidence import Piece, pieces_of, restricted
 from conjoin.inference.results import Run
 from conjoin.models.gaussians import Scores, drawn_states
 from conjoin.models.hidden_states import log_sum
-from conjoin.models.mixed import BinnedComponent, MixedNetwork
+from conjoin.models.mixed import BinnedComponent, MixedNetwork, points_of
 
 MAX_CASES = 4096
 """Maximum number of cases."""
@@ -50,6 +43,12 @@ WIDE = 5.0
 
 FAR = 12.0
 
+NEGLIGIBLE = 1e-15
+"""Cases with less probability are left out of answers."""
+
+CLOSE = 1e-14
+"""New marginals are fitted until no probability of a case changes by more than this."""
+
 
 def read_given(domain: MixedDomain, given: Any) -> dict[str, Any]:
     """Return evidence by name, as values and conditions, from a mapping or a text.
@@ -57,6 +56,7 @@ def read_given(domain: MixedDomain, given: Any) -> dict[str, Any]:
     Examples
     --------
     >>> from conjoin import Domain
+    >>> from conjoin.data.number_scale import NumberScale
     >>> age = NumberScale.of("age", [20, 35, 61])
     >>> domain = MixedDomain(Domain({"ill": ["no", "yes"]}), (age,), ("ill", "age"))
     >>> read_given(domain, "ill=yes, age > 40")
@@ -84,13 +84,23 @@ def read_given(domain: MixedDomain, given: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Cases:
-    """What a column may be: states or cells, and the log-weight of each."""
+    """What a column may be: states, or points and cells of a number."""
 
     log_weights: FloatArray
+    groups: IntArray  # of a new marginal
     codes: IntArray  # of a category
     middle: FloatArray  # the normal score of a number; NaN for an atom
     width: FloatArray
     values: FloatArray
+
+
+class _Rows(NamedTuple):
+    """The cases of all columns together."""
+
+    table: MixedTable
+    scores: Scores
+    log_weights: FloatArray
+    groups: dict[str, IntArray]
 
 
 class MixedKnown:
@@ -103,12 +113,16 @@ class MixedKnown:
     given : mapping or str, optional
         {column: value or condition}, or conditions as text.
     fitted : mapping, optional
-        The log-likelihoods of states that produce new marginals, where they are known already.
+        The log-likelihoods of states or ranges that produce new marginals, where they are known already.
 
     Attributes
     ----------
     given : dict
         The evidence by name.
+    pieces : dict
+        That on numbers, as intervals.
+    targets : dict
+        The new marginals: the probability of each group of states, or range.
     """
 
     def __init__(
@@ -118,102 +132,100 @@ class MixedKnown:
         fitted: Mapping[str, FloatArray] | None = None,
     ) -> None:
         self.model, self.given = model, read_given(model.domain, given)
-        self._fitted = fitted
-        self._lines: dict[str, list[Interval]] = {}
-        self._targets: dict[str, FloatArray] = {}
-        categories = self._categories()
-        ranges = [
-            name
-            for name, value in self.given.items()
-            if name in model.domain.numeric and isinstance(value, Condition)
+        self._known_fit = dict(fitted or {})
+        self.pieces: dict[str, list[Piece]] = {}
+        self.targets: dict[str, FloatArray] = {}
+        numeric = model.domain.numeric
+        self._cases = {n: self._category(n) for n in self.given if n not in numeric}
+        self._ranges = [
+            n for n, value in self.given.items() if n in numeric and isinstance(value, Condition)
         ]
-        count = int(np.prod([len(cases.codes) for cases in categories.values()], dtype=float))
-        budget = (MAX_CASES / max(1, count)) ** (1 / max(1, len(ranges)))
-        if count > MAX_CASES or (ranges and budget < 4):
+        count = int(np.prod([len(cases.codes) for cases in self._cases.values()], dtype=float))
+        budget = (MAX_CASES / max(1, count)) ** (1 / max(1, len(self._ranges)))
+        if count > MAX_CASES or (self._ranges and budget < 4):
             raise ModelError(
                 f"this evidence has too many cases (more than {MAX_CASES:,}); fix some columns "
                 "to one state"
             )
         self._cells = int(min(CELLS, budget))
-        self._cases = {**categories, **self._numbers()}
-        self._ranges = len(ranges)
+        self._cases |= {n: self._number_cases(n) for n in self.given if n in numeric}
 
-    def _categories(self) -> dict[str, _Cases]:
-        found = {}
-        for name, value in self.given.items():
-            if name in self.model.domain.numeric:
-                continue
-            variable = self.model.domain.categories[name]
-            weights, target, _ = states_and_likelihoods(variable, value, None)
-            if target is not None:
-                self._targets[name] = target
-                weights = weights * (target > 0)
-            codes = np.flatnonzero(weights)
-            nothing = np.full(len(codes), np.nan)
-            log = np.log(weights[codes])
-            if self._fitted and name in self._fitted:
-                log = log + self._fitted[name][codes]
-            found[name] = _Cases(log, codes, nothing, nothing, nothing)
-        return found
+    @property
+    def certain(self) -> dict[str, Any]:
+        """The columns whose values are known, and these values."""
+        return {n: v for n, v in self.given.items() if not isinstance(v, Condition)}
 
-    def _numbers(self) -> dict[str, _Cases]:
-        found = {}
-        for name, value in self.given.items():
-            if name not in self.model.domain.numeric:
-                continue
-            scale, mapped = self.model.scale(name), self.model.map_of(name)
-            lines = self._lines[name] = _intervals(scale, mapped.step, value)
-            inside = [a for a in mapped.atoms.tolist() if any(_has(x, a) for x in lines)]
-            edges = [np.zeros(0), *(self._edges(name, x) for x in lines)]
-            low = np.concatenate([e[:-1] for e in edges])
-            high = np.concatenate([e[1:] for e in edges])
-            starts, ends = mapped.cell(mapped.atoms)  # whoever is there is the atom
-            own = (low[:, None] > starts - 1e-9) & (high[:, None] < ends + 1e-9)
-            low, high = low[~own.any(axis=1)], high[~own.any(axis=1)]
-            middle, width = (low + high) / 2, high - low
-            values = mapped.to_values(middle)
-            atom = mapped.atom_of(values) < len(mapped.atoms)
-            values[atom] += 0.75 * mapped.step  # a cell around an atom is not the atom
-            empty = np.full(len(inside), np.nan)
-            if not isinstance(value, Condition) and inside:
-                middle, width, values = empty[:0], empty[:0], empty[:0]
-            n = len(inside) + len(middle)
-            found[name] = _Cases(
-                np.zeros(n),
-                np.full(n, -1),
-                np.concatenate([empty, middle]),
-                np.concatenate([np.ones(len(inside)), width]),
-                np.concatenate([inside, values]),
-            )
-        return found
+    def _group_logs(self, name: str) -> FloatArray:
+        """Return the known log-likelihoods of the groups of a column."""
+        return self._known_fit.get(name, np.zeros(len(self.targets.get(name, (1,)))))
 
-    def _edges(self, name: str, line: Interval) -> FloatArray:
+    def _category(self, name: str) -> _Cases:
+        variable = self.model.domain.categories[name]
+        weights, new, _ = states_and_likelihoods(variable, self.given[name], None)
+        groups = np.zeros(len(variable), np.int64)
+        if new is not None:
+            self.targets[name], groups = new.p, new.group
+            weights = weights * new.possible
+        codes = np.flatnonzero(weights)
+        nothing = np.full(len(codes), np.nan)
+        log = np.log(weights[codes]) + self._group_logs(name)[groups[codes]]
+        return _Cases(log, groups[codes], codes, nothing, nothing, nothing)
+
+    def _number_cases(self, name: str) -> _Cases:
+        scale, mapped, value = self.model.scale(name), self.model.map_of(name), self.given[name]
+        pieces, target = pieces_of(scale, mapped.step, value)
+        self.pieces[name] = pieces
+        if target is not None:
+            self.targets[name] = target
+        if isinstance(value, Condition):
+            parts = [self._cells_of(name, piece) for piece in pieces]
+        else:
+            values = np.array([scale.number(value)])
+            point = points_of([mapped], values[:, None])
+            parts = [np.stack([point.middle[:, 0], point.width[:, 0], values], axis=1)]
+        middle, width, values = np.concatenate([np.zeros((0, 3)), *parts]).T
+        sizes = [len(part) for part in parts]
+        groups = np.repeat(np.array([piece.group for piece in pieces], np.int64), sizes)
+        log = np.repeat(np.array([piece.log for piece in pieces], np.float64), sizes)
+        none = np.full(len(groups), -1)
+        return _Cases(log + self._group_logs(name)[groups], groups, none, middle, width, values)
+
+    def _cells_of(self, name: str, piece: Piece) -> FloatArray:
+        """Return the atoms and cells of an interval: normal scores, widths and values."""
+        mapped = self.model.map_of(name)
+        edges = self._edges(name, piece)
+        low, high = edges[:-1], edges[1:]
+        middle = (low + high) / 2
+        cells = np.stack([middle, high - low, mapped.to_values(middle)], axis=1)
+        inside = [[np.nan, 1.0, a] for a in mapped.atoms.tolist() if piece.has(a)]
+        return np.concatenate([np.array(inside, np.float64).reshape(len(inside), 3), cells])
+
+    def _edges(self, name: str, piece: Piece) -> FloatArray:
         """Return the normal scores between the cells of an interval."""
-        mapped, j = self.model.map_of(name), self.model.numbers.index(name)
-        ends = mapped.to_scores(np.clip([line.low, line.high], -1e300, 1e300))
-        low, high = np.clip(ends, -FAR, FAR)
-        if not isinstance(self.given[name], Condition):
-            return np.array([low, high])
-        inner = np.clip([low, high], -WIDE, WIDE)
-        edges = [low, high, *self._inner_edges(name, inner)]
+        j = self.model.numbers.index(name)
+        low, high = np.clip(piece.scores(self.model.maps[j]), -FAR, FAR).tolist()
+        if high <= low:
+            return np.zeros(0)
+        edges = [low, high, *self._inner_edges(name, np.clip([low, high], -WIDE, WIDE))]
         for component in self.model.components:
             if isinstance(component, BinnedComponent):
                 edges += [x for x in component.cuts[j].tolist() if low < x < high]
-        return np.unique(edges) if high > low else np.zeros(0)
+        return np.unique(edges)
 
     def _inner_edges(self, name: str, ends: FloatArray) -> list[float]:
         """Return the edges between recorded values or, if those are many, cells of the same width."""
         step, mapped = self.model.scale(name).step, self.model.map_of(name)
+        count = max(4, self._cells // max(1, len(self.pieces[name])))
         if step is not None:
             first, last = mapped.to_values(ends) / step
-            if last - first <= self._cells:
+            if last - first <= count:
                 numbers = np.arange(np.ceil(first - 0.5), np.floor(last - 0.5) + 1)
                 return list(mapped.to_scores((numbers + 0.5) * step).tolist())
-        return np.linspace(ends[0], ends[1], self._cells + 1).tolist()
+        return np.linspace(ends[0], ends[1], count + 1).tolist()
 
     @cached_property
-    def _rows(self) -> tuple[MixedTable, Scores, FloatArray]:
-        """The cases of all columns together: rows, their normal scores and their log-weights."""
+    def _rows(self) -> _Rows:
+        """The cases of all columns together."""
         domain, names = self.model.domain, list(self._cases)
         sizes = [range(len(self._cases[name].log_weights)) for name in names]
         listed = list(product(*sizes))
@@ -225,9 +237,11 @@ class MixedKnown:
         numbers = np.full((len(at), len(domain.numeric)), np.nan)
         shape = (len(at), len(self.model.numbers))
         middle, width, log = np.full(shape, np.nan), np.ones(shape), np.zeros(len(at))
+        groups = {}
         for k, name in enumerate(names):
             cases, own = self._cases[name], at[:, k]
             log += cases.log_weights[own]
+            groups[name] = cases.groups[own]
             if name in domain.numeric:
                 j = self.model.numbers.index(name)
                 numbers[:, domain.numeric.index(name)] = cases.values[own]
@@ -235,75 +249,79 @@ class MixedKnown:
             else:
                 codes[:, domain.categories.index(name)] = cases.codes[own]
         table = Table.adopt(domain.categories, codes.astype(dtype))
-        return MixedTable(domain, table, numbers), Scores(middle, width), log
+        cells = np.array([name in self._ranges for name in self.model.numbers], bool)
+        return _Rows(MixedTable(domain, table, numbers), Scores(middle, width, cells), log, groups)
 
     @cached_property
     def _answers(self) -> MixedAnswers:
-        table, scores, _ = self._rows
-        return MixedAnswers(self.model, table, scores=scores)
+        return MixedAnswers(self.model, self._rows.table, scores=self._rows.scores)
 
     @cached_property
     def log_masses(self) -> FloatArray:
-        """The log-probability of each case, times its likelihood."""
-        return self._answers.log_mass() + self._rows[2]
+        """The log-probability of each case, times its likelihood; known numbers count per step."""
+        return self._answers.log_likelihood() + self._rows.log_weights
 
     @cached_property
     def log_probability(self) -> float:
-        """The log-probability of the evidence."""
+        """The log-probability of the evidence, new marginals apart; known numbers count per step."""
         return float(log_sum(self.log_masses[None])[0])
+
+    @cached_property
+    def fitted(self) -> dict[str, FloatArray]:
+        """The log-likelihoods of states or ranges that produce the new marginals."""
+        if self._known_fit or not self.targets:
+            return self._known_fit
+        if self.log_probability == -np.inf:
+            raise impossible(self.given)
+        p, groups = np.exp(self.log_masses - self.log_probability), self._rows.groups
+        logs = {name: np.zeros(len(target)) for name, target in self.targets.items()}
+        for _ in range(MAX_PASSES):
+            before = p
+            for name, target in self.targets.items():
+                now = np.bincount(groups[name], p, len(target))
+                if (now[target > 0] == 0).any():
+                    raise ModelError(
+                        f"the new marginal of {name!r} cannot be reached: a part of it is impossible "
+                        f"given the other evidence ({conditions_text(self.given, 8)})"
+                    )
+                change = np.divide(target, now, out=np.ones(len(now)), where=target > 0)
+                logs[name] += np.log(change)
+                p = p * change[groups[name]]
+            if np.abs(p - before).max() < CLOSE:
+                return logs
+        raise ModelError(
+            "no distribution with the new marginals was found: they contradict each other, or nearly "
+            f"so ({conditions_text(self.given, 8)})"
+        )
 
     @cached_property
     def weights(self) -> FloatArray:
         """The probability of each case given the evidence."""
         if self.log_probability == -np.inf:
             raise impossible(self.given)
-        p = np.exp(self.log_masses - self.log_probability)
-        table = self._rows[0].categories
-        for _ in range(1000 if self._targets and not self._fitted else 0):
-            before = p
-            for name, target in self._targets.items():
-                own = table.codes[:, table.domain.index(name)].astype(np.int64)
-                now = np.bincount(own, p, len(target))
-                if (now[target > 0] == 0).any():
-                    raise impossible(self.given)
-                p = p * np.divide(target, now, out=np.zeros(len(now)), where=now > 0)[own]
-            if np.abs(p - before).max() < 1e-14:
-                break
-        return p
-
-    @cached_property
-    def fitted(self) -> dict[str, FloatArray]:
-        """The log-likelihoods of states that produce the new marginals."""
-        if self._fitted or not self._targets:
-            return dict(self._fitted or {})
-        table = self._rows[0].categories
-        left = np.log(self.weights) - self.log_masses + self.log_probability
-        found = {}
-        for name, target in self._targets.items():  # one column after another, up to a constant
-            own = table.codes[:, table.domain.index(name)].astype(np.int64)
-            log = np.full(len(target), -np.inf)
-            for state in np.unique(own):
-                log[state] = left[own == state][0]
-            found[name] = log - log.max()
-            left = left - found[name][own]
-        return found
+        logs = self.log_masses - self.log_probability
+        for name in () if self._known_fit else self.targets:
+            logs = logs + self.fitted[name][self._rows.groups[name]]
+        p = np.exp(logs)
+        return np.asarray(p / p.sum())
 
     @property
     def run(self) -> Run:
         """How answers are found."""
         note = ""
         if self._ranges:
-            note = f"ranges of numbers are integrated numerically, over {len(self.weights):,} cells"
+            cells = len(self._rows.log_weights)
+            note = f"ranges of numbers are integrated numerically, over {cells:,} cells"
         return Run("exact", exact=True, note=note)
 
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category."""
         variable = self.model.domain.categories[name]
         if name in self._cases:
-            table = self._rows[0].categories
+            table = self._rows.table.categories
             own = table.codes[:, table.domain.index(name)].astype(np.int64)
             return np.asarray(np.bincount(own, self.weights, len(variable)), np.float64)
-        used = np.flatnonzero(self.weights > 1e-15)
+        used = np.flatnonzero(self.weights > NEGLIGIBLE)
         return np.asarray(self.weights[used] @ self._answers.select(used).category(name))
 
     def number(self, name: str) -> NumberDistribution:
@@ -313,9 +331,13 @@ class MixedKnown:
     def _number(self, name: str) -> NumberDistributions:
         if name in self._cases:
             rest = {n: v for n, v in self.given.items() if n != name}
-            whole = MixedKnown(self.model, rest, self.fitted or None)._number(name)
-            return _restricted(whole, self._lines[name])
-        used = np.flatnonzero(self.weights > 1e-15)
+            whole = MixedKnown(self.model, rest, self.fitted)._number(name)
+            fitted = self.fitted.get(name, self._group_logs(name))
+            found = restricted(whole, self.pieces[name], fitted)
+            if found is None:
+                raise impossible(self.given)
+            return found
+        used = np.flatnonzero(self.weights > NEGLIGIBLE)
         found = self._answers.select(used).number(name)
         w = self.weights[used] / self.weights[used].sum()
         return NumberDistributions(
@@ -333,105 +355,42 @@ class MixedKnown:
         """Return rows drawn given the evidence."""
         rng = np.random.default_rng(random_state)
         case = drawn_states(np.tile(self.weights, (n, 1)), rng)
-        table, scores, _ = self._rows
         drawn = self._answers.select(case, int(rng.integers(2**31))).draws(1)[0]
         numbers = drawn.numbers.copy()
-        for name in self._lines:
+        for name in self._ranges:
             j, scale = self.model.numbers.index(name), self.model.scale(name)
+            scores = self._rows.scores
             middle, width = scores.middle[case, j], scores.width[case, j]
             at = self.model.maps[j].to_values(middle + width * (rng.random(n) - 0.5))
-            column = table.domain.numeric.index(name)
+            column = drawn.domain.numeric.index(name)
             cell = ~np.isnan(middle)
             numbers[cell, column] = np.asarray(scale.rounded(at))[cell]
         return MixedTable(drawn.domain, drawn.categories, numbers)
 
     def both(self, event: Any) -> MixedKnown:
-        """Return the network with more evidence."""
+        """Return the network with more evidence, an event.
+
+        The event that a number has a value is that of its cell, which has a probability.
+        """
         merged = dict(self.given)
+        numeric = self.model.domain.numeric
         for name, value in read_given(self.model.domain, event).items():
-            merged[name] = joined(merged[name], value) if name in merged else value
-        return MixedKnown(self.model, merged, self.fitted or None)
+            own = merged.get(name)
+            if name in numeric and own is not None and not isinstance(own, Condition):
+                pieces, _ = pieces_of(self.model.scale(name), self.model.map_of(name).step, value)
+                x = self.model.scale(name).number(own)
+                if not any(piece.has(x) for piece in pieces):
+                    raise impossible({**merged, name: joined(own, value)})
+            elif name in merged:
+                merged[name] = joined(own, value)
+            else:
+                cell = name in numeric and not isinstance(value, Condition)
+                merged[name] = OneOf(value) if cell else value
+        return MixedKnown(self.model, merged, self.fitted)
 
 
 def impossible(given: Mapping[str, Any]) -> ModelError:
     """Return the error for evidence of probability 0."""
     return ModelError(
         f"the evidence is impossible (its probability is 0): {conditions_text(given, 8)}"
-    )
-
-
-def _has(line: Interval, value: float) -> bool:
-    return bool(line.low <= value <= line.high)
-
-
-def _intervals(scale: NumberScale, step: float, value: Any) -> list[Interval]:
-    """Return what a condition allows, as intervals between the edges of recorded values."""
-    parts: Sequence[Any] = value.parts() if isinstance(value, Condition) else (value,)
-    lines = [Interval(-np.inf, np.inf)]
-    for part in parts:
-        if isinstance(part, Likelihood | Marginal):
-            raise DataError(
-                f"{part.word} needs states, and {scale.name!r} has numbers; give a range instead"
-            )
-        if isinstance(part, Range):
-            allowed = [_range(scale, part)]
-        else:
-            values = part.states if isinstance(part, OneOf | Not) else (part,)
-            points = sorted(scale.number(v) for v in values)
-            allowed = [Interval(x - step / 2, x + step / 2) for x in points]
-            if isinstance(part, Not):
-                ends = [-np.inf, *(e for x in allowed for e in (x.low, x.high)), np.inf]
-                allowed = [
-                    Interval(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a
-                ]
-        lines = [x.both(y) for x in lines for y in allowed]
-        lines = [x for x in lines if x.low < x.high]
-    return lines
-
-
-def _range(scale: NumberScale, part: Range) -> Interval:
-    """Return a range of recorded values by the edges between them."""
-    step = scale.step
-
-    def edge(end: Any, after: bool) -> float:
-        """Return the edge before the first recorded value from `end` on, or after it."""
-        x = scale.number(end)
-        if step is None:
-            return x
-        number = np.floor(x / step + 1e-6) + 0.5 if after else np.ceil(x / step - 1e-6) - 0.5
-        return float(number * step)
-
-    low, high = -np.inf, np.inf
-    if part.above is not None:
-        low = edge(part.above, True)
-    elif part.at_least is not None:
-        low = edge(part.at_least, False)
-    if part.below is not None:
-        high = edge(part.below, False)
-    elif part.at_most is not None:
-        high = edge(part.at_most, True)
-    return Interval(low, high)
-
-
-def _restricted(rows: NumberDistributions, lines: list[Interval]) -> NumberDistributions:
-    """Return the distribution of a number that lies in one of some intervals."""
-    from scipy.special import ndtr
-
-    atoms = np.array([[any(_has(x, a) for x in lines) for a in rows.map.atoms.tolist()]])
-    parts = []
-    for line in lines:
-        ends = rows.map.to_scores(np.clip([line.low, line.high], -1e300, 1e300))
-        low, high = np.maximum(rows.low, ends[0]), np.minimum(rows.high, ends[1])
-        used = np.flatnonzero(low < high)
-        mean, sd = rows.means[:, used], rows.sds[:, used]
-        whole = ndtr((rows.high[used] - mean) / sd) - ndtr((rows.low[used] - mean) / sd)
-        inside = ndtr((high[used] - mean) / sd) - ndtr((low[used] - mean) / sd)
-        share = np.divide(inside, whole, out=np.zeros_like(inside), where=whole > 0)
-        parts.append((rows.weights[:, used] * share, mean, sd, low[used], high[used]))
-    weights, means, sds = (np.concatenate([p[k] for p in parts], axis=1) for k in range(3))
-    low, high = (np.concatenate([p[k] for p in parts]) for k in (3, 4))
-    kept = rows.atoms * atoms
-    total = kept.sum() + weights.sum()
-    return replace(
-        rows, atoms=kept / total, weights=weights / total, means=means, sds=sds, low=low, high=high
     )

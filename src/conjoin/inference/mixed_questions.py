@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import Variable
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError
-from conjoin.inference.conditions import Condition, Range
-from conjoin.inference.mixed_evidence import MixedKnown, read_given
+from conjoin.inference.conditions import Range
+from conjoin.inference.mixed_evidence import NEGLIGIBLE, MixedKnown, read_given
 from conjoin.inference.number_distribution import NumberDistribution
+from conjoin.inference.number_evidence import range_words
 from conjoin.inference.questions import Questions, named, question_of
-from conjoin.inference.results import Probability, Run
+from conjoin.inference.results import Assignment, Joint, LogValue, Probability, Run
 from conjoin.models.mixed import MixedNetwork
 
 BINS = 10
@@ -24,6 +25,9 @@ BINS = 10
 
 TARGET_BINS = 8
 """The same for a number that is to be found out."""
+
+JOINT_BINS = 5
+"""The same for the joint distribution of a number and other columns."""
 
 
 def mixed_known(model: Any, given: Any = None) -> MixedKnown | None:
@@ -86,22 +90,13 @@ def marginals(known: MixedKnown, targets: Sequence[str] | None = None) -> MixedM
     found: dict[str, Any] = {}
     for name in domain.names if targets is None else targets:
         domain.check(name)
-        value = known.given.get(name)
-        if value is not None and not isinstance(value, Condition):
-            found[name] = {value: 1.0}
+        if name in known.certain:
+            found[name] = {known.certain[name]: 1.0}
         elif name in domain.numeric:
             found[name] = known.number(name)
         else:
             found[name] = named(domain.categories[name], known.category(name))
     return MixedMarginals(found, known.run)
-
-
-def likely_values(known: MixedKnown) -> dict[str, Any]:
-    """Return the most probable value of each column given the evidence."""
-    found = {}
-    for name, p in marginals(known).items():
-        found[name] = p.mode() if isinstance(p, NumberDistribution) else max(p, key=p.__getitem__)
-    return found
 
 
 def probability(known: MixedKnown, query: Any) -> Probability:
@@ -129,6 +124,44 @@ def probability(known: MixedKnown, query: Any) -> Probability:
     return Probability(min(log, 0.0), together.run, query=event, given=known.given)
 
 
+def log_partition(known: MixedKnown) -> LogValue:
+    """Return the log-probability of the evidence: a log-density, per unit of known numbers."""
+    if known.targets:
+        raise ModelError(
+            f"a new marginal (of {', '.join(known.targets)}) is no observation, so it has no "
+            "probability; use a likelihood per state or range instead"
+        )
+    steps = [np.log(known.model.map_of(n).step) for n in known.certain if n in known.pieces]
+    return LogValue(known.log_probability - float(sum(steps)), known.run, given=known.given)
+
+
+def range_marginals(known: MixedKnown) -> list[FloatArray]:
+    """Return the distribution of each column; of a number, that of ten ranges.
+
+    The ranges have equal probability before the evidence, so that they do not depend on it.
+    """
+    prior, found = MixedKnown(known.model), []
+    for name in known.model.names:
+        _, cases = _cases(prior, name, BINS)
+        if name in known.certain:
+            held = [float(probability(known, {name: case})) for case in cases]
+            found.append(np.array(held))
+        else:
+            found.append(_distribution(known, name, cases))
+    return found
+
+
+def most_probable(known: MixedKnown, method: str = "auto", **options: Any) -> Assignment:
+    """Return the most probable row that an ascent finds (see `mixed_mode.most_probable`)."""
+    from conjoin.inference import mixed_mode
+
+    if method not in ("auto", "ascent"):
+        raise ModelError(
+            f"the most probable row of a model with numbers is found by method='ascent', not {method!r}"
+        )
+    return mixed_mode.most_probable(known, **options)
+
+
 def next_questions(known: MixedKnown, target: str) -> Questions:
     """Rank columns by what they tell about another (see `conjoin.next_questions`).
 
@@ -136,7 +169,7 @@ def next_questions(known: MixedKnown, target: str) -> Questions:
     """
     domain = known.model.domain
     domain.check(target)
-    certain = [n for n, v in known.given.items() if not isinstance(v, Condition)]
+    certain = known.certain
     if target in certain:
         raise ModelError(f"{target!r} is given, so there is nothing left to ask about it")
     variable, cases = _cases(known, target, TARGET_BINS)
@@ -154,25 +187,87 @@ def next_questions(known: MixedKnown, target: str) -> Questions:
     return Questions(target, named(variable, p), questions, known.run)
 
 
-def _cases(known: MixedKnown, name: str, bins: int) -> tuple[Variable, list[Any]]:
-    """Return a column as a variable, with ranges as the states of a number, and a condition per state."""
+def joint(known: MixedKnown, targets: Sequence[str], bins: Any = None) -> Joint:
+    """Return the joint distribution of a few columns given the evidence; numbers are cut into ranges.
+
+    Parameters
+    ----------
+    known : MixedKnown
+        The model and the evidence.
+    targets : sequence of str
+        The columns, in the order of the table's axes.
+    bins : int, or mapping, optional
+        The number of ranges of each number, of equal probability given the evidence, or {column: cut
+        points between ranges}. A value at a cut point belongs to the range above it.
+    """
     domain = known.model.domain
+    if len(set(targets)) != len(targets) or not targets:
+        raise ModelError("give the names of different columns")
+    for name in targets:
+        domain.check(name)
+    cuts = bins if isinstance(bins, Mapping) else {}
+    for name in cuts:
+        domain.scale(name)
+    count = JOINT_BINS if bins is None or cuts else bins
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise ModelError(f"bins must be a number of ranges or {{column: cut points}}, not {bins!r}")
+    columns = [_cases(known, name, int(count), cuts.get(name)) for name in targets]
+    table = np.zeros([len(variable) for variable, _ in columns])
+    _fill_joint(known, targets, [cases for _, cases in columns], table)
+    return Joint(Domain([variable for variable, _ in columns]), table / table.sum(), known.run)
+
+
+def _fill_joint(known: MixedKnown, targets: Sequence[str], cases: list[Any], table: Any) -> None:
+    """Fill in probabilities: of each case of the first column, times those of the rest given it."""
+    p = _distribution(known, targets[0], cases[0])
+    if len(targets) == 1:
+        table[:] = p
+        return
+    for k in np.flatnonzero(p > NEGLIGIBLE).tolist():
+        after = known if len(cases[0]) == 1 else known.both({targets[0]: cases[0][k]})
+        _fill_joint(after, targets[1:], cases[1:], table[k])
+        table[k] *= p[k]
+
+
+def _cases(
+    known: MixedKnown, name: str, bins: int, cuts: Sequence[Any] | None = None
+) -> tuple[Variable, list[Any]]:
+    """Return a column as a variable, with ranges as the states of a number, and a condition per state.
+
+    Ranges end at quantiles, which belong to them, or begin at cut points.
+    """
+    domain = known.model.domain
+    if name in known.certain:
+        return Variable(name, [known.certain[name]]), [known.certain[name]]
     if name not in domain.numeric:
         variable = domain.categories[name]
         return variable, list(variable.states)
-    scale, found = domain.scale(name), known.number(name)
-    at = sorted({scale.number(found.quantile(q)) for q in (np.arange(1, bins) / bins).tolist()})
-    values = [scale.value(x) for x in at]
-    texts = [scale.text(x) for x in at]
-    ranges = [Range(at_most=values[0]), *(Range(above=a, at_most=b) for a, b in pairwise(values))]
-    labels = [f"up to {texts[0]}", *(f"above {a} up to {b}" for a, b in pairwise(texts))]
-    return Variable(name, [*labels, f"above {texts[-1]}"]), [*ranges, Range(above=values[-1])]
+    scale = domain.scale(name)
+    if cuts is not None:
+        numbers = [scale.number(cut) for cut in cuts]
+        if any(a >= b for a, b in pairwise(numbers)) or not numbers:
+            raise ModelError(f"the cut points of {name!r} must increase, not {list(cuts)}")
+        ends = [scale.value(x) for x in numbers]
+        between = [Range(at_least=a, below=b) for a, b in pairwise(ends)]
+        cases = [Range(below=ends[0]), *between, Range(at_least=ends[-1])]
+    else:
+        found = known.number(name)
+        quantiles = {scale.number(found.quantile(k / bins)) for k in range(1, bins)}
+        ends = [scale.value(x) for x in sorted(quantiles)]
+        between = [Range(above=a, at_most=b) for a, b in pairwise(ends)]
+        cases = [Range(at_most=ends[0]), *between, Range(above=ends[-1])] if ends else []
+        if not cases:
+            return Variable(name, ["any"]), [Range(at_least=scale.value(scale.low))]
+    return Variable(name, [range_words(scale, case) for case in cases]), cases
 
 
 def _distribution(known: MixedKnown, name: str, cases: list[Any]) -> FloatArray:
     """Return the probabilities of the states of `_cases`."""
+    if name in known.certain:
+        return np.ones(1)
     if name not in known.model.domain.numeric:
         return known.category(name)
     found = known.number(name)
-    below = [found.cdf(case.at_most) for case in cases[:-1]]
+    ends = [(case.below, True) if case.at_most is None else (case.at_most, False) for case in cases]
+    below = [found.cdf(end, strict=strict) for end, strict in ends[:-1]]
     return np.maximum(np.diff([0.0, *below, 1.0]), 0.0)

@@ -42,7 +42,7 @@ def with_new_marginals(model: Network, known: Evidence, max_memory: float | None
     soft = [*wanted, *known.likelihoods]
     plan = compiled(model).plan(tuple(known.states), max_memory, tuple(wanted), soft=soft)
     slots = plan.slots(list(known.states.values()))
-    logs = {v: np.where(p > 0, 0.0, -np.inf) for v, p in wanted.items()}
+    logs = {v: new.spread(np.zeros(len(new.p))) for v, new in wanted.items()}
     off = dict.fromkeys(wanted, np.inf)
     for turn in range(MAX_PASSES):
         v = list(wanted)[turn % len(wanted)]
@@ -50,16 +50,16 @@ def with_new_marginals(model: Network, known: Evidence, max_memory: float | None
         log_z, flat, _ = plan.run(slots, MARGINALS, tilted.tilt())
         if log_z[0] == -np.inf:
             raise _unreachable(known)
-        for u, target in wanted.items():
+        for u, new in wanted.items():
             at = plan.marginal_first[plan.place[u]] if plan.place[u] >= 0 else 0
-            now = flat[0, at : at + len(target)] if plan.place[u] >= 0 else np.ones(1)
-            off[u] = float(np.abs(now - target).max())
+            now = flat[0, at : at + len(new.group)] if plan.place[u] >= 0 else np.ones(1)
+            sums = new.sums(now)
+            off[u] = float(np.abs(sums - new.p).max())
             if u == v:
-                if (now[target > 0] == 0).any():
+                if (sums[new.p > 0] == 0).any():
                     raise _unreachable(known)
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    change = np.log(target / now)
-                logs[u] = np.where(target > 0, logs[u] + change, -np.inf)
+                    logs[u] = logs[u] + new.spread(np.log(new.p / sums))
         if max(off.values()) <= TOLERANCE:
             return tilted
         off[v] = 0.0

@@ -6,6 +6,7 @@ deviations are sums of closed forms over the knots.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,9 @@ NEGLIGIBLE = 1e-12
 
 FAR = 7.0
 """Beyond this number of standard deviations, a Gaussian has no probability."""
+
+LARGEST_PARTS = 3
+"""Number of parts of a mixture whose means are candidates for its mode."""
 
 BISECTIONS = 40
 """Steps of the search for a quantile; scores are then exact to 10 decimals."""
@@ -75,11 +79,19 @@ class NumberDistributions:
 
     @cached_property
     def _inside(self) -> tuple[FloatArray, FloatArray]:
-        """The cumulative probability of each Gaussian at its lower cut, and that between its cuts."""
+        """The cumulative probability of each Gaussian at its lower cut, and that between its cuts.
+
+        Gaussians of which only the upper tail is left are reflected.
+        """
         from scipy.special import ndtr
 
-        below = ndtr((self.low - self.means) / self.sds)
-        return below, np.maximum(ndtr((self.high - self.means) / self.sds) - below, 1e-300)
+        below = ndtr(self._side * (self.low - self.means) / self.sds)
+        upper = ndtr(self._side * (self.high - self.means) / self.sds)
+        return below, np.maximum(np.abs(upper - below), 1e-300)
+
+    @cached_property
+    def _side(self) -> FloatArray:
+        return np.where(self.low > self.means, -1.0, 1.0)
 
     def _score_cdf(self, score: FloatArray) -> FloatArray:
         """Return the probability of lower scores, atoms not counted."""
@@ -91,8 +103,8 @@ class NumberDistributions:
         total = np.einsum("rk,rk->r", self.weights[:, :whole], ndtr(z))
         if whole < len(self.low):
             at = np.clip(score[:, None], self.low[whole:], self.high[whole:])
-            z = (at - self.means[:, whole:]) / self.sds[:, whole:]
-            share = (ndtr(z) - below[:, whole:]) / inside[:, whole:]
+            z = self._side[:, whole:] * (at - self.means[:, whole:]) / self.sds[:, whole:]
+            share = np.abs(ndtr(z) - below[:, whole:]) / inside[:, whole:]
             total = total + (self.weights[:, whole:] * share).sum(axis=1)
         return np.asarray(total)
 
@@ -103,11 +115,11 @@ class NumberDistributions:
         return int(cut.argmax()) if cut.any() else len(cut)
 
     def _edge(self, x: npt.ArrayLike, strict: bool) -> FloatArray:
-        """Return the upper end of the last recorded value that is at most x, or less than x."""
+        """Return the upper end of the cell of the last value that is at most x, or less than x."""
         at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
         step = self.scale.step
         if step is None:
-            return at
+            return at - self.map.step / 2 if strict else at + self.map.step / 2
         number = np.ceil(at / step - 1e-6) - 1 if strict else np.floor(at / step + 1e-6)
         return (number + 0.5) * step
 
@@ -115,8 +127,7 @@ class NumberDistributions:
         """Return the probability of values that are at most x, or less than x if `strict`."""
         edge = self._edge(x, strict)
         rest = self._score_cdf(self.map.to_scores(edge))
-        slack = self.map.step / 2 if self.scale.step is None else 0.0
-        below = self.map.atoms[None] < (edge - slack if strict else edge + slack)[:, None]
+        below = self.map.atoms[None] < edge[:, None]
         return np.clip(rest + (self.atoms * below).sum(axis=1), 0.0, 1.0)
 
     def probability(self, low: npt.ArrayLike = -np.inf, high: npt.ArrayLike = np.inf) -> FloatArray:
@@ -156,9 +167,26 @@ class NumberDistributions:
         return logs
 
     def density(self, x: npt.ArrayLike) -> FloatArray:
-        """Return the probability density at x: the probability of its cell per unit of the column."""
+        """Return the probability density at x, per unit of the column; that of an atom is per step."""
         at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
-        return np.exp(self.log_mass(at)) / self.map.step
+        return np.exp(self.log_likelihood(at)) / self.map.step
+
+    def log_likelihood(self, values: FloatArray) -> FloatArray:
+        """Return the log-density of values, one per row, per step of the column."""
+        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
+        middle = self.map.to_scores(values)[:, None]
+        z = (middle - self.means) / self.sds
+        whole = self._whole
+        with np.errstate(divide="ignore"):
+            parts = np.log(self.weights / self.sds) - 0.5 * z * z
+            own = np.log(np.append(self.atoms, np.ones((len(self), 1)), axis=1))
+        if whole < len(self.low):
+            inside = (middle >= self.low[whole:]) & (middle < self.high[whole:])
+            cut = parts[:, whole:] - np.log(self._inside[1][:, whole:])
+            parts[:, whole:] = np.where(inside, cut, -np.inf)
+        width = self.map.slopes_at(values) * self.map.step
+        logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)
+        return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -269,17 +297,66 @@ class NumberDistributions:
         first, last = np.where(none, middle, first), np.where(none, middle, last)
         return np.asarray(self.scale.rounded(first)), np.asarray(self.scale.rounded(last))
 
-    def mode(self) -> FloatArray:
-        """Return the most probable recorded value of each row, among the knots' segments and atoms."""
+    def mode(
+        self,
+        log_weight: Callable[[FloatArray], FloatArray] | None = None,
+        start: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the most probable recorded value of each row: atoms, and densities per step.
+
+        Parameters
+        ----------
+        log_weight : callable, optional
+            The log-likelihood of values, which is added; minus infinity excludes a value.
+        start : array of float, optional
+            A value of each row that the result is at least as probable as.
+        """
+        if not len(self):
+            return np.zeros(0)
+
+        def logs(values: FloatArray) -> FloatArray:
+            found = self.log_likelihood(values)
+            return found if log_weight is None else found + log_weight(values)
+
+        best = np.full(len(self), np.nan) if start is None else start
+        top = np.full(len(self), -np.inf) if start is None else logs(start)
+        for values in self._candidates():
+            mass = logs(values)
+            better = (mass > top) | np.isnan(best)
+            best, top = np.where(better, values, best), np.where(better, mass, top)
+        for distance in self._distances():
+            values = np.asarray(self.scale.rounded(best + distance))
+            mass = logs(values)
+            better = mass > top
+            best, top = np.where(better, values, best), np.where(better, mass, top)
+        return best
+
+    def _candidates(self) -> Iterator[FloatArray]:
+        """Yield values of all rows: between the knots, atoms, means and ends of the largest parts."""
         inner = self.map.values[1:-1]
-        candidates = np.unique(self.scale.rounded((inner[:-1] + inner[1:]) / 2))
-        best = np.full(len(self), -np.inf)
-        found = np.full(len(self), np.nan)
-        for value in [*candidates.tolist(), *self.map.atoms.tolist()]:
-            mass = self.log_mass(np.full(len(self), value))
-            better = mass > best
-            best, found = np.where(better, mass, best), np.where(better, value, found)
-        return found
+        between = self.scale.rounded((inner[:-1] + inner[1:]) / 2)
+        for value in np.unique(np.append(between, self.map.atoms)).tolist():
+            yield np.full(len(self), value)
+        rows, half = np.arange(len(self)), self.map.step / 2
+        for k in np.argsort(-self.weights, axis=1, kind="stable")[:, :LARGEST_PARTS].T:
+            means = self.map.to_values(self.means[rows, k])
+            low, high = (
+                np.where(
+                    np.isfinite(ends),
+                    self.map.to_values(np.nan_to_num(ends, posinf=0.0, neginf=0.0)) + side,
+                    means,
+                )
+                for ends, side in ((self.low[k], half), (self.high[k], -half))
+            )
+            for values in (means, low, high):
+                yield np.asarray(self.scale.rounded(values))
+
+    def _distances(self) -> Iterator[float]:
+        """Yield distances to try on both sides of the best value so far, smaller and smaller."""
+        size = float(self.map.values[-1] - self.map.values[0]) / 16
+        for _ in range(14):
+            size = max(size / 2, self.scale.step or 0.0)
+            yield from (size, -size)
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return a draw from each distribution."""
@@ -334,9 +411,9 @@ class NumberDistribution:
         low, high = self._rows.interval(level)
         return self.scale.value(float(low[0])), self.scale.value(float(high[0]))
 
-    def cdf(self, x: Any) -> float:
-        """Return the probability of values that are at most x."""
-        return float(self._rows.cdf(self.scale.number(x))[0])
+    def cdf(self, x: Any, *, strict: bool = False) -> float:
+        """Return the probability of values that are at most x, or less than x if `strict`."""
+        return float(self._rows.cdf(self.scale.number(x), strict=strict)[0])
 
     def density(self, x: Any) -> float:
         """Return the probability density at x."""

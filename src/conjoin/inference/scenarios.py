@@ -10,10 +10,14 @@ import numpy as np
 
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError
+from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
 from conjoin.inference.engines import known_of, marginals
-from conjoin.inference.evidence import Evidence, Given
-from conjoin.inference.results import Marginals
+from conjoin.inference.evidence import Given
+from conjoin.inference.mixed_evidence import MixedKnown
+from conjoin.inference.mixed_questions import marginals as mixed_marginals
+from conjoin.inference.mixed_questions import mixed_known
+from conjoin.inference.number_distribution import NumberDistribution
 
 SHOWN = 20
 """Maximum number of columns that are printed."""
@@ -25,31 +29,35 @@ class WhatIf:
 
     Attributes
     ----------
-    evidence : list of Evidence
+    evidence : list of Evidence, or of dict
         The evidence as it is, and after each change.
-    answers : list of Marginals
+    answers : list of Marginals or MixedMarginals
         The distributions of the targets under each.
     changes : list of str
         The changes, in words.
     """
 
-    evidence: list[Evidence]
-    answers: list[Marginals]
+    evidence: list[Any]
+    answers: list[Any]
     changes: list[str]
 
     def moved(self, name: str) -> float:
-        """Return the largest change of the distribution of a column: half the sum of all differences."""
-        before, *after = (found.array(name) for found in self.answers)
-        return max(float(np.abs(p - before).sum() / 2) for p in after)
+        """Return the largest change of the distribution of a column.
+
+        It is half the sum of the differences of all probabilities, and for a number the largest
+        difference of the cumulative probabilities.
+        """
+        before, *after = (found[name] for found in self.answers)
+        if isinstance(before, NumberDistribution):
+            ends = [before.quantile(q) for q in np.linspace(0.05, 0.95, 19).tolist()]
+            return max(abs(before.cdf(x) - p.cdf(x)) for p in after for x in ends)
+        return max(sum(abs(p[s] - x) for s, x in before.items()) / 2 for p in after)
 
     def __repr__(self) -> str:
         names = sorted(self.answers[0], key=lambda name: -self.moved(name))
         rows = [["", "as it is", *(shown(change) for change in self.changes)]]
         for name in names[:SHOWN]:
-            listed = self.answers[0][name]
-            for state in listed:
-                cells = [f"{found[name][state]:.4f}" for found in self.answers]
-                rows.append([f"{shown(name)}={shown(state)}", *cells])
+            rows += _lines(name, [found[name] for found in self.answers])
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines = [
             "  ".join(
@@ -62,6 +70,21 @@ class WhatIf:
             lines.append(f"... and {len(names) - SHOWN} more columns, which move less")
         runs = dict.fromkeys(str(found.run) for found in self.answers)
         return "\n".join([*lines, f"({'; '.join(runs)})"])
+
+
+def _lines(name: str, found: list[Any]) -> list[list[str]]:
+    """Return the lines of a column: the probabilities of its states, or its mean and interval."""
+    if not isinstance(found[0], NumberDistribution):
+        return [
+            [f"{shown(name)}={shown(state)}", *(f"{p[state]:.4f}" for p in found)]
+            for state in found[0]
+        ]
+    scale = found[0].scale
+    ends = [[scale.short(scale.number(x)) for x in p.interval(0.9)] for p in found]
+    return [
+        [f"{shown(name)}: mean", *(scale.short(p.mean()) for p in found)],
+        [f"{shown(name)}: 90% between", *(" and ".join(pair) for pair in ends)],
+    ]
 
 
 def what_if(
@@ -79,7 +102,7 @@ def what_if(
 
     Parameters
     ----------
-    model : Network or JointModel
+    model : Network, MixedNetwork or JointModel
         The model.
     row : mapping or str
         What is known.
@@ -109,28 +132,61 @@ def what_if(
     wet=yes    0.1000    0.9000       0.2600
     (exact)
     """
-    network, known = known_of(model, row)
-    if targets is not None:
-        known_of(model, None, targets)
-        known = known.without(targets)
     several = isinstance(changes, Sequence) and not isinstance(changes, str)
     listed: list[Any] = list(changes) if several else [changes]  # type: ignore[arg-type]
     if not listed:
         raise ModelError("give at least one change")
+    mixed = mixed_known(model, row)
+    if mixed is not None:
+        return _mixed_what_if(model, mixed, listed, targets)
+    network, known = known_of(model, row)
+    if targets is not None:
+        known_of(model, None, targets)
+        known = known.without(targets)
     evidence = [known]
     read: list[str] = []
     for change in listed:
-        forgotten = (
-            [n for n, v in change.items() if v is None] if isinstance(change, Mapping) else []
-        )
-        kept = {n: v for n, v in change.items() if v is not None} if forgotten else change
+        forgotten, kept = _forgotten(change)
         _, new = known_of(model, kept)
         evidence.append(known.without([*forgotten, *new.given]).both(new))
-        words = [str(new), *(f"forget {label_text(n)}" for n in forgotten)]
-        read.append(", ".join(filter(None, words)))
+        read.append(_words(str(new), forgotten))
     determined = set().union(*(e.certain for e in evidence))
     names = targets
     if names is None:
         names = [n for n in network.domain.observed.names if n not in determined]
     answers = [marginals(network, e, targets=names, **options) for e in evidence]
     return WhatIf(evidence, answers, read)
+
+
+def _mixed_what_if(
+    model: Any, known: MixedKnown, changes: list[Any], targets: Sequence[str] | None
+) -> WhatIf:
+    """Compare the answers of a model with numbers."""
+    network, left = known.model, set(targets or ())
+    for name in left:
+        network.domain.check(name)
+    start = {n: v for n, v in known.given.items() if n not in left}
+    evidence, read = [start], []
+    for change in changes:
+        forgotten, kept = _forgotten(change)
+        new = mixed_known(model, kept).given  # type: ignore[union-attr]
+        gone = {*forgotten, *new}
+        evidence.append({n: v for n, v in start.items() if n not in gone} | new)
+        read.append(_words(conditions_text(new), forgotten))
+    asked = [MixedKnown(network, given) for given in evidence]
+    certain = {name for one in asked for name in one.certain}
+    names = list(targets or [n for n in network.names if n not in certain])
+    return WhatIf(evidence, [mixed_marginals(one, names) for one in asked], read)
+
+
+def _forgotten(change: Any) -> tuple[list[str], Any]:
+    """Return the columns that a change forgets, and what it says of others."""
+    if not isinstance(change, Mapping):
+        return [], change
+    forgotten = [name for name, value in change.items() if value is None]
+    return forgotten, {name: value for name, value in change.items() if value is not None}
+
+
+def _words(new: str, forgotten: list[str]) -> str:
+    """Return a change in words."""
+    return ", ".join(filter(None, [new, *(f"forget {label_text(n)}" for n in forgotten)]))

@@ -24,6 +24,12 @@ MAX_PAIRS = 1 << 23
 SHORT_LIST = 4
 """Number of short-listed candidates for each one that is wanted."""
 
+MAX_TRIES = 16
+"""Maximum number of lists per round; there is another one if most candidates do not fit."""
+
+MAX_DRAWS = 1 << 16
+"""Maximum number of rows that are drawn from the network to rank candidates."""
+
 Score = Callable[[FloatArray, FloatArray], FloatArray]
 """How much a candidate is worth, given its share in the rows and its probability."""
 
@@ -45,6 +51,9 @@ class Candidates:
     expected: FloatArray
     score: FloatArray
 
+    def __len__(self) -> int:
+        return len(self.features)
+
     def best(self, count: int, least: float) -> Candidates:
         """Return the best ones with a score of at least `least`, at most `count`."""
         order = np.argsort(-self.score, kind="stable")[:count]
@@ -57,6 +66,9 @@ class Candidates:
 class CandidateSearch:
     """Finds the candidates with the highest scores.
 
+    The number of rows that are drawn is doubled whenever most of the candidates that seemed best turn out
+    not to be worth adding.
+
     Parameters
     ----------
     grown : GrowingNetwork
@@ -65,10 +77,21 @@ class CandidateSearch:
         The rows.
     max_tests : int
         Maximum number of tests of a candidate.
+    draws : int
+        Number of rows to draw in the first round.
+    rng : Generator
+        Draws the rows.
     """
 
-    def __init__(self, grown: GrowingNetwork, train: Table, max_tests: int) -> None:
-        self.train, self.max_tests = train, max_tests
+    def __init__(
+        self,
+        grown: GrowingNetwork,
+        train: Table,
+        max_tests: int,
+        draws: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.train, self.max_tests, self.draws, self.rng = train, max_tests, draws, rng
         self.states = States.of(grown.domain, train)
         self.parents = Features.empty(grown.domain.cards)
         self.shares = np.zeros((0, len(self.states)))
@@ -93,23 +116,42 @@ class CandidateSearch:
         self.allowed = np.concatenate([self.allowed, allowed])
 
     def find(
-        self, grown: GrowingNetwork, method: Method, score: Score, draws: Table, count: int
+        self, grown: GrowingNetwork, method: Method, score: Score, count: int, least: float
+    ) -> Candidates:
+        """Return the best candidates that fit into the network, at most `count`.
+
+        Their exact scores are at least `least`. If there are none, more rows are drawn, to the maximum.
+        """
+        while True:
+            drawn = method.draws(grown, self.draws, int(self.rng.integers(2**31)))
+            listed = self.listed(grown, method, score, drawn, count)
+            found = listed.best(count, least)
+            poor = 2 * len(found) < min(count, len(listed)) and self.draws < MAX_DRAWS
+            self.draws *= 1 + poor
+            if len(found) or not poor:
+                return found
+
+    def listed(
+        self, grown: GrowingNetwork, method: Method, score: Score, drawn: Table, count: int
     ) -> Candidates:
         """Return short-listed candidates that fit into the network, with their exact scores.
 
-        Of the candidates over the same variables only the best is returned, because the others are worth
+        Of the candidates over the same variables only the best is listed, because the others are worth
         less once it has been added.
         """
-        estimate = pair_shares(self.parents, self.states, draws)
+        estimate = pair_shares(self.parents, self.states, drawn)
         # As if one more row had been drawn, distributed as in the table: no estimate is 0 by chance.
-        estimate = (len(draws) * estimate + self.shares) / (len(draws) + 1)
-        worth = np.where(self.allowed, score(self.shares, estimate), 0.0)
-        ranked = self._ranked(worth, grown, SHORT_LIST * count)
-        fits = method.admitted(ranked)
-        self._refuse(ranked.select(np.flatnonzero(~fits)))
+        estimate = (len(drawn) * estimate + self.shares) / (len(drawn) + 1)
+        worth = score(self.shares, estimate)
+        for _ in range(MAX_TRIES):
+            ranked = self._ranked(np.where(self.allowed, worth, 0.0), grown, SHORT_LIST * count)
+            fits = method.admitted(ranked)
+            self._refuse(ranked.select(np.flatnonzero(~fits)))
+            if fits.all() or fits.sum() >= count:
+                break
         listed = ranked.select(np.flatnonzero(fits))
         share = listed.sums(self.train.codes, self.train.weights) / total_weight(self.train)
-        expected = method.expected(grown, listed, draws)
+        expected = method.expected(grown, listed, drawn)
         return Candidates(listed, share, expected, score(share, expected))
 
     def _ranked(self, worth: FloatArray, grown: GrowingNetwork, count: int) -> Features:

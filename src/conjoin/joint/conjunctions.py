@@ -15,11 +15,14 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes, Table
-from conjoin.joint.dependence_tree import transposed_product
+from conjoin.joint.dependence_tree import DENSE_RATE, SPARSE_RATE
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import mask_words, state_masks
 
 ROWS_AT_ONCE = 1 << 13
+
+SCAN_RATE = 2e8
+"""Entries per second that are looked at when a matrix becomes sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +125,23 @@ def pair_shares(parents: Features, states: States, table: Table) -> FloatArray:
     -------
     shares : array of float, shape (parents, states)
     """
-    from scipy import sparse
-
     weights = np.ones(len(table)) if table.weights is None else table.weights
     counts = np.zeros((len(parents), len(states)))
     for low in range(0, len(table), ROWS_AT_ONCE):
         codes = table.codes[low : low + ROWS_AT_ONCE]
-        weight = weights[low : low + ROWS_AT_ONCE, None]
-        held = sparse.csr_array(parents.truth(codes).T * weight.astype(np.float32))
-        seen = sparse.csr_array(states.matrix(codes).astype(np.float32))
-        counts += transposed_product(held, seen)
+        counts += _pair_counts(
+            parents.truth(codes), states.matrix(codes), weights[low : low + ROWS_AT_ONCE]
+        )
     return counts / weights.sum()
+
+
+def _pair_counts(held: BoolArray, seen: BoolArray, weights: FloatArray) -> FloatArray:
+    """Return the weight of the rows in which two tests hold, for all pairs, by the cheaper method."""
+    from scipy import sparse
+
+    scaled = seen * weights.astype(np.float32)[:, None]
+    per_row = held.sum(axis=0) * seen.sum(axis=1, dtype=np.int64)
+    dense = held.size * seen.shape[1] / DENSE_RATE
+    if dense < held.size / SCAN_RATE + float(per_row.sum()) / SPARSE_RATE:
+        return (held.astype(np.float32) @ scaled).astype(np.float64)
+    return (sparse.csr_array(held, dtype=np.float32) @ sparse.csr_array(scaled)).toarray()

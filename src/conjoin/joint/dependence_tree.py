@@ -48,11 +48,11 @@ def pair_counts(table: Table) -> tuple[FloatArray, IntArray]:
         shape = (len(codes), len(counts))
         held = sparse.csr_array((np.ones(len(row), np.float32), (row, state)), shape=shape)
         scaled = held * weights[low : low + ROWS_AT_ONCE, None].astype(np.float32)
-        counts += transposed_product(held, sparse.csr_array(scaled))
+        counts += _product(held, sparse.csr_array(scaled))
     return counts, first
 
 
-def transposed_product(left: Any, right: Any) -> FloatArray:
+def _product(left: Any, right: Any) -> FloatArray:
     """Return the product of the transpose of a sparse matrix with another, by the cheaper method."""
     rows, states = left.shape
     per_row = np.diff(left.indptr).astype(float)

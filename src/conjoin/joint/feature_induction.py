@@ -99,7 +99,7 @@ class TopDown:
     patience : int
         The search ends after this number of rounds without a better held-out score.
     draws : int
-        Number of rows that are drawn from the network to rank candidates.
+        Number of rows that are drawn from the network to rank candidates, at first.
     """
 
     objective: str = "likelihood"
@@ -146,7 +146,7 @@ def induce(
     """
     batch = max(32, len(train.domain) // 2) if settings.batch is None else settings.batch
     rows = total_weight(train)
-    search = CandidateSearch(grown, train, settings.max_tests)
+    search = CandidateSearch(grown, train, settings.max_tests, settings.draws, rng)
 
     def score(share: FloatArray, expected: FloatArray) -> FloatArray:
         return gain(shrunk(share, expected, rows), expected)
@@ -154,8 +154,7 @@ def induce(
     grown, record = _fitted(grown, method, train, held, settings)
     best, rounds, top, since = grown, [record], record["held_out"], 0
     for _ in progress(range(settings.max_rounds), "features", settings.max_rounds):
-        draws = method.draws(grown, settings.draws, int(rng.integers(2**31)))
-        found = search.find(grown, method, score, draws, batch).best(batch, MIN_EVIDENCE / rows)
+        found = search.find(grown, method, score, batch, MIN_EVIDENCE / rows)
         added = found.features.select(np.flatnonzero(method.accept(found.features)))
         if not len(added):
             break

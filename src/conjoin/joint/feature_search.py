@@ -1,6 +1,6 @@
 """`learn_features`: Markov networks by a search for features, as an alternative to conditionals.
 
-Each method is a module with its settings and a function `learn`: `feature_induction` (top-down).
+Each method is a class of settings with a function `learn`: `TopDown`, `GenerateSelect` and `Staged`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from conjoin.errors import ModelError, did_you_mean
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.candidate_features import total_weight
 from conjoin.joint.feature_induction import TopDown
+from conjoin.joint.feature_selection import GenerateSelect
 from conjoin.joint.feature_task import FeatureTask
+from conjoin.joint.staged_features import Staged
 from conjoin.models.markov import MarkovNetwork
 
-METHODS = {"top-down": TopDown}
+METHODS = {"top-down": TopDown, "generate-select": GenerateSelect, "staged": Staged}
 """The settings of each method, by its name."""
 
 
@@ -42,9 +44,12 @@ def learn_features(
     table : Table, 2-dimensional array, or frame
         The rows. Missing values are drawn once, from the network to start from or from the
         maximum-likelihood tree.
-    method : {'top-down'}
+    method : {'top-down', 'generate-select', 'staged'}
         "top-down" adds conjunctions of features and states that increase the likelihood most (Della
-        Pietra, Della Pietra and Lafferty, 1997).
+        Pietra, Della Pietra and Lafferty, 1997). "generate-select" generates parts of rows, from which
+        an L1 penalty on the pseudo-likelihood chooses (Van Haaren and Davis, 2012). "staged" adds
+        features by the gradients of the likelihood with an L1 penalty on all weights (Lee, Ganapathi and
+        Koller, 2006).
     valid : Table, array or frame, optional
         Rows that choose when to stop. By default a share of the table's rows is held out for that, and
         the weights are finally learned from all rows.
@@ -52,13 +57,15 @@ def learn_features(
         The share of the rows to hold out.
     start : MarkovNetwork, optional
         A network to extend; by default all columns are independent. If it has a hidden column, its
-        weights stay as they are.
+        weights stay as they are, and the objective must be the likelihood.
     random_state : int or numpy Generator
         The source of all random choices.
     n_jobs : int, optional
         Number of parts of the rows that are evaluated at the same time. It does not change the result.
     **options
-        Settings of the method: the attributes of `conjoin.joint.feature_induction.TopDown`.
+        Settings of the method, which bound its work: the attributes of
+        `conjoin.joint.feature_induction.TopDown`, `conjoin.joint.feature_selection.GenerateSelect` or
+        `conjoin.joint.staged_features.Staged`.
 
     Returns
     -------

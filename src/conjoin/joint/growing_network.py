@@ -138,7 +138,7 @@ def maximised(
     centre: FloatArray,
     *,
     prior_sd: float = np.inf,
-    l1: float = 0.0,
+    l1: float | FloatArray = 0.0,
     max_iterations: int = MAX_ITERATIONS,
     tolerance: float = TOLERANCE,
 ) -> FloatArray:
@@ -154,8 +154,8 @@ def maximised(
         The weights that are not penalised.
     prior_sd : float
         The standard deviation of a Gaussian prior around the centre.
-    l1 : float
-        The penalty on absolute differences from the centre.
+    l1 : float or array of float
+        The penalty on absolute differences from the centre, for all weights or for each.
     max_iterations, tolerance
         When to stop.
     """

@@ -17,6 +17,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Codes
+from conjoin.joint.batches import batches
 from conjoin.joint.hidden_column import (
     MAX_ITERATIONS,
     HiddenFit,
@@ -45,7 +46,7 @@ TRIAL_STEPS = 50
 """Maximum number of steps of fits with few states, in tables of more rows than these."""
 
 MANY_ROWS = 1 << 14
-"""Fits are learned from batches if there are more distinct rows than this."""
+"""With more distinct rows than this, one fit is learned, from batches: its prior matters less."""
 
 Rows = tuple[Codes, FloatArray]
 """Distinct rows and their weights."""
@@ -122,8 +123,6 @@ class HiddenSearch:
         Numbers of hidden states, in ascending order.
     settings : sequence of Priors
         The kinds of fit.
-    most_fits : int
-        The maximum number of fits of the largest size.
     steps : int
         The number of batches of rows to learn from, if there are many.
     rng : Generator
@@ -135,12 +134,11 @@ class HiddenSearch:
         base: MarkovNetwork,
         sizes: Sequence[int],
         settings: Sequence[Priors],
-        most_fits: int,
         steps: int,
         rng: np.random.Generator,
     ) -> None:
         self.base, self.sizes, self.settings = base, sizes, list(settings)
-        self.most_fits, self.steps, self.rng = most_fits, steps, rng
+        self.steps, self.rng = steps, rng
 
     def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
@@ -161,13 +159,13 @@ class HiddenSearch:
                 break
             best, reached = found, score
             if len(train[0]) > TRIAL_ROWS:
-                self._drop_settings(found)
+                self._drop_settings(found, 1 if len(train[0]) > MANY_ROWS else len(found.fits))
         return best
 
-    def _drop_settings(self, found: Mixture) -> None:
-        """Keep only the priors whose fits have a large share of the mixture."""
+    def _drop_settings(self, found: Mixture, most: int) -> None:
+        """Keep only the priors whose fits have a large share of the mixture, a maximum number of them."""
         shares = found.shares[: len(found.fits)]
-        order = np.argsort(-shares, kind="stable")[: self.most_fits]
+        order = np.argsort(-shares, kind="stable")[:most]
         kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
         self.settings = [found.fits[i].priors for i in sorted(kept)]
 
@@ -177,7 +175,8 @@ class HiddenSearch:
         whole: HiddenRows | None = None
         reached = -np.inf
         max_steps = TRIAL_STEPS if len(train[0]) > TRIAL_ROWS else MAX_ITERATIONS
-        sizes = self.sizes if len(train[0]) <= MANY_ROWS else [self.sizes[0], self.sizes[-1]]
+        # In a part of the rows, more states may not help though they do in all of them.
+        sizes = self.sizes if len(train[0]) <= TRIAL_ROWS else [self.sizes[0], self.sizes[-1]]
         for states in dict.fromkeys(sizes):
             tables = HiddenTables(self.base, states)
             if few is None:
@@ -198,11 +197,15 @@ class HiddenSearch:
             yield fits
 
     def _some(self, rows: Rows, count: int) -> Rows:
-        """Return at most a number of distinct rows."""
-        if len(rows[0]) <= count:
+        """Return about a number of distinct rows, drawn in proportion to their weights."""
+        codes, weights = rows
+        if len(codes) <= count:
             return rows
-        some = np.sort(self.rng.choice(len(rows[0]), count, replace=False))
-        return rows[0][some], rows[1][some]
+        total = float(weights.sum())
+        draws = round(count * max(1.0, total / len(codes)))
+        drawn = np.bincount(next(batches(weights, draws, self.rng)), minlength=len(codes))
+        some = np.flatnonzero(drawn)
+        return codes[some], drawn[some].astype(np.float64) * (total / draws)
 
     def _mixed(self, fits: list[HiddenFit], held: Rows, others: Sequence[FloatArray]) -> Mixture:
         rows = fits[0].tables.rows(*held)

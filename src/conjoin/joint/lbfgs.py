@@ -27,9 +27,9 @@ def descend(
     start: FloatArray,
     *,
     scale: FloatArray,
-    l1: float = 0.0,
+    l1: float | FloatArray = 0.0,
 ) -> Iterator[Step]:
-    """Minimise a smooth function plus l1 * sum |x|, yielding each iteration, until no step improves it.
+    """Minimise a smooth function plus sum l1 * |x|, yielding each iteration, until no step improves it.
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ def descend(
         The starting point.
     scale : array of float
         A rough second derivative of the function along each coordinate.
-    l1 : float
-        The penalty on absolute values. Each step stays within one orthant (Andrew and Gao, 2007).
+    l1 : float or array of float
+        The penalty on absolute values, for all coordinates or for each. Each step stays within one
+        orthant (Andrew and Gao, 2007).
 
     Examples
     --------
@@ -52,13 +53,14 @@ def descend(
     """
     x = start.copy()
     smooth, gradient = function(x)
-    value = smooth + l1 * np.abs(x).sum()
+    value = smooth + float((l1 * np.abs(x)).sum())
+    sparse = bool(np.any(l1))
     steps: list[FloatArray] = []
     turns: list[FloatArray] = []
     while True:
         slope = _steepest(x, gradient, l1)
         direction = -_two_loops(slope, steps, turns, 1 / scale)
-        if l1:
+        if sparse:
             direction[direction * slope >= 0] = 0.0
         along = float(direction @ slope)
         if along >= 0:
@@ -67,10 +69,10 @@ def descend(
         size = 1.0
         while True:
             new = x + size * direction
-            if l1:
-                new[new * orthant < 0] = 0.0
+            if sparse:
+                new[(new * orthant < 0) & (l1 > 0)] = 0.0
             new_smooth, new_gradient = function(new)
-            new_value = new_smooth + l1 * np.abs(new).sum()
+            new_value = new_smooth + float((l1 * np.abs(new)).sum())
             if new_value <= value + 1e-4 * float(slope @ (new - x)):
                 break
             size *= 0.5
@@ -84,9 +86,9 @@ def descend(
         yield Step(x, value, change)
 
 
-def _steepest(x: FloatArray, gradient: FloatArray, l1: float) -> FloatArray:
+def _steepest(x: FloatArray, gradient: FloatArray, l1: float | FloatArray) -> FloatArray:
     """Return the shortest subgradient."""
-    if not l1:
+    if not np.any(l1):
         return gradient
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0)
     return np.where(x != 0, gradient + l1 * np.sign(x), at_zero)

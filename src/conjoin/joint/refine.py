@@ -56,9 +56,6 @@ TUNING_GAIN = 10.0
 MAX_DIRECTED = 512
 """Bayesian networks are tried for at most this number of columns."""
 
-MANY_ROWS = 1 << 16
-"""With more rows than this the prior of a hidden column matters less: one fit is enough."""
-
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
 
@@ -368,8 +365,7 @@ class _Search:
             s for s in dict.fromkeys(min(s, allowed) for s in effort.states) if s >= MIN_STATES
         ]
         rows = merge_rows(self.train.codes, self.train.weights)
-        fits = len(effort.settings) if self.train_weight <= MANY_ROWS else 1
-        search = HiddenSearch(base, sizes, effort.settings, fits, effort.batches, self.rng)
+        search = HiddenSearch(base, sizes, effort.settings, effort.batches, self.rng)
         held = (self.held_rows, self.held_weights)
         found = search.best(rows, held, [without.log_density, self._log_density(tree)])
         if found is None:

@@ -1,7 +1,8 @@
 """Growing decision trees on bit-packed columns.
 
-A *set* is the rows on which a variable has a state, as bits. All counts that a node needs come from
-intersecting its rows with every set; one child of a split is counted, the other is the difference.
+A *set* is the rows on which a variable has a state, or one of several neighbouring states, as bits. All
+counts that a node needs come from intersecting its rows with every set; one child of a split is counted,
+the other is the difference.
 """
 
 # Loops over indices and plain branches are what the compiler wants.
@@ -480,7 +481,13 @@ def visible_nodes(tree: NodeTable, threshold: float, order: Int1, number: Int1) 
 
 @compiled
 def walk(
-    codes: Codes2, tree: NodeTable, threshold: float, set_var: Int1, set_state: Int1, out: Int1
+    codes: Codes2,
+    tree: NodeTable,
+    threshold: float,
+    set_var: Int1,
+    set_state: Int1,
+    set_last: Int1,
+    out: Int1,
 ) -> None:
     """Find the leaf that each row reaches in the tree that stops at a threshold.
 
@@ -493,7 +500,7 @@ def walk(
         while nodes[node, YES] >= 0 and gains[node] > threshold:
             split = nodes[node, SPLIT]
             state = np.int64(codes[set_var[split], r])
-            if state == set_state[split]:
+            if set_state[split] <= state <= set_last[split]:
                 node = nodes[node, YES]
             elif state == np.iinfo(codes.dtype).max and nodes[node, MISSING_TO] == 1:
                 node = nodes[node, YES]

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.packed_table import state_ranges
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import split_evenly, stop_point
 from conjoin.learning.checkpointed_tasks import TaskRunner
-from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED, Options
 from conjoin.models.cpd import log_normalized
 from conjoin.models.tree import Tree
@@ -46,7 +46,7 @@ class Rows:
         """Merge equal rows and index the states that trees may split on."""
         codes, weights = merge_rows(table.codes, table.weights)
         cards = table.domain.cards
-        var, state = indicator_states(cards)
+        var, state, _ = state_ranges(cards)
         set_of = np.full((len(cards), int(cards.max(initial=2))), -1, np.int64)
         set_of[var, state] = np.arange(len(var))
         return cls(codes, weights, set_of, var, state)

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.packed_table import state_ranges
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.classifier_import import log_smoothed, read_classifier, reader_of
-from conjoin.learning.logistic_features import indicator_states
 from conjoin.learning.options import FORBIDDEN, REQUIRED
 from conjoin.models.cpd import CPD
 from conjoin.models.table_cpd import TableCPD
@@ -35,7 +35,7 @@ def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
     >>> indicator_columns(np.array([2, 3, 2]), [0, 1]).tolist()
     [[0, 1], [1, 0], [1, 1], [1, 2]]
     """
-    var, state = indicator_states(cards)
+    var, state, _ = state_ranges(cards)
     chosen = np.isin(var, parents) & (cards[var] > 1)
     return np.stack([var[chosen], state[chosen]], axis=1)
 

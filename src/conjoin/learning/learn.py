@@ -83,6 +83,9 @@ def learn(
         * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
           `read_classifier`): a copy is fitted for each variable, with its own settings and without
           tuning.
+
+        Columns whose states are ordered (`Variable.ordered`) are also tested for "at most this state"
+        by trees and logistic regression.
     valid : Table, array or frame, optional
         Rows on which kappa or the penalty is chosen, one for the whole network, by the sum of the log
         conditionals. Without it a share of the rows is held out for this, and the final network is

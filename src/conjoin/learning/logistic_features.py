@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
+from conjoin.data.packed_table import state_ranges
 from conjoin.data.table import Codes
 from conjoin.learning.indicator_matrix import Indicators, indicators
 from conjoin.learning.options import LIMITS
@@ -25,24 +26,12 @@ ONE_BATCH_PRODUCTS = 1 << 21
 """The number of products, targets times features times rows, below which one batch is faster."""
 
 
-def indicator_states(cards: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the variable and the state of each indicator: one per state, of two states the second.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in indicator_states(np.array([2, 3]))]
-    [[0, 1, 1, 1], [1, 0, 1, 2]]
-    """
-    var = np.repeat(np.arange(len(cards)), np.where(cards == 2, 1, cards))
-    first = np.searchsorted(var, np.arange(len(cards)))
-    return var, np.arange(len(var)) - first[var] + (cards[var] == 2)
-
-
 @dataclass(frozen=True, eq=False)
 class Design:
     """Indicator features of a table: one per state, of a binary variable state 1 only.
 
-    A missing value has no indicator: it contributes nothing.
+    Ordered variables also have indicators of all states up to one (see `state_ranges`). A missing
+    value has no indicator: it contributes nothing.
     """
 
     cards: IntArray
@@ -51,6 +40,7 @@ class Design:
     x: Indicators
     var: IntArray
     state: IntArray
+    last: IntArray
     missing: int
 
     @classmethod
@@ -61,22 +51,27 @@ class Design:
         weights: FloatArray,
         left_out: Sequence[int] = (),
         sparse_share: float = LIMITS.sparse_share,
+        ordered: BoolArray | None = None,
     ) -> Design:
         """Build from rows of codes; some variables may be left out as features."""
-        var, state = indicator_states(cards)
+        var, state, last = state_ranges(cards, ordered)
         kept = ~np.isin(var, left_out)
-        var, state = var[kept], state[kept]
-        columns = [codes[:, v] == s for v, s in zip(var, state, strict=True)]
+        var, state, last = var[kept], state[kept], last[kept]
+        columns = [_within(codes[:, v], a, b) for v, a, b in zip(var, state, last, strict=True)]
         x = indicators(columns, len(codes), sparse_share)
         missing = int(np.iinfo(codes.dtype).max)
-        return cls(cards, codes, weights.astype(np.float32), x, var, state, missing)
+        return cls(cards, codes, weights.astype(np.float32), x, var, state, last, missing)
 
     def select(self, features: IntArray) -> Design:
         """Return the same rows with some of the features."""
         if len(features) == self.x.width:
             return self
         result = replace(
-            self, x=self.x.select(features), var=self.var[features], state=self.state[features]
+            self,
+            x=self.x.select(features),
+            var=self.var[features],
+            state=self.state[features],
+            last=self.last[features],
         )
         if "correlations" in self.__dict__:
             rho, mean, deviation = self.correlations
@@ -86,10 +81,19 @@ class Design:
 
     @cached_property
     def ids(self) -> Int32Array:
-        """The indicator of each cell, rows by variables; -1 where there is none."""
-        result = np.full(self.codes.shape, -1, np.int32)
-        for j, (v, s) in enumerate(zip(self.var, self.state, strict=True)):
-            result[self.codes[:, v] == s, v] = j
+        """The indicators of each row, -1 where there is none.
+
+        There is a column per variable for its states, then one for each indicator of several states.
+        """
+        several = np.flatnonzero(self.state != self.last)
+        rows, variables = self.codes.shape
+        result = np.full((rows, variables + len(several)), -1, np.int32)
+        for j in np.flatnonzero(self.state == self.last):
+            v = self.var[j]
+            result[self.codes[:, v] == self.state[j], v] = j
+        for k, j in enumerate(several):
+            inside = _within(self.codes[:, self.var[j]], self.state[j], self.last[j])
+            result[inside, variables + k] = j
         return result
 
     @cached_property
@@ -100,6 +104,11 @@ class Design:
         mean = np.diag(second).copy()
         deviation = np.sqrt(np.maximum(mean * (1 - mean), 0))
         return correlation(second, mean, deviation, mean, deviation), mean, deviation
+
+
+def _within(column: Codes, first: int, last: int) -> BoolArray:
+    """Return which rows have one of some neighbouring states."""
+    return column == first if first == last else (column >= first) & (column <= last)
 
 
 def correlation(

@@ -40,7 +40,7 @@ from conjoin.learning.tree_path import TreePath, gain_needed
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
-from conjoin.models.vocabulary import full_masks, mask_words, state_masks
+from conjoin.models.vocabulary import full_masks, mask_words, range_masks
 
 
 class LogisticPath:
@@ -90,12 +90,13 @@ class LogisticPath:
             wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
             self.by_tree = np.flatnonzero(cards > most_states).tolist()
         merged = merge_rows(table.codes, table.weights)
-        self.design = Design.of(cards, *merged, wide, limits.sparse_share)
+        ordered = table.domain.ordered
+        self.design = Design.of(cards, *merged, wide, limits.sparse_share, ordered)
         self.valid = None
         self.tree_scores = np.zeros(len(cards))
         if valid is not None:
             merged = merge_rows(valid.codes, valid.weights)
-            self.valid = Design.of(cards, *merged, wide, limits.sparse_share)
+            self.valid = Design.of(cards, *merged, wide, limits.sparse_share, ordered)
             if trees is not None and self.by_tree:
                 packed = pack_table(valid, trees.data)
                 for t in self.by_tree:
@@ -237,7 +238,7 @@ class LogisticPath:
         """Return the CPDs of a penalty that the path has advanced to."""
         self.finish(penalty)
         owner, weights = [], []
-        entries: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
+        entries: list[tuple[IntArray, ...]] = []  # feature, variable, first and last state, negated
         count = 0
         for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
             for c, (target, state) in enumerate(
@@ -250,12 +251,14 @@ class LogisticPath:
                 size = 1 + len(used) + len(own_used)
                 mine = count + np.arange(size)
                 none = np.zeros(size, np.int64)
-                entries.append((mine, np.full(size, target), np.full(size, state), none))
+                own_state = np.full(size, state)
+                entries.append((mine, np.full(size, target), own_state, own_state, none))
                 entries.append(
                     (
                         mine[1 : 1 + len(used)],
                         self.design.var[terms],
                         self.design.state[terms],
+                        self.design.last[terms],
                         none[: len(used)],
                     )
                 )
@@ -279,29 +282,28 @@ class LogisticPath:
 
     def _path_tests(
         self, target: int, nodes: IntArray, features: IntArray
-    ) -> list[tuple[IntArray, IntArray, IntArray, IntArray]]:
-        """Return the tests on the paths to some nodes: feature, variable, state, negated."""
+    ) -> list[tuple[IntArray, ...]]:
+        """Return the tests on the paths to some nodes."""
         assert self.trees is not None
         tree, data = self.trees.trees[target], self.trees.data
         order, _ = tree.visible(gain_needed(self.kappa))
-        entries = []
+        entries: list[tuple[IntArray, ...]] = []
         at = order[nodes]
         while len(at):  # up all paths together
             above = tree.parent[at]
             split = tree.split[above]
             negated = (tree.yes[above] != at).astype(np.int64)
-            entries.append((features, data.set_var[split], data.set_state[split], negated))
+            sets = (data.set_var[split], data.set_state[split], data.set_last[split])
+            entries.append((features, *sets, negated))
             at, features = above[above != 0], features[above != 0]
         return entries
 
-    def _assemble(
-        self, entries: list[tuple[IntArray, IntArray, IntArray, IntArray]], weights: FloatArray
-    ) -> Features:
+    def _assemble(self, entries: list[tuple[IntArray, ...]], weights: FloatArray) -> Features:
         cards = self.design.cards
-        feature, var, state, negated = (
-            np.concatenate([e[k] for e in entries]).astype(np.int64) for k in range(4)
+        feature, var, first, last, negated = (
+            np.concatenate([e[k] for e in entries]).astype(np.int64) for k in range(5)
         )
-        mask = state_masks(state, mask_words(cards))
+        mask = range_masks(first, last, mask_words(cards))
         mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
         return Features.from_tests(cards, feature, var, mask, weights)
 

@@ -21,6 +21,7 @@ from conjoin.data.table import Codes, Table
 from conjoin.jobs import split_evenly, stop_point
 from conjoin.learning.checkpointed_tasks import TaskRunner
 from conjoin.learning.options import Options
+from conjoin.models.features import segment_index
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import TreeCPD
 
@@ -132,7 +133,8 @@ class NestedTree:
         from conjoin.kernels.trees import walk
 
         out = np.empty(codes.shape[1], np.int64)
-        walk(codes, self._table(), float(threshold), data.set_var, data.set_state, out)
+        sets = (data.set_var, data.set_state, data.set_last)
+        walk(codes, self._table(), float(threshold), *sets, out)
         return out
 
     def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
@@ -171,7 +173,10 @@ class NestedTree:
         ways = data.cards[data.set_var[split]]
         first = np.cumsum(ways) - ways
         child = np.repeat(number[self.no[here]], ways)
-        child[first + data.set_state[split]] = number[self.yes[here]]
+        low, high = data.set_state[split], data.set_last[split]
+        child[segment_index(first + low, high - low + 1)] = np.repeat(
+            number[self.yes[here]], high - low + 1
+        )
         var = np.full(len(order), -1, np.int32)
         var[inner] = data.set_var[split]
         ptr = np.empty(len(order), np.int32)
@@ -191,7 +196,7 @@ class SetIndex:
     known_of : array of int, shape (variables, 2)
         The sets that add up to a variable's known rows; none if it is always known.
     candidate : array of bool
-        Which sets are states to split on.
+        Which sets can be split on.
     pseudo : float
         The count added to each state.
     most : int
@@ -211,15 +216,15 @@ class SetIndex:
         n = len(data.cards)
         of = np.full((n, int(data.cards.max(initial=2))), -1, np.int64)
         known_of = np.zeros((n, 2), np.int64)
-        for i, (var, state) in enumerate(zip(data.set_var, data.set_state, strict=True)):
+        single = np.flatnonzero(data.set_state == data.set_last)
+        for i, var, state in zip(single, data.set_var[single], data.set_state[single], strict=True):
             if state >= 0:
                 of[var, state] = i
             else:
                 known_of[var] = i, i + 1
         if data.known.shape[1]:
             for var in np.flatnonzero(data.cards != 2):
-                mine = np.flatnonzero(data.set_var == var)
-                known_of[var] = mine[0], mine[-1] + 1
+                known_of[var] = of[var, 0], of[var, data.cards[var] - 1] + 1
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
         return cls(of, known_of, data.set_state >= 0, pseudo, most)
 

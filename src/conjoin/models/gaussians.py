@@ -1,9 +1,10 @@
 """Gaussian distributions of normal scores, one per hidden state, for rows with missing numbers.
 
-Rows that know the same numbers are treated together. A recorded value is not a point but a cell, as wide
-as the column's step, so that a row has a probability and not only a density: the product of the
-probabilities of its cells, each given the scores of the columns before it. Sorted by name, the columns
-always have the same order.
+Rows that know the same numbers are treated together. What is known of a number is a point or a cell. A
+point has a density, and densities obey the chain rule in any order of the columns: answers are given
+points. A cell has a probability. That of a row of cells is the product of the probabilities of its cells,
+each given the middles of the columns before it (points first, then by name): learning compares fits by
+it, because a density could grow without bounds, and ranges are sums of narrow cells.
 """
 
 from __future__ import annotations
@@ -30,19 +31,28 @@ class Scores:
     Attributes
     ----------
     middle : array, shape (rows, columns)
-        The middle of each value's cell; NaN if it is missing or an atom.
+        The middle of each value's cell, or the point; NaN if it is missing or an atom.
     width : array, shape (rows, columns)
-        The width of the cell.
+        The width of the cell; of a point, that of a step of the column.
+    cells : array of bool, shape (columns,), optional
+        The columns of which a cell is known, and not a point.
     """
 
     middle: FloatArray
     width: FloatArray
+    cells: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.middle)
 
     def __getitem__(self, rows: IntArray | BoolArray | slice) -> Scores:
-        return Scores(self.middle[rows], self.width[rows])
+        return Scores(self.middle[rows], self.width[rows], self.cells)
+
+    def without(self, column: int) -> Scores:
+        """Return the scores without what is known of a column."""
+        middle = self.middle.copy()
+        middle[:, column] = np.nan
+        return Scores(middle, self.width, self.cells)
 
     @cached_property
     def patterns(self) -> list[tuple[IntArray, IntArray]]:
@@ -73,18 +83,35 @@ class Gaussians:
             object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
 
     def log_masses(self, scores: Scores) -> FloatArray:
-        """Return the log-probability of the known values of each row given each hidden state."""
+        """Return the log-probability of the cells of each row given each hidden state."""
+        return self._logs(scores, np.ones(self.means.shape[1], bool))
+
+    def log_likelihoods(self, scores: Scores) -> FloatArray:
+        """Return the log-likelihood of each hidden state: of points their density times their width."""
+        none = np.zeros(self.means.shape[1], bool)
+        return self._logs(scores, none if scores.cells is None else scores.cells)
+
+    def _logs(self, scores: Scores, cells: BoolArray) -> FloatArray:
         result = np.zeros((len(scores), len(self.means)))
-        for known, rows in scores.patterns:
-            if len(known):
-                root = np.linalg.cholesky(self.covariances[:, known[:, None], known])
-                inverse = np.linalg.inv(root)
-                sds = np.diagonal(root, axis1=1, axis2=2)
-                for part in _blocks(rows, result.shape[1] * len(known)):
-                    middle = scores.middle[part][:, known]
-                    width = scores.width[part][:, known]
-                    z = _whitened(middle, self.means[:, known], inverse)
-                    result[part] = log_cell(z, width[:, None] / sds).sum(axis=2)
+        for columns, rows in scores.patterns:
+            if not len(columns):
+                continue
+            known = columns[np.argsort(cells[columns], kind="stable")]
+            points = int((~cells[known]).sum())
+            root = np.linalg.cholesky(self.covariances[:, known[:, None], known])
+            inverse = np.linalg.inv(root)
+            sds = np.diagonal(root, axis1=1, axis2=2)
+            constant = -np.log(sds[:, :points]).sum(axis=1) - 0.5 * points * np.log(2 * np.pi)
+            for part in _blocks(rows, result.shape[1] * len(known)):
+                middle = scores.middle[part][:, known]
+                width = scores.width[part][:, known]
+                z = _whitened(middle, self.means[:, known], inverse)
+                near = z[..., :points]
+                result[part] = constant - 0.5 * np.einsum("rsc,rsc->rs", near, near)
+                result[part] += np.log(width[:, :points]).sum(axis=1, keepdims=True)
+                if points < len(known):
+                    wide = width[:, None, points:] / sds[:, points:]
+                    result[part] += log_cell(z[..., points:], wide).sum(axis=2)
         return result
 
     def conditionals(
@@ -94,9 +121,8 @@ class Gaussians:
 
         Means are rows by states. What a row knows of the column itself is not used.
         """
-        middle = scores.middle.copy()
-        middle[:, column] = np.nan
-        for known, rows in Scores(middle, scores.width).patterns:
+        rest = scores.without(column)
+        for known, rows in rest.patterns:
             cross = self.covariances[:, column, known]
             if len(known):
                 within = self.covariances[:, known[:, None], known]
@@ -105,7 +131,7 @@ class Gaussians:
                 slope = cross
             variance = self.covariances[:, column, column] - (slope * cross).sum(axis=1)
             start = self.means[:, column] - (slope * self.means[:, known]).sum(axis=1)
-            yield rows, middle[rows][:, known] @ slope.T + start, np.sqrt(variance)
+            yield rows, rest.middle[rows][:, known] @ slope.T + start, np.sqrt(variance)
 
     def drawn(self, scores: Scores, state: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return scores with missing ones drawn given the others and the row's hidden state."""

@@ -126,30 +126,28 @@ class MixedNetwork:
         if theirs.reordered(mine.names) != mine:
             raise DataError("the states of the table are not those of the model")
 
-    def codes(self, component: GaussianComponent | BinnedComponent, table: MixedTable) -> IntArray:
-        """Return the states of the visible variables of a component's network; -1 where missing."""
+    def codes(
+        self, component: GaussianComponent | BinnedComponent, table: MixedTable, scores: Scores
+    ) -> IntArray:
+        """Return the states of the visible variables of a component's network; -1 where missing.
+
+        A number that has a score is not one of its atoms.
+        """
         shown, values = component.network.domain.observed, self.values(table)
         own, codes = table.categories.domain, np.full((len(table), len(shown)), -1, np.int64)
         for i, name in enumerate(shown.names):
             if name in self.numbers:
                 j = self.numbers.index(name)
-                codes[:, i] = self.state_of(component, j, values[:, j])
+                middle = scores.middle[:, j]
+                rest = np.full(len(table), len(self.maps[j].atoms))
+                if isinstance(component, BinnedComponent):
+                    rest += np.searchsorted(component.cuts[j], middle, side="right")
+                atom = self.maps[j].atom_of(values[:, j])
+                codes[:, i] = np.where(np.isnan(middle), atom, rest)
             else:
                 column = table.categories.codes[:, own.index(name)].astype(np.int64)
                 codes[:, i] = np.where(column == table.categories.missing, -1, column)
         return codes
-
-    def state_of(
-        self, component: GaussianComponent | BinnedComponent, j: int, values: FloatArray
-    ) -> IntArray:
-        """Return the states of a number's variable: an atom, or the rest, or a bin; -1 if missing."""
-        mapped = self.maps[j]
-        state = mapped.atom_of(values)
-        if isinstance(component, BinnedComponent):
-            rest = state == len(mapped.atoms)
-            at = mapped.to_scores(values[rest])
-            state[rest] += np.searchsorted(component.cuts[j], at, side="right")
-        return state
 
     def __repr__(self) -> str:
         a, b = len(self.domain.categories), len(self.numbers)
@@ -161,11 +159,23 @@ class MixedNetwork:
 
 
 def scores_of(maps: Sequence[NumberMap], values: FloatArray) -> Scores:
-    """Return the normal scores of numbers; NaN for missing values and atoms."""
+    """Return the normal scores of the cells of numbers; NaN for missing values and atoms."""
     middle, width = np.full(values.shape, np.nan), np.ones(values.shape)
     for j, mapped in enumerate(maps):
-        column = values[:, j]
-        rest = np.flatnonzero(mapped.atom_of(column) == len(mapped.atoms))
-        low, high = mapped.cell(column[rest])
+        rest = np.flatnonzero(mapped.atom_of(values[:, j]) == len(mapped.atoms))
+        low, high = mapped.cell(values[rest, j])
         middle[rest, j], width[rest, j] = (low + high) / 2, high - low
+    return Scores(middle, width, np.ones(len(maps), bool))
+
+
+def points_of(maps: Sequence[NumberMap], values: FloatArray) -> Scores:
+    """Return the normal scores of numbers, and the rise of the score per step as their width.
+
+    The density of a score times this width is the density of the number per step.
+    """
+    middle, width = np.full(values.shape, np.nan), np.ones(values.shape)
+    for j, mapped in enumerate(maps):
+        rest = np.flatnonzero(mapped.atom_of(values[:, j]) == len(mapped.atoms))
+        middle[rest, j] = mapped.to_scores(values[rest, j])
+        width[rest, j] = mapped.slopes_at(values[rest, j]) * mapped.step
     return Scores(middle, width)

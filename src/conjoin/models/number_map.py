@@ -39,6 +39,8 @@ class NumberMap:
     (array([-0.5,  2. ]), array([0.5, 7. ]))
     >>> [edges.round(3).tolist() for edges in thirds.cell(np.array([0.5, 2.5]))]
     [[-0.75, 0.417], [-0.25, 0.583]]
+    >>> thirds.slopes_at(np.array([0.5, 1.0, 2.0])).round(3).tolist()
+    [1.0, 0.667, 0.333]
     >>> thirds.atom_of(np.array([9.0, 2.0, np.nan])).tolist()
     [0, 1, -1]
     """
@@ -69,6 +71,14 @@ class NumberMap:
         """Return the scores of the lower and upper ends of what each value stands for."""
         half = self.step / 2
         return self.to_scores(values - half), self.to_scores(values + half)
+
+    def slopes_at(self, values: FloatArray) -> FloatArray:
+        """Return the rise of the score per unit at each value; at a knot, the mean of both sides."""
+        rises = np.diff(self.scores) / np.diff(self.values)
+        last = len(rises) - 1
+        sides = (np.searchsorted(self.values, values, side=side) - 1 for side in ("left", "right"))
+        left, right = (rises[np.clip(k, 0, last)] for k in sides)
+        return np.asarray((left + right) / 2)
 
     def atom_of(self, values: FloatArray) -> IntArray:
         """Return the number of the atom that each value is, or how many there are; -1 if missing."""

@@ -42,6 +42,21 @@ def state_masks(states: npt.ArrayLike, words: int) -> UIntArray:
     return masks
 
 
+def range_masks(first: IntArray, last: IntArray, words: int) -> UIntArray:
+    """Return the masks of neighbouring states.
+
+    Examples
+    --------
+    >>> range_masks(np.array([0, 2, 60]), np.array([1, 2, 64]), 2).tolist()
+    [[3, 0], [4, 0], [17293822569102704640, 1]]
+    """
+    masks = state_masks(first, words)
+    for state in range(int((last - first).max(initial=0))):
+        more = np.flatnonzero(first + state < last)
+        masks[more] |= state_masks(first[more] + state + 1, words)
+    return masks
+
+
 def set_mask(states: Iterable[int], words: int) -> UIntArray:
     """Return the mask of one set of states."""
     return np.bitwise_or.reduce(state_masks(list(states), words), axis=0, keepdims=True)[0]
