@@ -1,10 +1,13 @@
-"""Answers of random networks of categories and numbers against their definition, state by state."""
+"""Answers of random networks of categories and numbers against their definition, state by state.
+
+A known number is a point: its density times the step of the column. A range, or the event that a number
+has a recorded value, is an interval.
+"""
 
 from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +21,6 @@ from conjoin.models.mixed import BinnedComponent, GaussianComponent, MixedNetwor
 from fuzz.evidence import random_evidence
 from fuzz.examples import random_mixed_network
 from fuzz.trials import count
-
-VALUES = np.arange(-80.0, 101.0)
-"""Recorded values of a number that have, together, almost all of its probability."""
 
 
 class World(NamedTuple):
@@ -77,7 +77,7 @@ def _gaussian(
             continue
         low, high = (float(e[0]) for e in mapped.cell(np.array([value])))
         m, s = conditional(j)
-        mass *= ndtr((high - m) / s) - ndtr((low - m) / s)
+        mass *= _density(((low + high) / 2 - m) / s) / s * (high - low)
         seen.append(j)
         at.append((low + high) / 2)
     numbers: dict[str, Any] = {}
@@ -108,23 +108,36 @@ def _binned(
             first, last = (float(e[0]) for e in mapped.cell(np.array([value])))
             if not low <= (first + last) / 2 < high:
                 return 0.0, {}
-            mass *= (ndtr(last) - ndtr(first)) / (ndtr(high) - ndtr(low))
+            inside = ndtr(high) - ndtr(low)
+            mass *= _density((first + last) / 2) * (last - first) / inside
     return mass, numbers
+
+
+def _density(z: float) -> float:
+    return float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
+def shares_between(
+    model: MixedNetwork, found: list[World], name: str, low: float, high: float
+) -> np.ndarray:
+    """Return the probability in each world that a number is recorded from `low` to `high`."""
+    ends = model.map_of(name).to_scores(np.array([low - 0.5, high + 0.5]))
+    result = np.zeros(len(found))
+    for i, world in enumerate(found):
+        known = world.numbers[name]
+        if isinstance(known, float):
+            result[i] = low <= known <= high
+            continue
+        m, s, first, last = known
+        p = ndtr((np.array([*np.clip(ends, first, last), first, last]) - m) / s)
+        result[i] = (p[1] - p[0]) / (p[3] - p[2])
+    return result
 
 
 def cdf(model: MixedNetwork, found: list[World], name: str, x: float) -> float:
     """Return the probability that a number is at most x."""
-    edge = float(model.map_of(name).to_scores(np.array([x + 0.5]))[0])
-    total = 0.0
-    for world in found:
-        known = world.numbers[name]
-        if isinstance(known, float):
-            total += world.weight * (known <= x)
-            continue
-        m, s, low, high = known
-        ends = ndtr((np.array([min(max(edge, low), high), low, high]) - m) / s)
-        total += world.weight * (ends[0] - ends[1]) / (ends[2] - ends[1])
-    return total / sum(world.weight for world in found)
+    weights = np.array([world.weight for world in found])
+    return float(weights @ shares_between(model, found, name, -1e9, x) / weights.sum())
 
 
 def case(rng: np.random.Generator) -> str:
@@ -144,9 +157,9 @@ def case(rng: np.random.Generator) -> str:
             return "impossible evidence"
         return "improbable evidence"
     check_distributions(model, given, numbers, found, total)
-    check_events(rng, model, given, numbers, weights, total)
+    check_events(rng, model, given, found)
     if rng.random() < 0.3:
-        check_range(rng, model, given, numbers, weights)
+        check_range(rng, model, given, found)
     if rng.random() < 0.2:
         check_saved(model, given)
     kinds = sorted({type(c).__name__.removesuffix("Component").lower() for c in model.components})
@@ -176,57 +189,50 @@ def check_distributions(
 
 
 def check_events(
-    rng: np.random.Generator, model: MixedNetwork, given: dict[str, Any], numbers: dict[str, float],
-    weights: dict[str, Any], total: float,
+    rng: np.random.Generator, model: MixedNetwork, given: dict[str, Any], found: list[World],
 ) -> None:  # fmt: skip
-    """Compare P(event | evidence) with P(event, evidence) / P(evidence)."""
-    free = [name for name in model.names if name not in given]
-    event = {name: _value(rng, model, name) for name in free if rng.random() < 0.6}
-    if not event:
-        return
-    more = {n: float(x) for n, x in event.items() if n in model.numbers}
-    states = {n: s for n, s in event.items() if n not in model.numbers}
-    categories = model.domain.categories
-    unit = {n: np.eye(len(categories[n]))[categories[n].index(s)] for n, s in states.items()}
-    both = sum(w.weight for w in worlds(model, {**numbers, **more}, {**weights, **unit}))
-    found = conjoin.probability(model, event, given)
-    count("questions")
-    np.testing.assert_allclose(float(found), both / total, rtol=1e-6, atol=1e-9)
-
-
-def _value(rng: np.random.Generator, model: MixedNetwork, name: str) -> Any:
-    if name in model.numbers:
-        return int(rng.integers(-4, 25))
-    states = model.domain.categories[name].states
-    return states[int(rng.integers(len(states)))]
+    """Compare the probability of states and of one range or recorded value of a number."""
+    weights = np.array([world.weight for world in found])
+    inside = weights.copy()
+    event: dict[str, Any] = {}
+    for variable in model.domain.categories:
+        if variable.name not in given and rng.random() < 0.5:
+            state = event[variable.name] = variable.states[int(rng.integers(len(variable)))]
+            inside *= [world.states[variable.name] == state for world in found]
+    free = [name for name in model.numbers if name not in given]
+    if free and rng.random() < 0.7:
+        name, low = str(rng.choice(free)), int(rng.integers(-2, 20))
+        high = low + int(rng.integers(0, 10))
+        event[name] = low if low == high else Range(at_least=low, at_most=high)
+        inside *= shares_between(model, found, name, low, high)
+    if event:
+        answer = conjoin.probability(model, event, given)
+        count("questions")
+        expected = inside.sum() / weights.sum()
+        np.testing.assert_allclose(float(answer), expected, rtol=1e-5, atol=1e-9)
 
 
 def check_range(
-    rng: np.random.Generator, model: MixedNetwork, given: dict[str, Any], numbers: dict[str, float],
-    weights: dict[str, Any],
-) -> None:  # fmt: skip
-    """A range of a number is the sum over the recorded values inside."""
-    free = [name for name in model.numbers if name not in numbers]
-    if not free:
+    rng: np.random.Generator, model: MixedNetwork, given: dict[str, Any], found: list[World]
+) -> None:
+    """A range of a number as evidence changes the probabilities of states as it should."""
+    free = [name for name in model.numbers if name not in given]
+    open_categories = [v for v in model.domain.categories if v.name not in given]
+    if not free or not open_categories:
         return
-    name = str(rng.choice(free))
-    low = int(rng.integers(-2, 12))
+    name, low = str(rng.choice(free)), int(rng.integers(-2, 12))
     high = low + int(rng.integers(2, 12))
-    p = []
-    states: Iterator[Any] = iter(model.domain.categories)
-    target = next((v.name for v in states if v.name not in weights), None)
-    parts = []
-    for x in VALUES[(low <= VALUES) & (high >= VALUES)]:
-        part = worlds(model, {**numbers, name: float(x)}, weights)
-        p.append(sum(w.weight for w in part))
-        parts += part
-    if sum(p) < 1e-12 or target is None:
+    weights = np.array([world.weight for world in found])
+    weights *= shares_between(model, found, name, low, high)
+    if weights.sum() < 1e-12 * sum(world.weight for world in found):
         return
     answer = conjoin.marginals(model, {**given, name: Range(at_least=low, at_most=high)})
     count("questions")
-    for state in model.domain.categories[target].states:
-        own = sum(w.weight for w in parts if w.states[target] == state) / sum(p)
-        assert abs(answer[target][state] - own) < 1e-3, (target, state, own, answer[target])
+    for variable in open_categories:
+        for state in variable.states:
+            chosen = np.array([world.states[variable.name] == state for world in found])
+            expected = weights[chosen].sum() / weights.sum()
+            assert abs(answer[variable.name][state] - expected) < 1e-6, (variable.name, state)
 
 
 def check_saved(model: MixedNetwork, given: dict[str, Any]) -> None:
