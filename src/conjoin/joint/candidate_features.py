@@ -15,13 +15,13 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
 from conjoin.joint.conjunctions import States, membership, new_conjunctions, pair_shares, scopes
-from conjoin.joint.growing_network import GrowingNetwork, Method
+from conjoin.joint.growing_network import FITS, NOT_TRIED, REFUSED, GrowingNetwork, Method
 from conjoin.models.features import Features
 
 MAX_PAIRS = 1 << 23
 """Maximum number of candidates that are counted; active features beyond it are not extended."""
 
-SHORT_LIST = 4
+SHORT_LIST = 2
 """Number of short-listed candidates for each one that is wanted."""
 
 MAX_TRIES = 16
@@ -95,7 +95,8 @@ class CandidateSearch:
         self.states = States.of(grown.domain, train)
         self.parents = Features.empty(grown.domain.cards)
         self.shares = np.zeros((0, len(self.states)))
-        self.allowed = np.zeros((0, len(self.states)), bool)
+        self.other = np.zeros((0, len(self.states)), bool)
+        self.fitting = self.other
         self.apart = np.zeros((len(grown.domain), len(grown.domain)), bool)
         self.refused: set[tuple[int, ...]] = set()
         self.extend(self.states.features())
@@ -110,25 +111,30 @@ class CandidateSearch:
         if not len(new):
             return
         tested = membership(new)
-        allowed = ~(tested | tested @ self.apart)[:, self.states.var]
+        other, near = ~tested[:, self.states.var], ~(tested @ self.apart)[:, self.states.var]
         self.parents = Features.concatenate([self.parents, new])
         self.shares = np.concatenate([self.shares, pair_shares(new, self.states, self.train)])
-        self.allowed = np.concatenate([self.allowed, allowed])
+        self.other = np.concatenate([self.other, other])
+        self.fitting = np.concatenate([self.fitting, other & near])
 
     def find(
         self, grown: GrowingNetwork, method: Method, score: Score, count: int, least: float
     ) -> Candidates:
         """Return the best candidates that fit into the network, at most `count`.
 
-        Their exact scores are at least `least`. If there are none, more rows are drawn, to the maximum.
+        Their exact scores are at least `least`. If there are none, more rows are drawn, to the maximum,
+        and there is more room for candidates.
         """
         while True:
+            wider = method.widen()
+            if wider:
+                self._forget_refusals()
             drawn = method.draws(grown, self.draws, int(self.rng.integers(2**31)))
             listed = self.listed(grown, method, score, drawn, count)
             found = listed.best(count, least)
             poor = 2 * len(found) < min(count, len(listed)) and self.draws < MAX_DRAWS
             self.draws *= 1 + poor
-            if len(found) or not poor:
+            if len(found) or not (poor or wider):
                 return found
 
     def listed(
@@ -142,14 +148,14 @@ class CandidateSearch:
         estimate = pair_shares(self.parents, self.states, drawn)
         # As if one more row had been drawn, distributed as in the table: no estimate is 0 by chance.
         estimate = (len(drawn) * estimate + self.shares) / (len(drawn) + 1)
-        worth = score(self.shares, estimate)
+        worth = np.where(self.other, score(self.shares, estimate), 0.0)
         for _ in range(MAX_TRIES):
-            ranked = self._ranked(np.where(self.allowed, worth, 0.0), grown, SHORT_LIST * count)
+            ranked = self._ranked(np.where(self.fitting, worth, 0.0), grown, SHORT_LIST * count)
             fits = method.admitted(ranked)
-            self._refuse(ranked.select(np.flatnonzero(~fits)))
-            if fits.all() or fits.sum() >= count:
+            self._refuse(ranked.select(np.flatnonzero(fits == REFUSED)))
+            if (fits == FITS).sum() >= count or (fits != REFUSED).all() or NOT_TRIED in fits:
                 break
-        listed = ranked.select(np.flatnonzero(fits))
+        listed = ranked.select(np.flatnonzero(fits == FITS))
         share = listed.sums(self.train.codes, self.train.weights) / total_weight(self.train)
         expected = method.expected(grown, listed, drawn)
         return Candidates(listed, share, expected, score(share, expected))
@@ -172,18 +178,22 @@ class CandidateSearch:
         return found.select(np.array(keep[:count], np.int64))
 
     def _refuse(self, candidates: Features) -> None:
-        """Do not list candidates over these variables again."""
+        """Do not list candidates over these variables again, until there is more room."""
         tested, lengths = membership(self.parents), self.parents.lengths
         for scope in scopes(candidates):
             self.refused.add(scope)
             if len(scope) == 2:
                 self.apart[scope, scope[::-1]] = True
+                continue
             inside = tested[:, scope]
             near = np.flatnonzero((lengths == len(scope) - 1) & (inside.sum(1) == len(scope) - 1))
             for parent, rest in zip(near, inside[near].argmin(axis=1), strict=True):
-                self.allowed[parent, self.states.var == scope[rest]] = False
-        pairs = tested @ self.apart
-        self.allowed &= ~pairs[:, self.states.var]
+                self.fitting[parent, self.states.var == scope[rest]] = False
+        self.fitting &= ~(tested @ self.apart)[:, self.states.var]
+
+    def _forget_refusals(self) -> None:
+        self.apart[:], self.fitting = False, self.other.copy()
+        self.refused.clear()
 
 
 def total_weight(table: Table) -> float:

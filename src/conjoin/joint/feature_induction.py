@@ -114,7 +114,7 @@ class TopDown:
     def learn(self, task: FeatureTask) -> tuple[MarkovNetwork, dict[str, Any]]:
         """Return the network and a record of the search."""
         grown = GrowingNetwork.of(task.start)
-        method = learning_method(self.objective, grown, self.max_cells, task.n_jobs)
+        method = learning_method(self.objective, grown, self.max_cells, task)
         grown, rounds = induce(grown, method, task.train, task.held, self, task.rng)
         if task.everything is not None:
             (objective,) = method.objectives(grown, [task.everything])
@@ -155,7 +155,7 @@ def induce(
     best, rounds, top, since = grown, [record], record["held_out"], 0
     for _ in progress(range(settings.max_rounds), "features", settings.max_rounds):
         found = search.find(grown, method, score, batch, MIN_EVIDENCE / rows)
-        added = found.features.select(np.flatnonzero(method.accept(found.features)))
+        added = method.accept(found.features)
         if not len(added):
             break
         search.extend(added)

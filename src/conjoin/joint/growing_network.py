@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, combinations
 from typing import Protocol
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.inference.sampling import sample
 from conjoin.joint.conjunctions import scopes
+from conjoin.joint.dependence_tree import dependence_tree
+from conjoin.joint.feature_task import FeatureTask
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import MIN_VARIANCE, Expectations
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood
-from conjoin.joint.thinning import MAX_WORK, ThinGraph
+from conjoin.joint.thinning import ThinGraph
 from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import MarkovNetwork
@@ -32,6 +35,18 @@ MAX_ITERATIONS, TOLERANCE = 100, 1e-5
 
 MAX_CELLS = 1 << 15
 """Default of the maximum number of cells of all tables of exact inference."""
+
+CELLS_PER_STATE = 16
+"""In wide tables there are at least this many cells per state."""
+
+FIRST_ROOM = 2
+"""The room of the first round, in multiples of the cells that are used already."""
+
+WORK_PER_ROUND = 1 << 29
+"""Maximum number of 64-bit words to read in the search for elimination orders, per round."""
+
+FITS, REFUSED, NOT_TRIED = 1, 0, -1
+"""Whether a candidate fits into the network."""
 
 BURN_IN, CHAINS = 50, 16
 """Sweeps of each Gibbs chain before its first row, and the number of chains."""
@@ -119,11 +134,14 @@ class Method(Protocol):
     def objectives(self, grown: GrowingNetwork, tables: Sequence[Table]) -> list[Objective]:
         """Return the objective on each of some tables."""
 
-    def admitted(self, candidates: Features) -> BoolArray:
-        """Return which candidates would fit into the network, earlier ones first."""
+    def admitted(self, candidates: Features) -> IntArray:
+        """Return which candidates would fit into the network, earlier ones first: FITS or not."""
 
-    def accept(self, candidates: Features) -> BoolArray:
-        """Reserve room for candidates that fit, and return which do."""
+    def accept(self, candidates: Features) -> Features:
+        """Reserve room for candidates, and return those that fit."""
+
+    def widen(self) -> bool:
+        """Allow more room, and return whether there is more."""
 
     def draws(self, grown: GrowingNetwork, count: int, seed: int) -> Table:
         """Return rows drawn from the network."""
@@ -227,32 +245,57 @@ class TiltedPseudoLikelihood:
 class ByLikelihood:
     """Weights by maximum likelihood: everything is exact, and the network stays thin.
 
+    There is little room for features at first, and twice as much after each round. Otherwise the many
+    features of a few columns that gain most in the first round, but much less once some of them are in,
+    would use it up.
+
     Parameters
     ----------
     grown : GrowingNetwork
         The network at the start.
     max_cells : float, optional
         The cells of all tables of exact inference.
+    pairs : pair of arrays, optional
+        Pairs of variables for which there is always room, those of a tree.
     """
 
-    def __init__(self, grown: GrowingNetwork, max_cells: float | None = None) -> None:
-        self.graph = graph_of(grown, max_cells)
+    def __init__(
+        self,
+        grown: GrowingNetwork,
+        max_cells: float | None = None,
+        pairs: tuple[IntArray, IntArray] | None = None,
+    ) -> None:
+        self.graph, self.max_cells = graph_of(grown, max_cells)
+        if pairs is not None:
+            self.graph.link(*pairs)
+        self.graph.max_cells = min(self.max_cells, FIRST_ROOM * self.graph.cells)
 
     def objectives(self, grown: GrowingNetwork, tables: Sequence[Table]) -> list[Objective]:
         """Return the log-likelihoods of tables; they share their expectations."""
         expect = Expectations(Features.concatenate([grown.fixed, grown.features]))
         return [TiltedLikelihood(grown, table, expect) for table in tables]
 
-    def admitted(self, candidates: Features) -> BoolArray:
-        """Return which candidates fit into the budget of cells."""
+    def admitted(self, candidates: Features) -> IntArray:
+        """Return which candidates fit into the room; those beyond the work of a round are not tried."""
         trial = self.graph.copy()
+        trial.max_work = trial.work + WORK_PER_ROUND
         fits = link_scopes(trial, scopes(candidates))
         self.graph.work = trial.work
         return fits
 
-    def accept(self, candidates: Features) -> BoolArray:
-        """Link the variables of candidates, as far as the budget allows."""
-        return link_scopes(self.graph, scopes(candidates))
+    def accept(self, candidates: Features) -> Features:
+        """Link the variables of candidates, as far as there is room."""
+        self.graph.max_work = np.inf
+        return candidates.select(
+            np.flatnonzero(link_scopes(self.graph, scopes(candidates)) == FITS)
+        )
+
+    def widen(self) -> bool:
+        """Double the room, to the maximum number of cells."""
+        if self.graph.max_cells >= self.max_cells:
+            return False
+        self.graph.max_cells = min(self.max_cells, 2 * self.graph.max_cells)
+        return True
 
     def draws(self, grown: GrowingNetwork, count: int, seed: int) -> Table:
         """Return independent rows, drawn exactly."""
@@ -279,11 +322,17 @@ class ByPseudoLikelihood:
         """Return the pseudo-log-likelihoods of tables."""
         return [TiltedPseudoLikelihood(grown, table, self.n_jobs) for table in tables]
 
-    def admitted(self, candidates: Features) -> BoolArray:
+    def admitted(self, candidates: Features) -> IntArray:
         """Admit all candidates."""
-        return np.ones(len(candidates), bool)
+        return np.full(len(candidates), FITS)
 
-    accept = admitted
+    def accept(self, candidates: Features) -> Features:
+        """Return all candidates."""
+        return candidates
+
+    def widen(self) -> bool:
+        """Return False: there is no limit."""
+        return False
 
     def draws(self, grown: GrowingNetwork, count: int, seed: int) -> Table:
         """Return rows of Gibbs chains."""
@@ -303,47 +352,69 @@ class ByPseudoLikelihood:
 
 
 def learning_method(
-    objective: str, grown: GrowingNetwork, max_cells: float | None, n_jobs: int | None
+    objective: str, grown: GrowingNetwork, max_cells: float | None, task: FeatureTask
 ) -> Method:
     """Return how weights are learned for an objective, by its name."""
     if objective == "likelihood":
-        return ByLikelihood(grown, max_cells)
+        return ByLikelihood(grown, max_cells, None if task.given else dependence_tree(task.train))
     if objective != "pseudo-likelihood":
         raise ModelError(
             f"unknown objective {objective!r}; use 'likelihood' or 'pseudo-likelihood'"
         )
     no_hidden_variables(MarkovNetwork(grown.domain), "extended by pseudo-likelihood")
-    return ByPseudoLikelihood(n_jobs)
+    return ByPseudoLikelihood(task.n_jobs)
 
 
-def link_scopes(graph: ThinGraph, wanted: list[tuple[int, ...]]) -> BoolArray:
-    """Link the variables of each scope that fits into the budget of a graph, earlier ones first."""
-    if not wanted:
-        return np.zeros(0, bool)
-    pairs = [np.triu_indices(len(scope), 1) for scope in wanted]
-    left = [np.array(scope)[a] for scope, (a, _) in zip(wanted, pairs, strict=True)]
-    right = [np.array(scope)[b] for scope, (_, b) in zip(wanted, pairs, strict=True)]
-    if graph.link_all(np.concatenate(left), np.concatenate(right)):
-        return np.ones(len(wanted), bool)
-    if len(wanted) == 1:
-        return np.zeros(1, bool)
-    half = len(wanted) // 2
-    return np.concatenate([link_scopes(graph, wanted[:half]), link_scopes(graph, wanted[half:])])
+def link_scopes(graph: ThinGraph, wanted: list[tuple[int, ...]]) -> IntArray:
+    """Link the variables of each scope that fits into a graph, earlier ones first.
+
+    Returns
+    -------
+    fits : array of int
+        For each scope FITS, REFUSED, or NOT_TRIED if the graph has reached its maximum of work.
+    """
+    left, right, bounds = _pairs(wanted)
+    fits = np.full(len(wanted), NOT_TRIED)
+
+    def link(low: int, high: int) -> None:
+        pairs = slice(bounds[low], bounds[high])
+        if graph.link_all(left[pairs], right[pairs]):
+            fits[low:high] = FITS
+        elif graph.exhausted:
+            return
+        elif high - low == 1:
+            fits[low] = REFUSED
+        else:
+            middle = (low + high) // 2
+            link(low, middle)
+            link(middle, high)
+
+    if wanted:
+        link(0, len(wanted))
+    return fits
 
 
-def graph_of(grown: GrowingNetwork, max_cells: float | None) -> ThinGraph:
-    """Return the graph of a network, with a budget of cells that has room for it."""
+def _pairs(wanted: list[tuple[int, ...]]) -> tuple[IntArray, IntArray, list[int]]:
+    """Return the pairs of variables of all scopes, and where those of each scope start."""
+    pairs = [list(combinations(scope, 2)) for scope in wanted]
+    flat = np.array([pair for some in pairs for pair in some], np.int64).reshape(-1, 2)
+    return flat[:, 0], flat[:, 1], [0, *accumulate(len(some) for some in pairs)]
+
+
+def graph_of(grown: GrowingNetwork, max_cells: float | None) -> tuple[ThinGraph, float]:
+    """Return the graph of a network, and the maximum number of cells."""
     graph = ThinGraph(grown.domain.cards, np.inf, np.inf)
     both = Features.concatenate([grown.fixed, grown.features])
     link_scopes(graph, sorted({scope for scope in scopes(both) if len(scope) > 1}))
-    graph.max_cells = max(MAX_CELLS, 2 * graph.cells) if max_cells is None else max_cells
-    graph.work, graph.max_work = 0, MAX_WORK
-    if graph.cells > graph.max_cells:
+    if max_cells is None:
+        max_cells = max(MAX_CELLS, CELLS_PER_STATE * graph.smallest, 2 * graph.cells)
+    graph.max_cells = max_cells
+    if graph.cells > max_cells:
         raise ModelError(
             f"the network to start from needs tables of {graph.cells:,.0f} cells; give a larger "
             "max_cells, or make it thin first (`thin`)"
         )
-    return graph
+    return graph, max_cells
 
 
 def _weights(table: Table) -> FloatArray:

@@ -79,7 +79,7 @@ class Staged:
             grown = GrowingNetwork(
                 grown.domain, grown.fixed, grown.features, np.zeros(len(grown.features))
             )
-        method = learning_method(self.objective, grown, self.max_cells, task.n_jobs)
+        method = learning_method(self.objective, grown, self.max_cells, task)
         search = CandidateSearch(grown, task.train, self.max_tests, self.draws, task.rng)
         path = PENALTIES if self.penalty is None else (self.penalty,)
         best, chosen, record = grown, path[0], []
@@ -122,7 +122,7 @@ class Staged:
             if stage == self.max_stages:
                 break
             found = search.find(grown, method, score, batch, (1 + SLACK) * penalty)
-            added = found.features.select(np.flatnonzero(method.accept(found.features)))
+            added = method.accept(found.features)
             if not len(added):
                 break
             search.extend(added)
