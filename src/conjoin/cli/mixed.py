@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conjoin.cli import arguments as shared
 from conjoin.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     from conjoin.formats.table_files import table_columns, write_filled
     from conjoin.inference.mixed import MixedAnswers
     from conjoin.inference.mixed_mode import jointly
+    from conjoin.inference.results import Run
 
     rows = read_rows(options.table, model, options.missing)
     answers = MixedAnswers(model, rows, options.random_state)
@@ -62,7 +64,10 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     else:
         full = answers.likely(options.numbers)
         if options.by == "row":
-            full = jointly(model, rows, full, options.numbers == "mode")
+            alone, full = full, jointly(model, rows, full, options.numbers == "mode")
+            if full is not alone:
+                said = "the missing values of a row together are the best that a search found"
+                shared.say_if_approximate(Run("ascent", note=said))
     present = set(table_columns(options.table) or ())
     listed = zip(rows.names, rows.holes.T, strict=True)
     holes = {name: hole for name, hole in listed if name in present}

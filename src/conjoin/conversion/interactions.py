@@ -17,10 +17,9 @@ import numpy as np
 from conjoin.conversion.base import Product, resolve_base
 from conjoin.conversion.decomposition import decompose
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
-from conjoin.data.labels import shown
 from conjoin.errors import ModelError
-from conjoin.models.network import Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +39,8 @@ class Link:
     odds : float
         The factor by which the odds of the one state are higher where the other state holds than where
         it does not.
+    words : tuple of str
+        That the one and the other state hold, in words.
     """
 
     variables: tuple[str, str]
@@ -47,13 +48,14 @@ class Link:
     table: FloatArray
     states: tuple[Any, Any]
     odds: float
+    words: tuple[str, str]
 
     @property
     def meeting(self) -> str:
         """Whether the two states go together or avoid each other, in words."""
-        (a, b), (s, t) = self.variables, self.states
-        one, other = f"{shown(a)}={shown(s)}", f"{shown(b)}={shown(t)}"
-        return f"{one} and {other} {'go together' if self.odds >= 1 else 'avoid each other'}"
+        return (
+            f"{' and '.join(self.words)} {'go together' if self.odds >= 1 else 'avoid each other'}"
+        )
 
     @property
     def factor(self) -> str:
@@ -114,9 +116,8 @@ class Interactions:
         a, b = self.domain.variables[i], self.domain.variables[j]
         with np.errstate(over="ignore"):
             odds = float(np.exp(log_odds[s, t]))
-        return Link(
-            (a.name, b.name), float(self.strength[number]), table, (a.states[s], b.states[t]), odds
-        )
+        states, words = (a.states[s], b.states[t]), (statement(a, s), statement(b, t))
+        return Link((a.name, b.name), float(self.strength[number]), table, states, odds, words)
 
     def strongest(self, n: int = 10) -> list[Link]:
         """Return the strongest pairs."""
@@ -136,7 +137,7 @@ class Interactions:
 
 
 def interactions(
-    model: Network,
+    model: Any,
     table: Any = None,
     *,
     base: Mapping[str, Mapping[Any, float]] | str | None = None,
@@ -148,8 +149,9 @@ def interactions(
 
     Parameters
     ----------
-    model : Network
-        A Markov, dependency or Bayesian network. Impossible states count as one in a million.
+    model : Network or JointModel
+        A Markov, dependency or Bayesian network. Impossible states count as one in a million. A fitted
+        model with numbers stands for a similar network of bins (`JointModel.as_network`).
     table : Table, 2-dimensional array, or frame, optional
         Data whose marginals are the distribution under which strengths are measured.
     base : None, 'marginals', 'uniform', mapping
@@ -168,6 +170,8 @@ def interactions(
     0.500  rain=yes and wet=yes go together (odds × 7.4)
     0.125  wet=yes and wind=yes avoid each other (odds ÷ 1.6)
     """
+    if hasattr(model, "as_network"):
+        model = model.as_network()
     distribution, _ = resolve_base(model.domain, base, table)
     if not isinstance(distribution, Product):
         raise ModelError("interactions need a product of marginals as their base, not instances")

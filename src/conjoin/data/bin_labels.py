@@ -1,16 +1,68 @@
-"""Readable labels of bins, such as "30-39"."""
+"""Readable labels of bins, such as "30-39", and ranges of bins in words."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.cut_points import DIGITS
+from conjoin.data.labels import shown
 from conjoin.errors import DataError
+
+if TYPE_CHECKING:
+    from conjoin.data.domain import Variable
+
+_START = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?:-\d.*)?")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def statement(variable: Variable, first: int, last: int | None = None) -> str:
+    """Return in words that a variable has a state, or one of a range of bins.
+
+    Parameters
+    ----------
+    variable : Variable
+        The variable.
+    first, last : int
+        The code of the state; of bins, those of the first and the last.
+
+    Examples
+    --------
+    >>> from conjoin.data.domain import Variable
+    >>> age = Variable("age", ["17-29", "30-39", "40-51", "52-90"], cuts=[17, 30, 40, 52, 90])
+    >>> statement(age, 1), statement(age, 3), statement(age, 0), statement(age, 1, 2)
+    ('age 30-39', 'age 52 or more', 'age below 30', 'age 30 to below 52')
+    >>> statement(Variable("rain", ["no", "yes"]), 1)
+    'rain=yes'
+    """
+    name, states = shown(variable.name), variable.states
+    last = first if last is None else last
+    if variable.cuts is None:
+        return f"{name}={shown(states[first])}"
+    begin = _start(states[first])
+    end = _start(states[last + 1]) if last + 1 < len(states) else None
+    if first == 0 and end is not None:
+        return f"{name} below {end}"
+    if last + 1 == len(states) and begin is not None and first:
+        return f"{name} {begin} or more"
+    if first < last and begin is not None and end is not None:
+        return f"{name} {begin} to below {end}"
+    return f"{name} {shown(states[first])}" + (f" to {shown(states[last])}" if last > first else "")
+
+
+def _start(label: Any) -> str | None:
+    """Return the number or day with which the label of a bin starts."""
+    text = str(label).partition(" to ")[0]
+    if _DAY.match(text):
+        return text
+    found = _START.fullmatch(text)
+    return found[1] if found else None
 
 
 def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[str]:

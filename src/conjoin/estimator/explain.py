@@ -1,10 +1,10 @@
-"""Explanations of predictions: the contribution of each column to the log-odds of two states.
+"""Explanations of predictions: the contribution of each column to log-odds, or to the mean of a number.
 
-The value of a set of known columns is the log-odds of the two states given these columns, with all others
-summed out. It starts at the log-odds before anything is known, and ends at those given the whole row. A
-column contributes its Shapley value: what it adds, averaged over all orders in which the columns become
-known. Columns whose value is missing contribute nothing. Shapley values are exact for few columns;
-otherwise they are means over some orders of the columns, and still add up exactly.
+The value of a set of known columns is the log-odds of the two states, or the mean of the number, given
+these columns, with all others summed out. It starts at the value before anything is known, and ends at
+that given the whole row. A column contributes its Shapley value: what it adds, averaged over all orders
+in which the columns become known. Columns whose value is missing contribute nothing. Shapley values are
+exact for few columns; otherwise they are means over some orders of the columns, and still add up exactly.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.bin_labels import statement
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedDomain, MixedTable
+from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.estimator.encoding import values_of
 from conjoin.estimator.predict import probabilities
@@ -29,6 +31,9 @@ ALL_SETS_UP_TO = 8
 
 ORDERS = 16
 """Number of orders of more columns than that."""
+
+SHOWN = 15
+"""Maximum number of columns that are printed one by one."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Explanation:
         The contribution of each known column, the largest first.
     row : dict
         The known values of the row.
+    words : dict
+        The same in words.
 
     `base` + the contributions = `log_odds`.
     """
@@ -63,6 +70,7 @@ class Explanation:
     base: float
     contributions: dict[str, float]
     row: dict[str, Any]
+    words: dict[str, str]
 
     def __repr__(self) -> str:
         lines = [
@@ -70,12 +78,61 @@ class Explanation:
             f"{shown(self.against)}: log-odds {self.log_odds:+.4f}",
             f"{self.base:+9.4f}  before the row is known",
         ]
-        first = list(self.contributions.items())[:15]
-        lines += [f"{c:+9.4f}  {shown(name)}={shown(self.row[name])}" for name, c in first]
-        rest = sum(list(self.contributions.values())[15:])
-        if len(self.contributions) > 15:
-            lines.append(f"{rest:+9.4f}  {len(self.contributions) - 15} other columns")
-        return "\n".join(lines)
+        return "\n".join([*lines, *_bars(self.contributions, self.words, "+9.4f")])
+
+
+@dataclass(frozen=True)
+class NumberExplanation:
+    """The contributions of the columns to the mean of a number.
+
+    Attributes
+    ----------
+    target : str
+        The column.
+    mean : float
+        Its mean given the row; of dates, in days or seconds since 1970.
+    base : float
+        Its mean before anything is known about the row.
+    contributions : dict
+        The contribution of each known column, the largest first; of dates, in days.
+    row : dict
+        The known values of the row.
+    words : dict
+        The same in words.
+    scale : NumberScale
+        The scale of the column.
+
+    `base` + the contributions = `mean`.
+    """
+
+    target: str
+    mean: float
+    base: float
+    contributions: dict[str, float]
+    row: dict[str, Any]
+    words: dict[str, str]
+    scale: NumberScale
+
+    def __repr__(self) -> str:
+        base, mean = self.scale.short(self.base), self.scale.short(self.mean)
+        unit = {"number": "", "date": " days", "datetime": " seconds"}[self.scale.kind]
+        lines = [
+            f"{shown(self.target)}: mean {mean}",
+            f"{base:>10}  before the row is known",
+        ]
+        return "\n".join([*lines, *_bars(self.contributions, self.words, "+10.4g", unit)])
+
+
+def _bars(
+    contributions: dict[str, float], words: dict[str, str], form: str, unit: str = ""
+) -> list[str]:
+    """Return a line for each of the largest contributions, and one for the rest."""
+    listed = list(contributions.items())
+    lines = [f"{c:{form}}{unit}  {words[name]}" for name, c in listed[:SHOWN]]
+    if len(listed) > SHOWN:
+        rest = sum(c for _, c in listed[SHOWN:])
+        lines.append(f"{rest:{form}}{unit}  {len(listed) - SHOWN} other columns")
+    return lines
 
 
 def explain(
@@ -93,20 +150,16 @@ def explain(
     two most probable states are compared. All sets of known columns are compared if there are few.
     """
     variable = row.domain.categories[name]
-    known = ~row.holes[0] & np.array([column != name for column in row.names])
-    names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
-    sets, before, after, weights = _coalitions(len(names), seed, all_sets_up_to)
-    p = distribution(_with_only(row, names, sets))
-    found = p[sets.all(axis=1).argmax()]
+    sets = _Sets.of(row, name, seed, all_sets_up_to)
+    p = distribution(sets.rows)
+    found = p[sets.known.all(axis=1).argmax()]
     order = np.argsort(-found, kind="stable")
     if state is None:
         state = int(order[0])
     if against is None:
         against = int(next(s for s in order if s != state)) if len(found) > 1 else state
     values = _log_odds(np.maximum(p, np.finfo(float).tiny), (state, against))
-    shares = [float(weights[k] @ (values[after[k]] - values[before[k]])) for k in range(len(names))]
-    ranked = sorted(range(len(names)), key=lambda k: -abs(shares[k]))
-    contributions = {names[k]: shares[k] for k in ranked if shares[k] != 0}
+    contributions = sets.contributions(values)
     return Explanation(
         name,
         variable.states[state],
@@ -115,8 +168,69 @@ def explain(
         float(values[0]) + sum(contributions.values()),
         float(values[0]),
         contributions,
-        {names[k]: values_of(row, names[k])[0] for k in ranked},
+        sets.values,
+        sets.words,
     )
+
+
+def explain_number(
+    means: Callable[[MixedTable], FloatArray],
+    row: MixedTable,
+    name: str,
+    seed: int = 0,
+    all_sets_up_to: int = ALL_SETS_UP_TO,
+) -> NumberExplanation:
+    """Explain the mean of a number for a table of one row, whose value of that column is ignored.
+
+    `means` returns the mean of the column given the known values of rows.
+    """
+    sets = _Sets.of(row, name, seed, all_sets_up_to)
+    values = means(sets.rows)
+    contributions = sets.contributions(values)
+    base = float(values[0])
+    return NumberExplanation(
+        name, base + sum(contributions.values()), base, contributions, sets.values, sets.words,
+        row.domain.scale(name),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Copies of a row in which some columns are known, and how they add up to contributions."""
+
+    names: list[str]
+    known: BoolArray
+    rows: MixedTable
+    before: list[IntArray]
+    after: list[IntArray]
+    weights: list[FloatArray]
+    values: dict[str, Any]
+    words: dict[str, str]
+
+    @classmethod
+    def of(cls, row: MixedTable, name: str, seed: int, all_sets_up_to: int) -> _Sets:
+        """Return the sets of known columns of a row other than one column."""
+        known = ~row.holes[0] & np.array([column != name for column in row.names])
+        names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
+        sets, before, after, weights = _coalitions(len(names), seed, all_sets_up_to)
+        values = {column: values_of(row, column)[0] for column in names}
+        words = {column: _words(row, column, value) for column, value in values.items()}
+        return cls(names, sets, _with_only(row, names, sets), before, after, weights, values, words)
+
+    def contributions(self, values: FloatArray) -> dict[str, float]:
+        """Return the contribution of each column that has one, the largest first."""
+        pairs = zip(self.names, self.weights, self.before, self.after, strict=True)
+        shares = {n: float(w @ (values[a] - values[b])) for n, w, b, a in pairs}
+        ranked = sorted(self.names, key=lambda column: -abs(shares[column]))
+        return {column: shares[column] for column in ranked if shares[column] != 0}
+
+
+def _words(row: MixedTable, name: str, value: Any) -> str:
+    """Return a known value in words; a bin as a range."""
+    if name in row.domain.numeric:
+        return f"{shown(name)}={shown(value)}"
+    table = row.categories
+    return statement(table.domain[name], int(table.codes[0, table.domain.index(name)]))
 
 
 def explain_row(

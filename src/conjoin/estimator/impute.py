@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import BoolArray
 from conjoin.data.table import Codes, Table, with_hidden
-from conjoin.errors import ModelError
+from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.completion import Completion
 from conjoin.inference.hidden_mode import improved
@@ -34,6 +36,11 @@ def imputed_codes(
         a network with hidden columns, which are summed out, the former is the best completion found.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If rows are too large for exact inference, so that their completions were searched for.
     """
     if by not in ("row", "cell"):
         raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
@@ -44,7 +51,20 @@ def imputed_codes(
         return rows.draws(draws)
     if by == "row" and model.domain.hidden.any():
         return _best_found(as_markov_network(model), table, rows)
-    return rows.modes()[0] if by == "row" else rows.likely()[0]
+    codes, exact = rows.modes() if by == "row" else rows.likely()
+    _say(exact)
+    return codes
+
+
+def _say(exact: BoolArray) -> None:
+    """Warn if rows are not exact."""
+    if not exact.all():
+        warnings.warn(
+            f"{np.count_nonzero(~exact):,} of {len(exact):,} rows were too large for exact inference, and "
+            "are filled in approximately, by sampling",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _best_found(model: MarkovNetwork, table: Table, rows: Completion) -> Codes:
@@ -53,7 +73,9 @@ def _best_found(model: MarkovNetwork, table: Table, rows: Completion) -> Codes:
     The better of two completions, that with the most probable hidden states and that of the most
     probable state of each cell, is improved by changes of single cells.
     """
-    candidates = [rows.modes()[0], rows.likely()[0]]
+    (modes, exact), (likely, _) = rows.modes(), rows.likely()
+    _say(exact)
+    candidates = [modes, likely]
     scores = [model.log_potential(codes) for codes in candidates]
     codes = np.where((scores[0] >= scores[1])[:, None], *candidates)
     holes = table.codes == table.missing

@@ -18,7 +18,7 @@ from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
-from conjoin.estimator.explain import Explanation
+from conjoin.estimator.explain import Explanation, NumberExplanation
 from conjoin.estimator.number_answers import NumberAnswers
 from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.seeds import integer_seed
@@ -171,6 +171,13 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
         self.encoding_ = encoding
+        if self.forbidden is not None and auto and encoding.bins:
+            warnings.warn(
+                f"forbidden pairs need states, so the numbers of {len(encoding.bins)} columns are cut into "
+                "bins, and the network is the closed-form conversion; choose bins with discretize",
+                DataWarning,
+                stacklevel=2,
+            )
         self._learn(table)
         return self
 
@@ -588,8 +595,8 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         against: Any = None,
         *,
         all_sets_up_to: int = 8,
-    ) -> Explanation:
-        """Explain which columns moved the probability of a state, and by how much.
+    ) -> Explanation | NumberExplanation:
+        """Explain which columns moved the probability of a state, or the mean of a number, by how much.
 
         Parameters
         ----------
@@ -605,18 +612,27 @@ class JointModel(NumberAnswers, Pictures, Estimator):
 
         Returns
         -------
-        Explanation
+        Explanation or NumberExplanation
             Contributions of the known columns. Together with the log-odds before anything is known,
-            they add up to the log-odds of the two states given the row.
+            they add up to the log-odds of the two states given the row; those to a number, together with
+            its mean before anything is known, add up to its mean given the row.
         """
-        from conjoin.estimator.explain import explain
+        from conjoin.estimator.explain import explain, explain_number
 
         name = self._target(target)
         rows = self._answers(row).rows
         if len(rows) != 1:
             raise ModelError(f"give one row to explain, not {len(rows)}")
         if name in self.columns_.numeric:
-            raise ModelError(f"{name!r} is a number; explanations are of columns of states")
+            if state is not None or against is not None:
+                raise ModelError(
+                    f"{name!r} is a number, which has no states: its mean is explained"
+                )
+
+            def means(r: MixedTable) -> FloatArray:
+                return Answers(self.model_, self.encoding_, r, self.seed_).numbers(name).mean()
+
+            return explain_number(means, rows, name, self.seed_, all_sets_up_to)
         variable = self.domain_[name]
         a, b = (None if s is None else variable.index(s) for s in (state, against))
         return explain(

@@ -11,6 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.labels import shown
+from conjoin.data.number_scale import NumberScale
 from conjoin.errors import ModelError
 from conjoin.inference.conditions import Range
 from conjoin.inference.mixed_evidence import NEGLIGIBLE, MixedKnown, read_given
@@ -258,7 +259,17 @@ def _cases(
         cases = [Range(at_most=ends[0]), *between, Range(above=ends[-1])] if ends else []
         if not cases:
             return Variable(name, ["any"]), [Range(at_least=scale.value(scale.low))]
-    return Variable(name, [range_words(scale, case) for case in cases]), cases
+    edges = [_upper_edge(scale, case) for case in cases[:-1]]
+    first, last = min(scale.low, edges[0] - 1), max(scale.high, edges[-1] + 1)
+    words = [range_words(scale, case) for case in cases]
+    return Variable(name, words, [first, *edges, last]), cases
+
+
+def _upper_edge(scale: NumberScale, case: Range) -> float:
+    """Return the first number above a range."""
+    if case.at_most is None:
+        return scale.number(case.below)
+    return float(np.nextafter(scale.number(case.at_most), np.inf))
 
 
 def _distribution(known: MixedKnown, name: str, cases: list[Any]) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
+from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.inference.condition_text import conditions_text
@@ -293,9 +294,7 @@ class Joint:
         lines = []
         for cell in np.argsort(-self.table, axis=None, kind="stable")[:20]:
             codes = np.unravel_index(cell, self.table.shape)
-            words = ", ".join(
-                f"{shown(n)}={shown(s)}" for n, s in self.domain.decode(codes).items()
-            )
+            words = ", ".join(statement(v, int(c)) for v, c in zip(self.domain, codes, strict=True))
             lines.append(f"{self.table[codes]:.4g}  {words}")
         if self.table.size > 20:
             lines.append(f"... and {self.table.size - 20} more")

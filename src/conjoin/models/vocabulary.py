@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct
+from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes
@@ -141,7 +142,7 @@ class Vocabulary:
         return full_masks(self.cards)[self.var] & ~self.mask
 
     def describe(self, domain: Domain) -> list[str]:
-        """Return each test in words.
+        """Return each test in words; neighbouring bins are a range.
 
         Examples
         --------
@@ -155,6 +156,10 @@ class Vocabulary:
             variable = domain.variables[var]
             name = shown(variable.name)
             member = self.members(np.array([test]), len(variable))[0]
+            held = np.flatnonzero(member)
+            if variable.cuts is not None and len(held) and len(held) == held[-1] - held[0] + 1:
+                words.append(statement(variable, int(held[0]), int(held[-1])))
+                continue
             inside, outside = (
                 [shown(s) for s, m in zip(variable.states, member, strict=True) if m == wanted]
                 for wanted in (True, False)

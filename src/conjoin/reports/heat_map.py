@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from conjoin.data.bin_labels import statement
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 from conjoin.inference.results import Joint
@@ -61,13 +62,11 @@ def heat_map(joint: Joint) -> str:
             f'<text x="{left - 8:.1f}" y="{y:.1f}" text-anchor="end">{escape(name)}</text>'
         )
     lines.append('</g><g text-anchor="middle">')
-    for i, row in enumerate(rows.states):
-        for j, column in enumerate(columns.states):
+    for i in range(len(rows)):
+        for j in range(len(columns)):
             p = float(joint.table[i, j])
             x, y = left + CELL[0] * j, top + CELL[1] * i
-            tooltip = (
-                f"{shown(rows.name)}={shown(row)}, {shown(columns.name)}={shown(column)}: {p:.4g}"
-            )
+            tooltip = f"{statement(rows, i)}, {statement(columns, j)}: {p:.4g}"
             fill, ink = _colours(p / top_p)
             lines.append(
                 f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{CELL[0]:.0f}" height="{CELL[1]:.0f}" '
