@@ -60,8 +60,8 @@ def _say(exact: BoolArray) -> None:
     """Warn if rows are not exact."""
     if not exact.all():
         warnings.warn(
-            f"{np.count_nonzero(~exact):,} of {len(exact):,} rows were too large for exact inference, and "
-            "are filled in approximately, by sampling",
+            f"{np.count_nonzero(~exact):,} of {len(exact):,} rows were too large for exact inference, "
+            "and are filled in approximately, by sampling",
             ConvergenceWarning,
             stacklevel=4,
         )

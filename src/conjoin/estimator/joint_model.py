@@ -14,7 +14,7 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
+from conjoin.errors import ConvergenceWarning, DataWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
@@ -173,8 +173,8 @@ class JointModel(NumberAnswers, Pictures, Estimator):
         self.encoding_ = encoding
         if self.forbidden is not None and auto and encoding.bins:
             warnings.warn(
-                f"forbidden pairs need states, so the numbers of {len(encoding.bins)} columns are cut into "
-                "bins, and the network is the closed-form conversion; choose bins with discretize",
+                f"forbidden pairs need states, so the numbers of {len(encoding.bins)} columns are cut "
+                "into bins, and the network is the closed-form conversion; choose bins with discretize",
                 DataWarning,
                 stacklevel=2,
             )
