@@ -452,3 +452,11 @@ def test_a_full_disk_is_a_clear_error_and_the_run_can_be_resumed(tmp_path, monke
     monkeypatch.setattr(Checkpoint, "_write", staticmethod(write))
     resumed = saved(tmp_path / "a.conjoin", table, "tree", checkpoint=place, n_jobs=1)
     assert resumed == saved(tmp_path / "b.conjoin", table, "tree", n_jobs=1)
+
+
+def test_a_run_that_was_killed_at_its_first_write_can_be_started_again(tmp_path):
+    place = tmp_path / "checkpoint"
+    place.mkdir()
+    (place / "inputs.part").write_bytes(b'{"cpd": "tr')
+    learn(some_table(rows=60), "tree", checkpoint=place, n_jobs=1)
+    assert not place.exists()

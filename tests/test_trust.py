@@ -476,6 +476,17 @@ def test_a_line_that_is_too_long_is_an_error_with_advice(tmp_path, monkeypatch):
     assert "block" not in str(caught.value)
 
 
+def test_learning_from_too_many_columns_says_what_to_do(monkeypatch):
+    from conjoin.joint import dependence_tree, learn_joint
+
+    monkeypatch.setattr(dependence_tree, "memory_limit", lambda: 1e4)
+    rows = np.random.default_rng(0).integers(0, 2, (60, 12))
+    with pytest.raises(conjoin.ConjoinError, match="12 columns with 24 states .* --closed-form"):
+        learn_joint(rows)
+    _, joint = learn_joint(rows, closed_form=True, n_jobs=1)
+    assert len(joint.domain) == 12
+
+
 # ---- memory ------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain
 from conjoin.data.table import Table
+from conjoin.errors import OutOfMemoryError
+from conjoin.inference.free_memory import memory_limit
 from conjoin.learning.screening import strongest_tree
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
@@ -23,6 +26,22 @@ DENSE_RATE, SPARSE_RATE = 2e10, 2e8
 
 ROWS_AT_ONCE, COUNTS_AT_ONCE = 1 << 14, 1 << 19
 """Number of rows, and about how many pairs of states, that are counted at a time."""
+
+
+COPIES = 6
+"""Number of arrays of the size of all pair counts that are in memory at a time."""
+
+
+def check_pairs(domain: Domain) -> None:
+    """Raise an error if the counts of all pairs of states would not fit into memory."""
+    size, limit = COPIES * 8.0 * float(domain.cards.sum()) ** 2, memory_limit()
+    if size > limit:
+        raise OutOfMemoryError(
+            f"a joint distribution of {len(domain):,} columns with {domain.cards.sum():,} states is "
+            f"refined with the counts of all pairs of states, which take {size / 1e9:,.1f} GB, but "
+            f"{limit / 1e9:,.1f} GB are free; leave columns out (exclude=, --exclude), or keep the "
+            "network as it was converted (closed_form=True, --closed-form)"
+        )
 
 
 def pair_counts(table: Table) -> tuple[FloatArray, IntArray]:

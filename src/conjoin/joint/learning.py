@@ -9,7 +9,8 @@ import numpy as np
 from conjoin.conversion.convert import convert
 from conjoin.data.frames import as_table
 from conjoin.errors import names_lack_of_memory
-from conjoin.joint.refine import refine
+from conjoin.joint.dependence_tree import check_pairs
+from conjoin.joint.refine import MIN_ROWS, refine
 from conjoin.learning.learn import learn
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
@@ -68,6 +69,8 @@ def learn_joint(
     array([[0.2, 0.8]])
     """
     rows = as_table(table)
+    if not closed_form and len(rows) >= MIN_ROWS:
+        check_pairs(rows.domain)
     names = rows.domain.names
     ordered = rows.reordered(rows.domain.sorted_names())
     held = None if valid is None else as_table(valid, rows.domain).reordered(ordered.domain.names)

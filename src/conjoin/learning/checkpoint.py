@@ -27,6 +27,7 @@ from conjoin.errors import FormatError
 
 INPUTS_FILE = "inputs.json"
 RESULT_SUFFIX = ".result"
+PART_SUFFIX = ".part"
 DIGEST_SIZE = 16
 TRUSTED_MODULES = ("conjoin.models.", "conjoin.learning.")
 """The modules whose classes a checkpoint may contain."""
@@ -59,7 +60,10 @@ class Checkpoint:
         description = self.path / INPUTS_FILE
         try:
             is_mine = description.is_file() or not self.path.exists()
-            if not is_mine and (not self.path.is_dir() or any(self.path.iterdir())):
+            started = description.with_suffix(PART_SUFFIX)  # by a run that was stopped at once
+            if not is_mine and (
+                not self.path.is_dir() or any(path != started for path in self.path.iterdir())
+            ):
                 raise FormatError(
                     "exists and is not a checkpoint; choose another name", str(self.path)
                 )
@@ -120,14 +124,14 @@ class Checkpoint:
 
     @staticmethod
     def _write(path: Path, content: bytes) -> None:
-        part = path.with_suffix(".part")
+        part = path.with_suffix(PART_SUFFIX)
         part.write_bytes(content)
         part.replace(path)
 
     def remove(self) -> None:
         """Delete the checkpoint; files that are not part of it stay."""
         if self.path.is_dir():
-            for pattern in ("*.part", "*" + RESULT_SUFFIX, INPUTS_FILE):
+            for pattern in ("*" + PART_SUFFIX, "*" + RESULT_SUFFIX, INPUTS_FILE):
                 for path in self.path.glob(pattern):
                     path.unlink()
             if not any(self.path.iterdir()):
