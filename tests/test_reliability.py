@@ -13,7 +13,7 @@ from conjoin.conversion.pair_opinions import PairOpinions, Say
 from conjoin.errors import ConjoinError, ModelError
 from conjoin.joint import learn_say
 from conjoin.joint import reliability as module
-from reference import all_states, interactions
+from reference import all_states, converted, interactions, product_bases
 from strategies import (
     generators,
     random_bayesian_network,
@@ -22,7 +22,13 @@ from strategies import (
     random_marginals,
     random_markov_network,
 )
-from test_conversion import assert_same_function, log_conditionals, random_pairwise
+from test_conversion import (
+    ORDERS,
+    assert_same_function,
+    log_conditionals,
+    random_orders,
+    random_pairwise,
+)
 
 
 def random_say(rng, domain):
@@ -68,6 +74,27 @@ def test_against_the_sum_over_all_interactions(rng):
     assert_same_function(convert(dn, **options, max_length=1), expected)
 
 
+@pytest.mark.parametrize("order_kind", ORDERS)
+@given(rng=generators())
+def test_pairs_of_any_orders(rng, order_kind):
+    """Equation 4 with the pairs' interactions replaced."""
+    dn = random_dependency_network(rng, random_domain(rng, high=3))
+    marginals = random_marginals(rng, dn.domain)
+    options, orders = random_orders(rng, dn.domain, order_kind)
+    say, share = random_say(rng, dn.domain)
+    logs = log_conditionals(dn)
+    expected = converted(dn.domain, logs, product_bases(dn.domain, marginals), orders)
+    for i, log_p in enumerate(logs):
+        for b, part in interactions(dn.domain, marginals, log_p, i).items():
+            if len(b) == 2:
+                j = b[0] + b[1] - i
+                before = np.mean([order.index(i) < order.index(j) for order in orders])
+                after = share(*b) if i == b[0] else 1 - share(*b)
+                expected += ((after - before) * np.broadcast_to(part, dn.domain.cards)).ravel()
+    found = convert(dn, base=Product(marginals), say=say, **options)
+    assert_same_function(found, expected)
+
+
 @given(generators())
 def test_consistent_networks_are_converted_exactly_whatever_the_shares(rng):
     source = random_markov_network(rng) if rng.random() < 0.5 else random_bayesian_network(rng)
@@ -77,8 +104,9 @@ def test_consistent_networks_are_converted_exactly_whatever_the_shares(rng):
         dn, mn = DependencyNetwork.from_bayesian_network(source), source.to_markov_network()
     say, _ = random_say(rng, dn.domain)
     base = Product(random_marginals(rng, dn.domain))
-    converted = convert(dn, base=base, orders="all", say=say)
-    assert_same_function(converted, mn.log_potential(all_states(dn.domain)))
+    options, _ = random_orders(rng, dn.domain, str(rng.choice(ORDERS)))
+    found = convert(dn, base=base, say=say, **options)
+    assert_same_function(found, mn.log_potential(all_states(dn.domain)))
 
 
 @given(generators())
@@ -189,12 +217,11 @@ def test_order_of_rows_and_columns_does_not_matter():
         assert s == pytest.approx(expected, abs=1e-6)
 
 
-def test_wrong_arguments_are_named(monkeypatch):
+def test_wrong_arguments_are_named():
     rng = np.random.default_rng(0)
     dn = random_dependency_network(rng, Domain.numbered([2, 2]))
     rows = Table(dn.domain, [[0, 1], [1, 1]])
     for options, message in [
-        ({"say": {"v0": 2.0}}, "orders='all'"),
         ({"say": {"v0": -1.0}, "orders": "all"}, "reliability of 'v0' must be positive"),
         ({"say": {"v9": 1.0}, "orders": "all"}, "v9"),
         ({"say": 3, "orders": "all"}, "must map names"),
@@ -206,17 +233,15 @@ def test_wrong_arguments_are_named(monkeypatch):
         learn_say(dn, rows, Table(dn.domain, [[0, 1]]))
     with pytest.raises(ModelError, match="this is a Bayesian network"):
         learn_say(random_bayesian_network(rng), rows, rows)
-    monkeypatch.setattr(module, "MAX_STATES", 1)
     with pytest.raises(ModelError, match="up to 1 states"):
-        learn_say(dn, rows, rows)
+        learn_say(dn, rows, rows, max_states=1)
 
 
-def test_a_sample_of_many_rows(monkeypatch):
+def test_a_sample_of_many_rows():
     rng = np.random.default_rng(1)
     truth, dn = unequal_network(rng, Domain.numbered([2, 2, 2]))
     rows = Table(dn.domain, drawn(rng, truth, 500))
-    monkeypatch.setattr(module, "MAX_ROWS", 100)
-    share = learn_say(dn, rows, rows).share
+    share = learn_say(dn, rows, rows, max_rows=100).share
     assert np.isfinite(share).all() and (share != 0.5).any()
 
 
@@ -237,7 +262,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert_same_function(load("out.conjoin"), expected)
     capsys.readouterr()
     for wrong, message in [
-        (["--data", "train.csv", "--held-out", "held.csv"], "--held-out needs --orders all"),
+        ([*all_orders[:2], *all_orders[4:], "--no-reverse"], "the default order and its reverse"),
         (["--orders", "all", "--held-out", "held.csv"], "--held-out needs --data"),
         ([*all_orders, "--base", "uniform"], "--held-out needs --base marginals"),
     ]:

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--held-out",
         metavar="FILE",
-        help="with --orders all and --data: a table that the network was not learned from. The two "
+        help="with --data: a table that the network was not learned from. The two "
         "conditionals of a pair of variables then speak about their interaction as loudly as predicts "
         "these rows best, instead of equally loudly",
     )
@@ -110,9 +110,9 @@ def _check_base(options: argparse.Namespace) -> None:
         raise ModelError("--max-length needs --orders all")
     if options.held_out is not None:
         for missing, needed in (
-            (options.orders != "all", "--orders all"),
             (options.data is None, "--data FILE"),
             (options.base not in (None, "marginals") or options.instance, "--base marginals"),
+            (options.order is not None or options.no_reverse, "the default order and its reverse"),
         ):
             if missing:
                 raise ModelError(f"--held-out needs {needed}")
@@ -127,7 +127,8 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
     if options.held_out is not None:
         from conjoin.joint.reliability import learn_say
 
-        say = learn_say(network, table, shared.optional_table(options.held_out, domain))
+        held_out = shared.optional_table(options.held_out, domain)
+        say = learn_say(network, table, held_out, orders=options.orders)
     return convert(
         network,
         table,

@@ -55,6 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many times --likelihood learns each network (default 3); results that are there "
         "already are kept",
     )
+    add(
+        "--methods",
+        action="store_true",
+        help="instead of the paper's evaluation, compare all methods of learning a network on each data "
+        "set: time, size, PLL, CMLL and log-likelihood",
+    )
+    add(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        help="the CPU seconds that a method of --methods may take on a data set, scores included "
+        "(default 60; 0 for no limit); it is stopped then, and shown as such",
+    )
     shared.add_random_state(parser, "the chains of CMLL")
     shared.add_jobs(parser)
     shared.add_json(parser)
@@ -72,7 +85,14 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError(f"--seeds must be 1 or more, not {options.seeds}")
     if options.quick and options.only:
         raise ModelError("--quick and --only cannot be combined")
+    if options.likelihood and options.methods:
+        raise ModelError("--likelihood and --methods cannot be combined")
+    if options.limit is not None and not (options.methods and options.limit >= 0):
+        raise ModelError("--limit needs --methods, and a number of seconds that is not negative")
     folder, out = find_folder(options.data), Path(options.out)
+    if options.methods:
+        _methods(folder, out, options)
+        return
     if options.likelihood:
         _likelihood(folder, out, options)
         return
@@ -117,4 +137,31 @@ def _likelihood(folder: Path, out: Path, options: argparse.Namespace) -> None:
         return
     path = out / "likelihood.md"
     write_bytes(path, likelihood_table(results).encode())
+    print(path)
+
+
+def _methods(folder: Path, out: Path, options: argparse.Namespace) -> None:
+    from conjoin.formats.storage import write_bytes
+    from conjoin.reproduction.comparison import LIMIT, compare_methods
+    from conjoin.reproduction.likelihood import PUBLISHED
+    from conjoin.reproduction.methods_report import methods_report
+    from conjoin.reproduction.published import QUICK
+    from conjoin.reproduction.stored_results import write_result
+
+    here = tuple(name for name in PUBLISHED if (folder / name).is_dir())
+    results = compare_methods(
+        folder,
+        out,
+        options.only or (QUICK if options.quick else here),
+        limit=LIMIT if options.limit is None else options.limit,
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+        report_progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if options.json:
+        shared.print_json(results)
+        return
+    write_result(out / "methods.json", results)
+    path = out / "methods.md"
+    write_bytes(path, methods_report(results).encode())
     print(path)

@@ -70,11 +70,11 @@ def convert(
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
     say : Say or mapping, optional
-        With ``orders='all'``, how loudly the conditionals of two variables speak about the interaction of
-        the pair: the result of `conjoin.joint.learn_say`, which measures it on held-out rows, or
-        {name: reliability}, with shares in proportion to the reliabilities of the two conditionals (1 if
-        not given). By default both have the same share. Interactions of more variables are always the
-        plain mean of the conditionals.
+        How loudly the conditionals of two variables speak about the interaction of the pair: the
+        result of `conjoin.joint.learn_say`, which measures it on held-out rows, or {name: reliability},
+        with shares in proportion to the reliabilities of the two conditionals (1 if not given). By
+        default the share of a conditional is the fraction of the orders that put its variable first,
+        as it is for interactions of more variables in any case.
     merge : bool
         Merge equal features and drop features of weight 0.
 
@@ -107,8 +107,6 @@ def convert(
     family = resolve_orders(dn.domain, orders, order, reverse)
     if max_length < 0:
         raise ModelError(f"max_length must be 0 or more, not {max_length}")
-    if say is not None and not family.everything:
-        raise ModelError("`say` changes the average over all orders; give orders='all' with it")
     check_positive(dn)
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
@@ -119,7 +117,7 @@ def convert(
         result = _convert(features, owner, bound, family, max_length, merge)
     options: dict[str, Any] = {"base": base_name, "orders": orders}
     if say is not None:
-        result = Features.concatenate([result, weigh_pairs(dn.form, distribution, say)])
+        result = Features.concatenate([result, weigh_pairs(dn.form, distribution, family, say)])
         result = result.merged().nonzero() if merge else result
         options["say"] = "learned" if isinstance(say, Say) else dict(say)
     if family.everything:

@@ -1,8 +1,9 @@
 """What the two conditionals of a pair of variables say about it, and how loudly each speaks.
 
-Averaged over all orders, the interaction of a pair is the mean of the interactions in its two CPDs (see
-`decomposition`). Any other shares s and 1 - s convert consistent networks exactly, too. They change the
-log-potential by (s - 1/2) * (the first CPD's interaction - the second's).
+A conversion averages the interactions of a pair in its two CPDs (see `decomposition`), each with the
+share of the orders that put its variable first: 1/2 if an order and its reverse count alike. Other
+shares convert consistent networks exactly, too. A share that is greater by s adds to the log-potential
+s * (the first CPD's interaction - the second's).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from conjoin.conversion.base import Base, Product
 from conjoin.conversion.decomposition import decompose
+from conjoin.conversion.orders import Orders
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
@@ -129,8 +131,8 @@ class PairOpinions:
         keep = np.flatnonzero((a > 0) | (b > 0))
         return DifferenceEntries(pair[keep], a[keep], b[keep], weight[keep])
 
-    def tilted(self, share: FloatArray) -> Features:
-        """Return what is added to the average over all orders if the first CPDs have these shares."""
+    def tilted(self, shift: FloatArray) -> Features:
+        """Return what is added to the log-potential if the shares of the first CPDs grow by `shift`."""
         entries = self.entries()
         var, state = self.pairs[entries.pair].T, np.stack([entries.left, entries.right])
         side, feature = np.nonzero(state)  # a test for each state that is not the first
@@ -139,7 +141,7 @@ class PairOpinions:
             feature,
             var[side, feature],
             state_masks(state[side, feature], mask_words(self.cards)),
-            entries.weight * (share - 0.5)[entries.pair],
+            entries.weight * shift[entries.pair],
         )
 
 
@@ -152,15 +154,15 @@ class DifferenceEntries(NamedTuple):
     weight: FloatArray
 
 
-def weigh_pairs(form: LogLinearForm, base: Base, say: Any) -> Features:
-    """Return what shares of the conditionals add to the average over all orders."""
+def weigh_pairs(form: LogLinearForm, base: Base, orders: Orders, say: Any) -> Features:
+    """Return what shares of the conditionals add to the average over some orders."""
     opinions = PairOpinions.of(form, base)
     if isinstance(say, Say):
         share = say.shares(opinions.pairs)
     else:
         reliability = _reliabilities(form.domain, say)[opinions.pairs]
         share = reliability[:, 0] / reliability.sum(axis=1)
-    return opinions.tilted(share).nonzero()
+    return opinions.tilted(share - orders.first_of_pair(*opinions.pairs.T)).nonzero()
 
 
 def _reliabilities(domain: Domain, given: Any) -> FloatArray:

@@ -43,14 +43,19 @@ PRIOR_SDS = (0.5, 1.0, 2.0)
 MAX_STEPS = 50
 TOLERANCE = 1e-6
 
-MAX_ROWS = 10_000
-"""Maximum number of held-out rows to learn from; of more, a sample is drawn."""
-
-MAX_STATES = 3_000
-"""Maximum number of states, not counting the first of each variable: a matrix has their square."""
+MAX_ROWS, MAX_STATES = 10_000, 3_000
+"""Defaults of the maximum numbers of held-out rows and of states."""
 
 
-def learn_say(dn: DependencyNetwork, table: Any, held_out: Any) -> Say:
+def learn_say(
+    dn: DependencyNetwork,
+    table: Any,
+    held_out: Any,
+    *,
+    orders: str = "all",
+    max_rows: int = MAX_ROWS,
+    max_states: int = MAX_STATES,
+) -> Say:
     """Learn how loudly each conditional should speak in a conversion, from held-out rows.
 
     Parameters
@@ -61,11 +66,17 @@ def learn_say(dn: DependencyNetwork, table: Any, held_out: Any) -> Say:
         Data whose marginals are the base of the conversion, such as the training rows.
     held_out : Table, 2-dimensional array, or frame
         At least two rows that the CPDs were not learned from.
+    orders : {'all', 'rotations', 'single'}
+        As for `convert`, with the reverse of each order: the average that the shares change.
+    max_rows : int
+        Maximum number of held-out rows to learn from; of more, a sample is drawn.
+    max_states : int
+        Maximum number of states, not counting the first of each variable; memory grows with its square.
 
     Returns
     -------
     Say
-        For ``convert(dn, table, orders='all', say=...)``.
+        For ``convert(dn, table, orders=..., say=...)``.
 
     Examples
     --------
@@ -84,15 +95,16 @@ def learn_say(dn: DependencyNetwork, table: Any, held_out: Any) -> Say:
     [0.96]
     """
     check_kind(dn)
-    if int((dn.domain.cards - 1).sum()) > MAX_STATES:
+    if int((dn.domain.cards - 1).sum()) > max_states:
         raise ModelError(
-            f"the shares of conditionals can be learned for up to {MAX_STATES:,} states besides the "
-            "first of each variable; give `say` as {name: reliability} instead"
+            f"the shares of conditionals can be learned for up to {max_states:,} states besides the "
+            "first of each variable; raise max_states, or give `say` as {name: reliability}"
         )
-    rows = _in_canonical_order(dn.domain, held_out)
+    distinct_rows = _in_canonical_order(dn.domain, held_out)
+    rows = sample_rows(distinct_rows, max_rows, np.random.default_rng(0))
     base = resolve_base(dn.domain, None, table)[0]
     opinions = PairOpinions.of(dn.form, base)
-    mean = convert(dn, base=base, orders="all").form
+    mean = convert(dn, base=base, orders=orders).form
     half_tables = [half for _, half in deal_out(rows, 2, np.random.default_rng(0))]
     with one_thread():
         layout = _Layout.of(opinions)
@@ -130,7 +142,7 @@ class _Objective:
     """The pseudo-likelihood of some rows as a function of the shares.
 
     Columns are the states of all variables but their first ones. The log-odds of each against the first
-    state are `offset` in the average over all orders.
+    state are `offset` if all shares are 1/2.
     """
 
     layout: _Layout
@@ -288,8 +300,7 @@ def _in_canonical_order(domain: Domain, held_out: Any) -> Table:
         raise DataError("learning how reliable conditionals are needs at least two held-out rows")
     columns = sorted(range(len(domain)), key=lambda i: domain.names[i])
     order = np.lexsort(codes[:, columns[::-1]].T)
-    sorted_rows = Table.adopt(domain, codes[order], weights[order])
-    return sample_rows(sorted_rows, MAX_ROWS, np.random.default_rng(0))
+    return Table.adopt(domain, codes[order], weights[order])
 
 
 def expit(log_odds: FloatArray) -> FloatArray:

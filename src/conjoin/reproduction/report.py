@@ -107,7 +107,7 @@ def _about(about: dict[str, Any]) -> str:
 # ---- helpers --------------------------------------------------------------------------------------
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
@@ -156,7 +156,7 @@ def _table_4(results: Results, names: Sequence[str], metric: str, published: Pub
                 cell += f" ({published[name][k]:.2f})"
             row.append(cell)
         rows.append(row)
-    return _table(["data set", *TITLES.values()], rows)
+    return table(["data set", *TITLES.values()], rows)
 
 
 def _verdicts(results: Results, names: Sequence[str]) -> str:
@@ -199,7 +199,7 @@ def _times(results: Results, names: Sequence[str]) -> str:
         means.append("{:.2f} ({:.2f})".format(*ours_and_paper) if both else "")
     rows.append(["geometric mean", *means, "", ""])
     head = ["data set", *TITLES.values(), "tree speed-up with, without tuning", "logistic speed-up"]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _speed_up(results: Results, name: str, cpd: str) -> str:
@@ -223,7 +223,7 @@ def _figure_table(results: Results, names: Sequence[str], cpd: str) -> str:
         f"{cpd} CPDs", "1 order, instance", "2 orders, instance", "1 order, marginals",
         "2 orders, marginals", "n rotations", "2n rotations",
     ]  # fmt: skip
-    return _table(head, rows) if rows else ""
+    return table(head, rows) if rows else ""
 
 
 def _beyond(results: Results, names: Sequence[str]) -> str:
@@ -239,9 +239,9 @@ def _beyond(results: Results, names: Sequence[str]) -> str:
     return "\n".join(
         [
             "Test PLL:\n",
-            _table(["data set", "paper's best", *BEYOND.values()], pll_rows),
+            table(["data set", "paper's best", *BEYOND.values()], pll_rows),
             "Test CMLL, with Monte Carlo standard errors:\n",
-            _table(cmll_head, cmll_rows),
+            table(cmll_head, cmll_rows),
             _cost(results, names),
         ]
     )
@@ -273,7 +273,7 @@ def _cost(results: Results, names: Sequence[str]) -> str:
         "seconds", "learn and tune", "read, convert, write", "total",
         "the paper's LW: tree, logistic",
     ]  # fmt: skip
-    return f"The cost of the recommended method ({BEYOND[RECOMMENDED]}):\n\n" + _table(head, rows)
+    return f"The cost of the recommended method ({BEYOND[RECOMMENDED]}):\n\n" + table(head, rows)
 
 
 def _wins(results: Results, names: Sequence[str]) -> str:
@@ -298,7 +298,7 @@ def _wins(results: Results, names: Sequence[str]) -> str:
             found = signed_ranks([a for a, _ in pairs], [b for _, b in pairs])
             counts = (f"{n}" for n in (found.wins, found.losses, found.ties))
             rows.append([what, *counts, f"{found.p_value:.4f}"])
-    return _table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
+    return table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
 
 
 # ---- other files ----------------------------------------------------------------------------------
