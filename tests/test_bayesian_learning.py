@@ -211,13 +211,21 @@ def test_tables_can_be_kept_small(method):
         assert max(len(c.blanket) for c in small.cpds) <= 2
 
 
-def test_the_kind_of_cpd_is_chosen_on_the_validation_rows():
+@pytest.mark.parametrize("best", ["table", "tree"])
+def test_the_kind_of_cpd_is_chosen_on_the_validation_rows(best):
     rng = np.random.default_rng(0)
-    table, valid = (random_table(np.random.default_rng(9), 7, 800) for _ in range(2))
-    bn = to_bayesian_network(learn(table, "tree"), table, "order", valid=valid, random_state=rng)
+    codes = rng.integers(0, 2, (3000, 12))
+    if best == "table":
+        codes[:, 2] = codes[:, 0] ^ codes[:, 1] ^ (rng.random(3000) < 0.1)
+    else:  # the first column that is 1 decides, of more columns than a table can have
+        codes[:, :11] = rng.random((3000, 11)) < 0.2
+        first = codes[:, :11].argmax(axis=1)
+        codes[:, 11] = rng.random(3000) < np.where(first % 2, 0.02, 0.98)
+    table, valid = (Table(Domain.numbered([2] * 12), part) for part in np.split(codes, 2))
+    bn = to_bayesian_network(learn(table, "tree"), table, "order", valid=valid)
     record = bn.provenance["bayesian"]
-    assert record["cpd"] == max(record["held_out"], key=record["held_out"].get)
-    assert bn.log_likelihood(valid).mean() == pytest.approx(record["held_out"][record["cpd"]])
+    assert record["cpd"] == best == max(record["held_out"], key=record["held_out"].get)
+    assert bn.log_likelihood(valid).mean() == pytest.approx(record["held_out"][best])
 
 
 def test_the_published_algorithm_is_sparser():

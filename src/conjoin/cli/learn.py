@@ -2,8 +2,9 @@
 
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
-network; a result written as .dn is the dependency network of the conditionals. Columns of numbers and
-dates are modelled as numbers if the result is written as .conjoin.
+network; a result written as .dn is the dependency network of the conditionals; one written as .bif,
+.xdsl (GeNIe), .net (Hugin) or .bn is a Bayesian network. Columns of numbers and dates are modelled as
+numbers if the result is written as .conjoin.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ BINS = "quantile:5"
 FEATURE_METHODS = ("top-down", "generate-select", "staged")
 """The methods of `learn_features`."""
 
+BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
+"""The formats that hold Bayesian networks only."""
+
+TABLE_CELLS = {".bif": 1 << 14, ".xdsl": 1 << 14, ".net": 1 << 14, ".uai": 1 << 14}
+"""The maximum size of a conditional in formats that write it out as a table."""
+
 FOR_CONDITIONALS = {
     "cpd": "auto",
     "kappa": None,
@@ -53,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TRAIN",
         help=f"the training table {shared.TABLE_FORMATS}, or a folder of .parquet files",
     )
-    shared.add_output(parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn)")
+    shared.add_output(
+        parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)"
+    )
     add(
         "--valid",
         metavar="FILE",
@@ -61,11 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--cpd",
-        choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted"),
+        choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted", "table"),
         default="auto",
         help="the kind of conditional: decision trees; L1-regularised logistic regression; the same "
         "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
-        "states and trees for the others (mixed, which is what auto chooses); or sums of small trees",
+        "states and trees for the others (mixed, which is what auto chooses); or sums of small trees. "
+        "In Bayesian networks also tables; there, auto chooses between tables and trees",
     )
     add(
         "--kappa",
@@ -82,6 +92,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tune kappa and the penalty by cross-validation with N folds",
     )
     add("--min-leaf", metavar="N", type=float, help="minimum number of rows in a leaf")
+    add(
+        "--structure",
+        choices=("order", "break-cycles"),
+        help="learn a Bayesian network: by a search for the best order of the columns (order, the "
+        "default for .bif, .xdsl, .net and .bn), or by removing the least essential edges on cycles of "
+        "the dependency network",
+    )
     add(
         "--features",
         choices=FEATURE_METHODS,
@@ -132,13 +149,17 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.model_files import check_can_save, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
+    from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
     from conjoin.models.network import Network
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
-    check_can_save(DependencyNetwork if to_dn else MarkovNetwork, options.output)
+    to_bn = options.structure is not None or ending(Path(options.output)) in BAYESIAN
+    _check_bayesian(options, to_bn)
+    kind = BayesianNetwork if to_bn else DependencyNetwork if to_dn else MarkovNetwork
+    check_can_save(kind, options.output)
     kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
     if kept is not None and kept.path.absolute() == Path(options.output).absolute():
         raise ModelError("the checkpoint and the model cannot have the same name")
@@ -151,6 +172,9 @@ def run(options: argparse.Namespace) -> None:
         return
     if isinstance(table, MixedTable):
         _learn_numbers(table, options, started)
+        return
+    if to_bn:
+        _learn_bayesian(table, kept, options, started)
         return
     dn, joint = _learn(table, kept, options)
     model: Network = dn if to_dn else joint
@@ -202,6 +226,72 @@ def _learn(
     for model in (dn, joint):
         model.provenance["table"] = Path(options.table).name
     return dn, joint
+
+
+def _check_bayesian(options: argparse.Namespace, to_bn: bool) -> None:
+    """Refuse options that Bayesian networks do not have, and those that only they have."""
+    if not to_bn and options.cpd == "table":
+        raise ModelError(
+            "--cpd table is for Bayesian networks; write one as .bif, or add --structure order"
+        )
+    markov = {"closed_form": False, "effort": "default", "features": None}
+    other = _changed(options, markov) if to_bn else None
+    if other is not None:
+        raise ModelError(
+            f"{other} is for Markov networks, and this is a Bayesian one; leave it out"
+        )
+
+
+def _learn_bayesian(
+    table: Table, kept: Checkpoint | None, options: argparse.Namespace, started: float
+) -> None:
+    """Learn a Bayesian network, and say what was learned."""
+    from conjoin.formats.model_files import save
+    from conjoin.formats.storage import ending
+    from conjoin.joint.bayesian_learning import to_bayesian_network
+    from conjoin.learning.learn import learn
+
+    valid = shared.optional_table(options.valid, table.domain, options.missing)
+    leaf = 10.0 if options.min_leaf is None else options.min_leaf
+    ordered = table.reordered(table.domain.sorted_names())
+    dn = learn(
+        ordered,
+        "tree" if options.cpd in ("auto", "table") else options.cpd,
+        valid=None if valid is None else valid.reordered(ordered.domain.names),
+        folds=options.folds,
+        kappa=options.kappa,
+        penalty=options.penalty,
+        min_leaf=leaf,
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+        checkpoint=kept,
+    )
+    model = to_bayesian_network(
+        dn.reordered(table.domain.names),
+        table,
+        options.structure or "order",
+        cpd=options.cpd,
+        valid=valid,
+        kappa=options.kappa,
+        min_leaf=leaf,
+        max_cells=TABLE_CELLS.get(ending(Path(options.output))),
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+    )
+    model.provenance["table"] = Path(options.table).name
+    save(model, options.output)
+    if kept is not None:
+        kept.remove()
+    seconds, found = time.perf_counter() - started, model.provenance["bayesian"]
+    if options.json:
+        shared.print_json(
+            {"model": options.output, "kind": model.kind, "seconds": seconds, **found}
+        )
+        return
+    print(
+        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
+        f"{found['edges']:,} edges, {found['cpd']} CPDs, {found['method']} ({seconds:.2f} s)"
+    )
 
 
 def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
@@ -266,7 +356,8 @@ def _needs_states(options: argparse.Namespace) -> str | None:
 
     if ending(Path(options.output)) != ".conjoin":
         return f"a model in the format {ending(Path(options.output))}"
-    return _changed(options, {**FOR_CONDITIONALS, "valid": None, "features": None})
+    others = {"valid": None, "features": None, "structure": None}
+    return _changed(options, {**FOR_CONDITIONALS, **others})
 
 
 def _changed(options: argparse.Namespace, defaults: dict[str, Any]) -> str | None:

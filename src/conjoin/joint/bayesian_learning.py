@@ -39,6 +39,9 @@ CPDS = ("auto", "table", *KINDS)
 HELD_OUT = 0.1
 """The share of the rows that chooses between tables and trees, if there is no validation table."""
 
+MIN_ERRORS = 2.0
+"""Trees must predict them better than tables by this number of standard errors."""
+
 
 def to_bayesian_network(
     dn: DependencyNetwork,
@@ -49,6 +52,7 @@ def to_bayesian_network(
     valid: Any = None,
     restore: bool = True,
     kappa: float | None = None,
+    penalty: float | None = None,
     min_leaf: float = 10.0,
     pseudo: float = 1.0,
     max_cells: float | None = None,
@@ -78,7 +82,7 @@ def to_bayesian_network(
           among all columns that come before.
     cpd : {'auto', 'tree', 'table', 'logistic', 'hybrid', 'mixed', 'boosted'}
         The kind of CPD of the result. "auto" is "tree" after breaking cycles; after a search for an
-        order it is "table" or "tree", whichever predicts held-out rows better. Tables have at most
+        order it is "table", or "tree" if trees clearly predict held-out rows better. Tables have at most
         16,384 cells. Regressions and boosted trees of many parents are not tables, so they allow
         sampling and scores of complete rows, but not exact inference, unless `max_cells` is given.
     valid : Table, array or frame, optional
@@ -88,6 +92,8 @@ def to_bayesian_network(
         cycle. Without this the result is that of the published algorithm, which is much sparser.
     kappa : float, optional
         The strength of the structure prior of trees; by default the network's own, or else chosen.
+    penalty : float, optional
+        The L1 penalty of regressions; by default the network's own, or else chosen.
     min_leaf, pseudo : float
         The settings of leaves, as in `learn`.
     max_cells : float, optional
@@ -129,7 +135,8 @@ def to_bayesian_network(
         dn.reordered(names), rows.reordered(names), held, cpd, Options(min_leaf, pseudo),
         np.inf if max_cells is None else float(max_cells), rng, n_jobs,
     )  # fmt: skip
-    learner.kappa = kappa
+    learned = dn.provenance.get("learned", {})
+    learner.kappa, learner.penalty = kappa, learned.get("penalty") if penalty is None else penalty
     cpds = learner.by_order() if method == "order" else learner.by_breaking(restore)
     record = {
         "method": method,
@@ -168,6 +175,7 @@ class _Learner:
         self.dn, self.table, self.valid, self.cpd, self.options = dn, table, valid, cpd, options
         self.max_cells, self.rng, self.n_jobs = max_cells, rng, n_jobs
         self.kappa: float | None = None
+        self.penalty: float | None = None
         self.record: dict[str, Any] = {}
 
     # ---- breaking cycles ----------------------------------------------------------------------
@@ -221,17 +229,18 @@ class _Learner:
     def _choose(self, train: Table, parents: Sequence[Parents], held: Table) -> None:
         """Choose between tables and trees by the likelihood of held-out rows."""
         self.cpd = "tree"
-        trees = self._small_cpds(self._learned(train, _earlier(parents)))
-        found = {
-            "table": self._counted(train, parents),
-            "tree": BayesianNetwork(train.domain, trees),
+        cpds = self._small_cpds(self._learned(train, _earlier(parents)))
+        networks = [self._counted(train, parents), BayesianNetwork(train.domain, cpds)]
+        tables, trees = (bn.log_likelihood(held) for bn in networks)
+        weights = np.ones(len(held)) if held.weights is None else held.weights
+        gain = np.average(trees - tables, weights=weights)
+        error = np.sqrt(weights @ (trees - tables - gain) ** 2) / weights.sum()
+        if gain <= MIN_ERRORS * error:
+            self.cpd = "table"
+        self.record["held_out"] = {
+            name: float(np.average(log_p, weights=weights))
+            for name, log_p in (("table", tables), ("tree", trees))
         }
-        scores = {
-            name: float(np.average(bn.log_likelihood(held), weights=held.weights))
-            for name, bn in found.items()
-        }
-        self.cpd = max(scores, key=scores.__getitem__)  # tables, if they are equal
-        self.record["held_out"] = scores
 
     # ---- both ---------------------------------------------------------------------------------
 
@@ -276,9 +285,9 @@ class _Learner:
             for v, (name, own) in enumerate(zip(names, map(set, allowed), strict=True))
         }
         return learn(
-            table, kind or self.cpd, valid=self.valid, kappa=self.kappa, forbidden=others,
-            min_leaf=self.options.min_leaf, pseudo=self.options.pseudo, n_jobs=self.n_jobs,
-            random_state=int(self.rng.integers(2**31)),
+            table, kind or self.cpd, valid=self.valid, kappa=self.kappa, penalty=self.penalty,
+            forbidden=others, min_leaf=self.options.min_leaf, pseudo=self.options.pseudo,
+            random_state=int(self.rng.integers(2**31)), n_jobs=self.n_jobs,
         )  # fmt: skip
 
 

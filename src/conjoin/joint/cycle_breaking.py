@@ -94,13 +94,14 @@ class TreeFamily:
         known = np.where(codes == self.table.missing, -1, codes.astype(np.int64))
         rows = Table(self.table.domain.subset(columns), known, self.table.weights)
         self._columns = np.array(columns, np.int64)
+        self._place = {v: p for p, v in enumerate(columns)}
         self._data = pack_table(rows)
         self._index = SetIndex.build(self._data, self.options.pseudo)
 
     def _grown(self, allowed: Collection[int]) -> NestedTree:
-        target = int(np.searchsorted(self._columns, self.target))
-        rules = np.where(np.isin(self._columns, list(allowed)), ALLOWED, FORBIDDEN).astype(np.int8)
-        rules[target] = FORBIDDEN
+        target = self._place[self.target]
+        rules = np.full(len(self._columns), FORBIDDEN, np.int8)
+        rules[[self._place[u] for u in allowed]] = ALLOWED
         tree = NestedTree(target, int(self._data.cards[target]))
         tree.grow(self._data, self._index, gain_needed(self.kappa), self.options, rules)
         return tree
@@ -111,9 +112,9 @@ class TreeFamily:
         if key not in self._fits:
             tree, needed = self._grown(key), gain_needed(self.kappa)
             inner = np.flatnonzero(tree.yes[: tree.size] >= 0)
-            used = np.unique(self._columns[self._data.set_var[tree.split[inner]]])
+            used = sorted(set(self._data.set_var[tree.split[inner]].tolist()))
             score = float((tree.gains[inner] - needed).sum())
-            self._fits[key] = Fit(score, tuple(used.tolist()))
+            self._fits[key] = Fit(score, tuple(self._columns[used].tolist()))
         return self._fits[key]
 
     def within(self, parents: Parents, max_cells: float) -> Parents:
