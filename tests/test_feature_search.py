@@ -13,6 +13,7 @@ from conjoin.data.table import joint_codes
 from conjoin.errors import ModelError
 from conjoin.joint.candidate_features import CandidateSearch
 from conjoin.joint.conjunctions import States, new_conjunctions, pair_shares, scopes
+from conjoin.joint.feature_generalisation import Generalisation
 from conjoin.joint.feature_induction import best_weight, gain, shrunk
 from conjoin.joint.feature_selection import frequent, generated
 from conjoin.joint.feature_task import independent_network
@@ -278,7 +279,49 @@ def test_generating_finds_exclusive_columns():
     assert mn.conditional("v0", {"v0": 0, "v1": 1, "v2": 0})[0, 1] < 0.02
 
 
-METHODS = ["top-down", "generate-select", "staged"]
+@pytest.mark.parametrize("seed", range(3))
+def test_bottom_up_gains_are_lower_bounds(seed):
+    """With the other weights held, the pseudo-likelihood can increase by at least the gain."""
+    table = random_table(seed, cards=(2, 3, 2, 2), rows=200)
+    grown = GrowingNetwork.of(random_network(seed, table.domain))
+    search = Generalisation(grown, ByPseudoLikelihood(), table)
+    parts = np.unique(search.generalised(search.tested)[1], axis=0)
+    parts = parts[parts.sum(axis=1) >= 2]
+    found = search.features(parts)
+    for f, bound in enumerate(search.gains(parts)):
+        longer = grown.extended(found.select(np.array([f]))).network()
+        score = PseudoLikelihood(longer.form, table)
+        weights = longer.features.weights.copy()
+
+        def loss(w, score=score, weights=weights):
+            return -score.value(np.append(weights[:-1], w))
+
+        best = minimize_scalar(loss, bounds=(-20, 20), method="bounded")
+        assert -1e-6 <= bound <= loss(0.0) - best.fun + 1e-4
+
+
+def test_generalised_rows_are_parts_of_rows_and_of_neighbours():
+    table = random_table(15, rows=100)
+    search = Generalisation(
+        GrowingNetwork.of(independent_network(table)), ByPseudoLikelihood(), table
+    )
+    for options in search.generalised(search.tested):
+        assert not (options & ~search.tested).any()
+    found = search.run(50, 5, np.random.default_rng(0))
+    assert found.truth(table.codes).any(axis=1).all()
+    assert found.lengths.min() >= 2
+
+
+def test_bottom_up_improves_with_every_round_that_it_keeps():
+    table = random_table(16, rows=2000)
+    mn = learn_features(table, "bottom-up", valid=table)
+    scores = [entry["held_out"] for entry in mn.provenance["features"]["rounds"]]
+    assert len(scores) > 1
+    assert scores[1] > scores[0]
+    assert (np.diff(scores[:-1]) > 0).all()
+
+
+METHODS = ["top-down", "bottom-up", "generate-select", "staged"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BINS = "quantile:5"
 """How columns of numbers are cut by default."""
 
-FEATURE_METHODS = ("top-down", "generate-select", "staged")
+FEATURE_METHODS = ("top-down", "bottom-up", "generate-select", "staged")
 """The methods of `learn_features`."""
 
 BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
@@ -103,8 +103,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--features",
         choices=FEATURE_METHODS,
         help="search for the features of a Markov network instead of learning conditionals: top-down, "
-        "from single states to conjunctions; generate-select, by parts of rows, of which an L1 penalty "
-        "chooses; or staged, by the gradients of an L1 penalty (docs/feature-search.md)",
+        "from single states to conjunctions; bottom-up, from rows; generate-select, by parts of rows, of "
+        "which an L1 penalty chooses; or staged, by the gradients of an L1 penalty "
+        "(docs/feature-search.md)",
     )
     add(
         "--closed-form",

@@ -1,6 +1,7 @@
 """`learn_features`: Markov networks by a search for features, as an alternative to conditionals.
 
-Each method is a class of settings with a function `learn`: `TopDown`, `GenerateSelect` and `Staged`.
+Each method is a class of settings with a function `learn`: `TopDown`, `BottomUp`,
+`GenerateSelect` and `Staged`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from conjoin.data.frames import as_table
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.candidate_features import total_weight
+from conjoin.joint.feature_generalisation import BottomUp
 from conjoin.joint.feature_induction import TopDown
 from conjoin.joint.feature_selection import GenerateSelect
 from conjoin.joint.feature_task import FeatureTask
 from conjoin.joint.staged_features import Staged
 from conjoin.models.markov import MarkovNetwork
 
-METHODS = {"top-down": TopDown, "generate-select": GenerateSelect, "staged": Staged}
+METHODS = {
+    "top-down": TopDown,
+    "bottom-up": BottomUp,
+    "generate-select": GenerateSelect,
+    "staged": Staged,
+}
 """The settings of each method, by its name."""
 
 
@@ -44,9 +51,10 @@ def learn_features(
     table : Table, 2-dimensional array, or frame
         The rows. Missing values are drawn once, from the network to start from or from the
         maximum-likelihood tree.
-    method : {'top-down', 'generate-select', 'staged'}
+    method : {'top-down', 'bottom-up', 'generate-select', 'staged'}
         "top-down" adds conjunctions of features and states that increase the likelihood most (Della
-        Pietra, Della Pietra and Lafferty, 1997). "generate-select" generates parts of rows, from which
+        Pietra, Della Pietra and Lafferty, 1997). "bottom-up" generalises rows to their neighbours (Davis
+        and Domingos, 2010). "generate-select" generates parts of rows, from which
         an L1 penalty on the pseudo-likelihood chooses (Van Haaren and Davis, 2012). "staged" adds
         features by the gradients of the likelihood with an L1 penalty on all weights (Lee, Ganapathi and
         Koller, 2006).
@@ -64,8 +72,8 @@ def learn_features(
         Number of parts of the rows that are evaluated at the same time. It does not change the result.
     **options
         Settings of the method, which bound its work: the attributes of
-        `conjoin.joint.feature_induction.TopDown`, `conjoin.joint.feature_selection.GenerateSelect` or
-        `conjoin.joint.staged_features.Staged`.
+        `conjoin.joint.feature_induction.TopDown`, `conjoin.joint.feature_generalisation.BottomUp`,
+        `conjoin.joint.feature_selection.GenerateSelect` or `conjoin.joint.staged_features.Staged`.
 
     Returns
     -------
