@@ -36,7 +36,9 @@ from conjoin.models.network import Network
 from conjoin.scoring import cmll, log_likelihood
 from goals import cpu, headline, machine
 
-ROWS, FRESH, SEEDS, PSEUDO_COUNT = 5_000, 20_000, (0, 1), 0.1
+ROWS, FRESH, PSEUDO_COUNT = 5_000, 20_000, 0.1
+SEEDS = (2, 3)
+"""Seeds 0 and 1 were used while methods were chosen."""
 CMLL_ROWS, NARROW = 500, 100
 
 Results = dict[str, Any]
