@@ -51,7 +51,7 @@ def test_one_command_a_table(name, data, tmp_path, capsys):
         if few:  # the tree by its definition, grown on all rows
             i = table.domain.index(target)
             needed = gain_needed(report["kappa"])
-            slow = slow_tree(table.codes, weights, table.domain.cards, i, needed, 10, 1.0)
+            slow = slow_tree(table, weights, i, needed, 10, 1.0)
             expected = [slow(table.codes[r]) for r in complete]
             np.testing.assert_allclose(log_p, expected, atol=1e-9)
     assert main(["score", str(tmp_path / f"{name}.conjoin"), str(file), "--json"]) == 0
