@@ -308,11 +308,11 @@ class MixedKnown:
     @property
     def run(self) -> Run:
         """How answers are found."""
-        note = ""
-        if self._ranges:
-            cells = len(self._rows.log_weights)
-            note = f"ranges of numbers are integrated numerically, over {cells:,} cells"
-        return Run("exact", exact=True, note=note)
+        if not self._ranges:
+            return Run("exact", exact=True)
+        cells = len(self._rows.log_weights)
+        note = f"over {cells:,} cells of the ranges"
+        return Run("numerical integration", note=note)
 
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category."""
