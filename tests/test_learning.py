@@ -898,7 +898,6 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert load("m.conjoin").provenance["learned"]["cpd"] == cpd
     for arguments, message in (
         (["learn", "nothing.csv", "-o", "x.dn"], "no such file"),
-        (["learn", "train.csv", "-o", "x.bif"], "a Markov network cannot be written as .bif"),
         (["learn", "train.csv", "-o", "x.toml"], "'.toml' is not the ending of a format"),
         (["learn", "train.csv", "-o", "x.dn", "--jobs", "0"], "--jobs"),
         (["learn", "train.csv", "-o", "x.dn", "--folds", "1"], "folds"),
