@@ -208,9 +208,10 @@ def read_only(rng: np.random.Generator, folder: Path) -> str:
         else:
             conjoin.learn(table, "tree", checkpoint=folder / "checkpoint")
 
-    for parent in folder.parents[:1]:  # the folder of temporary files may be closed to others
-        if os.getuid() == 0 and not parent.stat().st_mode & 0o005:
-            return "nothing: others cannot enter the folder"
+    # The folder of temporary files, or the one that this package is in, may be closed to others.
+    needed = [*folder.parents, *Path(conjoin.__file__).resolve().parents]
+    if os.getuid() == 0 and not all(parent.stat().st_mode & 0o001 for parent in needed):
+        return "nothing: others cannot enter the folder"
     status = in_child(write)
     assert status == 1, status
     saved.check(others=0)
