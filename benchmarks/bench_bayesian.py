@@ -36,7 +36,7 @@ from conjoin.models.network import Network
 from conjoin.scoring import cmll, log_likelihood
 from goals import cpu, headline, machine
 
-ROWS, FRESH, PSEUDO_COUNT = 5_000, 20_000, 0.1
+ROWS, FRESH = 5_000, 20_000
 SEEDS = (2, 3)
 """Seeds 0 and 1 were used while methods were chosen."""
 CMLL_ROWS, NARROW = 500, 100
@@ -187,36 +187,10 @@ def compared(truth: np.ndarray, found: np.ndarray) -> Results:
     }
 
 
-def by_pyagrum(table: Table, method: str) -> BayesianNetwork:
-    """Return the network that pyAgrum learns."""
-    import pandas as pd
-    import pyagrum as gum
-
-    from conjoin import TableCPD
-
-    cards, names = table.domain.cards, [f"v{i}" for i in range(len(table.domain))]
-    states = gum.BayesNet()
-    for name, card in zip(names, cards.tolist(), strict=True):
-        states.add(gum.RangeVariable(name, "", 0, card - 1))
-    learner = gum.BNLearner(pd.DataFrame(table.codes, columns=names), states)
-    if method == "MIIC":
-        learner.useMIIC()
-    else:
-        learner.useGreedyHillClimbing()
-        learner.useScoreBIC()
-    learner.useSmoothingPrior(PSEUDO_COUNT)
-    learner.setNumberOfThreads(1)
-    found = learner.learnBN()
-    cpds = []
-    for name in names:
-        cpt = found.cpt(name)
-        scope = [names.index(other) for other in reversed(cpt.names)]
-        cpds.append(TableCPD(cards, scope[-1], scope[:-1], np.log(cpt.toarray())))
-    return BayesianNetwork(table.domain, cpds)
-
-
 def learners(table: Table) -> dict[str, Callable[[], BayesianNetwork]]:
     """Return what is compared: the first three include learning the trees."""
+    from bench_known_networks import by_pyagrum
+
     trees = lambda: learn(table, "tree", n_jobs=1)  # noqa: E731
     return {
         "published": lambda: bayesian(trees(), table, restore=False, n_jobs=1),

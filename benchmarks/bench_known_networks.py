@@ -87,15 +87,18 @@ def refitted(bn: BayesianNetwork, table: Table) -> BayesianNetwork:
     return BayesianNetwork(bn.domain, cpds)
 
 
-def hill_climbing(table: Table) -> BayesianNetwork:
-    """Return the network that pyAgrum finds."""
+def by_pyagrum(table: Table, method: str = "hill climbing") -> BayesianNetwork:
+    """Return the network that pyAgrum finds by hill climbing with BIC, or by MIIC."""
     cards, names = table.domain.cards, [f"v{i}" for i in range(len(table.domain))]
     states = gum.BayesNet()
     for name, card in zip(names, cards.tolist(), strict=True):
         states.add(gum.RangeVariable(name, "", 0, card - 1))
     learner = gum.BNLearner(pd.DataFrame(table.codes, columns=names), states)
-    learner.useGreedyHillClimbing()
-    learner.useScoreBIC()
+    if method == "MIIC":
+        learner.useMIIC()
+    else:
+        learner.useGreedyHillClimbing()
+        learner.useScoreBIC()
     learner.useSmoothingPrior(PSEUDO_COUNT)
     learner.setNumberOfThreads(1)
     found = learner.learnBN()
@@ -113,7 +116,7 @@ def measured(bn: BayesianNetwork, seed: int) -> tuple[np.ndarray, np.ndarray]:
     table, (asked, targets) = drawn(bn, ROWS, rng), queries(bn, rng)
     fits = [
         cpu(lambda: learn_joint(table, random_state=seed)[1]),
-        cpu(lambda: hill_climbing(table)),
+        cpu(lambda: by_pyagrum(table)),
         cpu(lambda: refitted(bn, table)),
     ]
     truth = answers(bn, asked, targets)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
     from conjoin.inference.questions import Questions
-    from conjoin.inference.results import Run
+    from conjoin.inference.results import Joint, Run
     from conjoin.models.network import Network
 
 TABLE_FORMATS = "(.csv, .parquet, .data)"
@@ -223,6 +223,22 @@ def say_if_approximate(run: Run) -> None:
     """Say on standard error that an answer is approximate, and by which method it was found."""
     if not run.exact:
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
+
+
+def print_joint(found: Joint, options: argparse.Namespace, given: str, how: dict[str, Any]) -> None:
+    """Print a joint distribution, and draw it on request; `given` is the evidence in words."""
+    if options.picture is not None:
+        from conjoin.formats.storage import write_bytes
+        from conjoin.reports.heat_map import heat_map
+
+        write_bytes(Path(options.picture), heat_map(found).encode())
+    if options.json:
+        states = [[str(s) for s in v.states] for v in found.domain]
+        report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
+        print_json({**report, **how})
+        return
+    print(f"Joint distribution{given}")
+    print(found)
 
 
 def print_questions(found: Questions, given: str, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
+    from conjoin.models.network import Network
 
 
 BINS = "quantile:5"
@@ -153,7 +154,6 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
-    from conjoin.models.network import Network
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
@@ -283,16 +283,9 @@ def _learn_bayesian(
     save(model, options.output)
     if kept is not None:
         kept.remove()
-    seconds, found = time.perf_counter() - started, model.provenance["bayesian"]
-    if options.json:
-        shared.print_json(
-            {"model": options.output, "kind": model.kind, "seconds": seconds, **found}
-        )
-        return
-    print(
-        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
-        f"{found['edges']:,} edges, {found['cpd']} CPDs, {found['method']} ({seconds:.2f} s)"
-    )
+    found = model.provenance["bayesian"]
+    words = f"{found['edges']:,} edges, {found['cpd']} CPDs, {found['method']}"
+    _report_search(model, table, options, started, found, words)
 
 
 def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
@@ -318,16 +311,29 @@ def _learn_features(table: Table, options: argparse.Namespace, started: float) -
     )
     model.provenance["table"] = Path(options.table).name
     save(model, options.output)
-    seconds, count = time.perf_counter() - started, len(model.features)
+    found = {"features": len(model.features), "method": options.features}
+    words = f"{len(model.features):,} features, {options.features}"
+    _report_search(model, table, options, started, found, words)
+
+
+def _report_search(
+    model: Network,
+    table: Table,
+    options: argparse.Namespace,
+    started: float,
+    found: Mapping[str, Any],
+    words: str,
+) -> None:
+    """Say what a search learned: `found` for JSON, and the same in words."""
+    seconds = time.perf_counter() - started
     if options.json:
-        found = {"features": count, "method": options.features}
         shared.print_json(
             {"model": options.output, "kind": model.kind, "seconds": seconds, **found}
         )
         return
     print(
         f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
-        f"{count:,} features, {options.features} ({seconds:.2f} s)"
+        f"{words} ({seconds:.2f} s)"
     )
 
 

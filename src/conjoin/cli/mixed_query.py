@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,18 +174,7 @@ def _print_joint(known: MixedKnown, options: argparse.Namespace) -> None:
     from conjoin.inference.mixed_questions import joint
 
     found = joint(known, options.joint)
-    if options.picture is not None:
-        from conjoin.formats.storage import write_bytes
-        from conjoin.reports.heat_map import heat_map
-
-        write_bytes(Path(options.picture), heat_map(found).encode())
-    if options.json:
-        states = [[str(s) for s in v.states] for v in found.domain]
-        report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
-        shared.print_json({**report, **_how_found(found.run)})
-        return
-    print(f"Joint distribution{_given(known)}")
-    print(found)
+    shared.print_joint(found, options, _given(known), _how_found(found.run))
 
 
 def _print_what_if(known: MixedKnown, options: argparse.Namespace) -> None:

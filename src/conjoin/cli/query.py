@@ -221,18 +221,7 @@ def _print_joint(
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("joint distributions are found by exact inference only")
     found = joint(model, options.joint, given, **how)
-    if options.picture is not None:
-        from conjoin.formats.storage import write_bytes
-        from conjoin.reports.heat_map import heat_map
-
-        write_bytes(Path(options.picture), heat_map(found).encode())
-    if options.json:
-        states = [[str(s) for s in v.states] for v in found.domain]
-        report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
-        shared.print_json({**report, **_how_found(found.run)})
-        return
-    print(f"Joint distribution{_given(given)}")
-    print(found)
+    shared.print_joint(found, options, _given(given), _how_found(found.run))
 
 
 def _print_questions(
