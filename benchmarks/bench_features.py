@@ -36,14 +36,14 @@ def search(folder: Path, method: str, name: str) -> None:
     )
 
 
-def finish(path: Path, seed: int) -> None:
+def finish(path: Path, seed: int, rounds: int, effort: str) -> None:
     """Refine a network, extend it top-down, and score rows that had no part in either."""
     table = read_table(path)
     table = Table(table.domain, table.codes)
     rest, check = hold_out(table, 0.2, np.random.default_rng(seed))
-    _, refined = learn_joint(rest, random_state=seed)
+    _, refined = learn_joint(rest, random_state=seed, effort=effort)
     started = time.process_time()
-    longer = learn_features(rest, start=refined, random_state=seed)
+    longer = learn_features(rest, start=refined, random_state=seed, max_rounds=rounds)
     seconds = time.process_time() - started
     before, after = (log_likelihood(mn, check).mean for mn in (refined, longer))
     print(
@@ -63,11 +63,13 @@ def main() -> None:
         "--start", action="store_true", help="extend refined networks of CSV tables"
     )
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--effort", default="default", help="effort of the network to extend")
+    parser.add_argument("--rounds", type=int, default=50, help="batches of features, at most")
     options = parser.parse_args()
     if options.start:
         for name in options.names:
             for seed in range(options.seeds):
-                finish(options.folder / name, seed)
+                finish(options.folder / name, seed, options.rounds, options.effort)
         return
     names = options.names or sorted(path.name for path in options.folder.iterdir() if path.is_dir())
     for name in names:

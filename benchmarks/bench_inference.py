@@ -233,7 +233,7 @@ def approximations(folder):
         except cj.ConjoinError:
             words.append("no chain survived")
         print(f"{path.stem:<22}" + "".join(f"{w:>27}" for w in words), flush=True)
-    print("* did not come to rest, or chains disagree")
+    print("* did not converge, or chains disagree")
 
 
 def default_networks(folder, names):

@@ -13,7 +13,8 @@ random forest per column on the others, three rounds from column means, as missF
 predicts each category from the rest, and each number by a Gaussian around its prediction, whose deviation
 is that of held-out rows. Times are CPU seconds of one thread: fit, and the answers that are compared.
 
-    python benchmarks/bench_numbers.py [--rows 5000] [--tables abalone,autos] [--seeds 3] [--cache FILE]
+    python benchmarks/bench_numbers.py [--rows 5000] [--tables abalone,autos] [--seeds 0,1]
+        [--effort quick] [--cache FILE]
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
 from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
 from conjoin.formats.table_files import read_columns
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.joint.mixed_learning import learn_mixed
@@ -93,8 +95,6 @@ class Split:
         for k, name in enumerate(self.categories):
             at = self.test.categories.domain.index(name)
             codes[self.hidden[:, len(self.numbers) + k], at] = self.test.categories.missing
-        from conjoin import Table
-
         numbers = np.where(self.hidden[:, : len(self.numbers)], np.nan, self.test.numbers)
         return MixedTable(self.domain, Table(self.test.categories.domain, codes), numbers)
 
@@ -119,28 +119,38 @@ def ours(split, effort="default"):
     answers = MixedAnswers(model, split.test)
     found = {"fit": fit, "row": float(answers.log_mass().mean())}
     scores, covered = [], []
+    for given, truth in known_numbers(split, answers):
+        scores.append(given.log_mass(truth).mean())
+        low, high = given.interval(0.9)
+        covered.append(np.mean((low <= truth) & (truth <= high)))
+    lacking = split.lacking()
+    filled, seconds = timed(lambda: means(model, lacking))
+    found |= {
+        "number": float(np.mean(scores)), "nrmse": split.nrmse(filled), "fill": seconds,
+        "category": category_loss(split, answers),
+        "covered": float(np.mean(covered)), "lowest": float(np.min(covered)),
+        "highest": float(np.max(covered)), "states": repr(model),
+    }  # fmt: skip
+    return found
+
+
+def known_numbers(split, answers):
+    """The distributions of each number in the test rows where it is known, and its values."""
     for name in split.numbers:
         truth = split.test.column(name)
         known = np.flatnonzero(~np.isnan(truth))
-        given = answers.number(name).select(known)
-        scores.append(given.log_mass(truth[known]).mean())
-        low, high = given.interval(0.9)
-        covered.append(np.mean((low <= truth[known]) & (truth[known] <= high)))
+        yield answers.number(name).select(known), truth[known]
+
+
+def category_loss(split, answers):
+    """The log loss of the categories of the test rows (NaN: there are none)."""
     losses = []
     for name in split.categories:
         truth = split.codes(split.test, name)
         known = np.flatnonzero(~np.isnan(truth))
         p = answers.category(name)[known, truth[known].astype(int)]
         losses.append(-np.log(np.maximum(p, 1e-12)).mean())
-    lacking = split.lacking()
-    filled, seconds = timed(lambda: means(model, lacking))
-    found |= {
-        "number": float(np.mean(scores)), "nrmse": split.nrmse(filled), "fill": seconds,
-        "category": float(np.mean(losses)) if losses else np.nan,
-        "covered": float(np.mean(covered)), "lowest": float(np.min(covered)),
-        "highest": float(np.max(covered)), "states": repr(model),
-    }  # fmt: skip
-    return found
+    return float(np.mean(losses)) if losses else np.nan
 
 
 def means(model, table):

@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench_numbers import TABLES, Split
+from bench_numbers import TABLES, Split, category_loss, known_numbers
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.joint.mixed_learning import learn_mixed
 from conjoin.models.mixed import points_of, scores_of
@@ -27,23 +27,14 @@ def answers(model, table, cells):
 
 def scores(split, model, cells):
     """The log-probability of numbers, the log loss of categories and nRMSE."""
-    given, numbers, losses = answers(model, split.test, cells), [], []
-    for name in split.numbers:
-        truth = split.test.column(name)
-        known = np.flatnonzero(~np.isnan(truth))
-        numbers.append(given.number(name).select(known).log_mass(truth[known]).mean())
-    for name in split.categories:
-        truth = split.codes(split.test, name)
-        known = np.flatnonzero(~np.isnan(truth))
-        p = given.category(name)[known, truth[known].astype(int)]
-        losses.append(-np.log(np.maximum(p, 1e-12)).mean())
+    given = answers(model, split.test, cells)
+    numbers = [part.log_mass(truth).mean() for part, truth in known_numbers(split, given)]
     hidden = split.lacking()
     lacking, filled = answers(model, hidden, cells), hidden.numbers.copy()
     for j, name in enumerate(split.numbers):
         rows = np.isnan(filled[:, j])
         filled[rows, j] = lacking.number(name).mean()[rows]
-    category = np.mean(losses) if losses else np.nan
-    return np.array([np.mean(numbers), category, split.nrmse(filled)])
+    return np.mean(numbers), category_loss(split, given), split.nrmse(filled)
 
 
 def main():

@@ -14,7 +14,7 @@ import time
 from fuzz.trials import trial
 
 KINDS = (
-    "files", "queries", "numbers", "faults", "interpreter", "parallel", "soak", "calibration",
+    "files", "queries", "numbers", "faults", "interpreter", "learning", "parallel", "soak", "calibration",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -20,18 +21,21 @@ from unittest import mock
 import numpy as np
 
 import conjoin
+from conjoin.estimator.impute import imputed_codes
 from conjoin.joint import learn_joint, learn_weights, thin
 from conjoin.kernels.kernel import Kernel
+from conjoin.learning.options import LIMITS
 from conjoin.scoring import cmll, log_likelihood
-from fuzz.examples import dependency_network
+from fuzz.examples import dependency_network, random_bayesian_network
 from fuzz.queries import random_network
 from fuzz.trials import count
 
-MAX_VALUES = 30_000
+MAX_VALUES = 200_000
 """Calls with more values in their arguments are not repeated."""
 
 PER_CASE = 12
-"""Maximum number of calls that are repeated per case, and of those of one kernel."""
+"""Maximum number of calls that are repeated per case (kernels that were never compared are always
+repeated), and of those of one kernel."""
 PER_KERNEL = 2
 
 SEEN: Counter[str] = Counter()
@@ -49,7 +53,8 @@ class _Recorder:
     def call(self, kernel: Kernel, *arguments: Any) -> Any:
         """Stand for `Kernel.__call__`."""
         name = kernel.signature.name
-        wanted = self.own[name] < PER_KERNEL and len(self.calls) < PER_CASE
+        wanted = not SEEN[name] or len(self.calls) < PER_CASE
+        wanted = wanted and self.own[name] < PER_KERNEL
         if not wanted or self.rng.random() < 1 - 1 / (1 + SEEN[name]) ** 0.5:
             return self.real(kernel, *arguments)
         if sum(a.size for a in _arrays(arguments)) > MAX_VALUES:
@@ -131,7 +136,8 @@ def _interpreter() -> subprocess.Popen[bytes]:
 # ---- small tasks ----------------------------------------------------------------------------------
 
 
-def _table(rng: np.random.Generator, columns: int = 4) -> conjoin.Table:
+def random_table(rng: np.random.Generator, columns: int = 4) -> conjoin.Table:
+    """Return a small table of dependent columns, sometimes with missing values or weights."""
     rows = int(rng.integers(40, 90))
     cards = rng.integers(2, 4, columns)
     if rng.random() < 0.3:
@@ -149,7 +155,7 @@ def _table(rng: np.random.Generator, columns: int = 4) -> conjoin.Table:
 
 def learning(rng: np.random.Generator) -> None:
     """Learn conditionals and convert them."""
-    table = _table(rng)
+    table = random_table(rng)
     cpd = str(rng.choice(["tree", "logistic", "hybrid", "mixed", "boosted"]))
     network = conjoin.learn(table, cpd, n_jobs=1)
     conjoin.convert(network, table)
@@ -157,12 +163,12 @@ def learning(rng: np.random.Generator) -> None:
 
 def joint_learning(rng: np.random.Generator) -> None:
     """Learn a joint distribution."""
-    learn_joint(_table(rng), n_jobs=1, random_state=0)
+    learn_joint(random_table(rng), n_jobs=1, random_state=0)
 
 
 def weight_learning(rng: np.random.Generator) -> None:
     """Learn weights by pseudo-likelihood."""
-    table = _table(rng)
+    table = random_table(rng)
     network = conjoin.convert(conjoin.learn(table, "tree", n_jobs=1), table)
     learn_weights(network, table, n_jobs=1)
     thin(network)
@@ -170,7 +176,7 @@ def weight_learning(rng: np.random.Generator) -> None:
 
 def scoring(rng: np.random.Generator) -> None:
     """Score a network."""
-    table = _table(rng)
+    table = random_table(rng)
     network = conjoin.learn(table, "tree", n_jobs=1)
     markov = conjoin.convert(network, table)
     conjoin.pll(network if rng.random() < 0.5 else markov, table, n_jobs=1)
@@ -208,7 +214,57 @@ def conditionals(rng: np.random.Generator) -> None:
     conjoin.inconsistency(network)
 
 
-TASKS = (learning, joint_learning, weight_learning, scoring, asking, conditionals)
+def sparse_learning(rng: np.random.Generator) -> None:
+    """Learn regressions from sparse matrices."""
+    table = random_table(rng, columns=6)
+    limits = replace(LIMITS, sparse_share=1.0)
+    conjoin.learn(table, str(rng.choice(["logistic", "hybrid"])), n_jobs=1, limits=limits)
+
+
+def sampling_marginals(rng: np.random.Generator) -> None:
+    """Estimate marginal likelihoods of a network whose columns follow one another."""
+    rows = rng.integers(0, 2, (90, 40))
+    for i in range(1, 40):
+        rows[:, i] = np.where(rng.random(90) < 0.9, rows[:, i - 1], rows[:, i])
+    network = conjoin.convert(conjoin.learn(rows, "tree", n_jobs=1), rows)
+    sets = [network.domain.names[:20], network.domain.names[20:]]
+    cmll(network, rows[:20], sets=sets, burn_in=2, samples=20, n_jobs=1)
+
+
+def imputing(rng: np.random.Generator) -> None:
+    """Fill in rows of networks with features or tables."""
+    kind = int(rng.integers(3))
+    if kind == 0:
+        network = random_bayesian_network(rng)
+        codes = np.stack([rng.integers(0, c, 20) for c in network.domain.cards], 1)
+    else:
+        table = random_table(rng, columns=int(rng.integers(9, 14)))
+        network = conjoin.convert(conjoin.learn(table, "tree", n_jobs=1), table)
+        network = network if kind == 1 else thin(network)
+        codes = table.codes[:20].copy()
+    codes[rng.random(codes.shape) < rng.choice([0.2, 0.9])] = 255
+    rows = conjoin.Table(network.domain, codes.astype(np.uint8))
+    try:
+        imputed_codes(network, rows, draws=2 if rng.random() < 0.3 else None, random_state=1)
+        log_likelihood(network, rows)
+    except conjoin.ConjoinError:
+        return
+
+
+def wide_network(rng: np.random.Generator) -> None:
+    """Ask a network of more than 64 variables."""
+    rows = rng.integers(0, 2, (60, 66))
+    network = conjoin.convert(conjoin.learn(rows, "tree", n_jobs=1, kappa=0.5), rows)
+    try:
+        conjoin.marginals(network, method="exact", max_memory=1 << 20)
+    except conjoin.ConjoinError:
+        return
+
+
+TASKS = (
+    learning, sparse_learning, joint_learning, weight_learning, scoring, sampling_marginals,
+    asking, conditionals, imputing, wide_network,
+)  # fmt: skip
 
 
 def prepare() -> None:

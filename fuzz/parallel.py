@@ -44,7 +44,7 @@ def answer(model: Any, given: Any, seed: int) -> Any:
 def case(rng: np.random.Generator) -> str:
     """Ask the same questions one after another, and at once."""
     model: Any = random_mixed_network(rng) if rng.random() < 0.3 else random_network(rng)
-    domain = model.domain if hasattr(model.domain, "observed") else model.domain.categories
+    domain = getattr(model.domain, "categories", model.domain)
     if rng.random() < 0.15:
         model, domain = small_estimator(), Domain({"v0": ["blue", "red"]})
     questions = [(random_evidence(rng, domain).given, k) for k in range(QUESTIONS)]

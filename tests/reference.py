@@ -9,7 +9,7 @@ import numpy as np
 
 def all_states(domain):
     """Every joint state, as codes."""
-    return np.array(list(product(*(range(c) for c in domain.cards))), np.uint8)
+    return np.indices(domain.cards, np.uint8).reshape(len(domain.cards), -1).T
 
 
 def feature_rows(features):
@@ -34,6 +34,7 @@ def feature_rows(features):
 
 def feature_sum(rows, state):
     """The sum of weighted features on one state."""
+    state = np.asarray(state).tolist()  # Python's numbers are found in sets much faster
     total = 0.0
     for weight, tests in rows:
         value = 1.0
@@ -95,7 +96,7 @@ def converted(domain, log_conditionals, bases, orders):
     """Equation 4, averaged: the log-ratio of every state to the base instance.
 
     `log_conditionals[i]` is an array over all joint states of log P(x_i | x_-i); `bases` is a list of
-    (probability, instance). Returns one value a state, in product order.
+    (probability, instance). Returns one value per state, in product order.
     """
     result = np.zeros(int(np.prod(domain.cards)))
     for r, x in enumerate(product(*(range(c) for c in domain.cards))):

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 
 from conjoin import Domain, Table, convert, learn, to_bayesian_network
-from conjoin.data.table import joint_codes
-from conjoin.errors import ModelError
-from conjoin.joint.cycle_breaking import (
+from conjoin.bayesian.cycle_breaking import (
     TreeFamily,
     acyclic_parents,
     restored_parents,
     strong_components,
 )
+from conjoin.data.table import joint_codes
+from conjoin.errors import ModelError
 from conjoin.learning.options import Options
 from strategies import generators
 

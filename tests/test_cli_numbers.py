@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conjoin import load, read_table, save
+from conjoin import load, marginals, read_table, save
+from conjoin.cli.distribution_text import histogram
 from conjoin.cli.main import main
-from conjoin.cli.mixed_query import histogram
 from conjoin.data.columns import Column
 from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ConjoinError, DataError, FormatError
@@ -120,6 +120,30 @@ def test_query_prints_numbers(folder, capsys):
         assert capsys.readouterr().err.startswith("conjoin: ")
 
 
+def test_evidence_files_with_numbers(folder, tmp_path, capsys):
+    model, path = load(folder / "m.conjoin"), tmp_path / "e.evid"
+    age, old, born = (model.names.index(name) for name in ("age", "old", "born"))
+    path.write_text(f"3 {age} 30 {old} 1 {born} 1994-02-01\n")
+    asked = ["query", str(folder / "m.conjoin"), "--evidence", str(path)]
+    assert main([*asked, "--target", "debt", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["marginals"]["debt"]["mean"]
+    want = marginals(model, "age=30, old=yes, born=1994-02-01")["debt"].mean()
+    assert found == pytest.approx(want, rel=1e-9)
+    assert main([*asked, "--task", "MAP"]) == 0
+    values = capsys.readouterr().out.split()[2:]
+    assert (values[age], values[old], values[born]) == ("30", "1", "1994-02-01")
+    for wrong, words in [
+        (f"1 {age} x", "'x' is not a number"),
+        (f"1 {born} 1994-13-01", "'1994-13-01' is not a date"),
+        (f"1 {old} 2", "expected a state of variable"),
+        ("1 9 0", "expected a variable, 0 to 3"),
+    ]:
+        path.write_text(wrong)
+        assert main(asked) == 1
+        said = capsys.readouterr().err
+        assert words in said and f"{path}:1" in said
+
+
 def test_conditions_on_numbers(folder):
     domain = load(folder / "m.conjoin").domain
     assert read_given(domain, "age=30, old=yes, debt=0") == {"old": "yes", "age": 30, "debt": 0}
@@ -162,7 +186,11 @@ def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
     drawn = read_table(out, load(model).domain)
     assert len(drawn) == 30 and not drawn.holes.any()
     assert (drawn.numbers == np.rint(drawn.numbers * 100) / 100).all()
-    capsys.readouterr()
+    said = capsys.readouterr()
+    assert "drawn exactly" in said.out and said.err == ""
+    assert main(["sample", model, "-n", "3", "-o", str(out), "--given", "age > 40"]) == 0
+    said = capsys.readouterr()
+    assert "3 rows drawn (" in said.out and "approximate (numerical integration" in said.err
     assert main(["predict", model, str(folder / "t.csv"), "--target", "age"]) == 0
     lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == ["age", "quantile 0.05", "quantile 0.5", "quantile 0.95"]
@@ -174,7 +202,12 @@ def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
     report = json.loads(capsys.readouterr().out)
     assert set(report["columns"]) == {"old", "P(None)", "P(yes)"}
     assert main(["score", model, str(folder / "t.csv"), "--metric", "ll", "--missing", "?"]) == 0
-    assert "nats per row (a log density), on 400 rows" in capsys.readouterr().out
+    assert "nats per row (a log density), " in capsys.readouterr().out
+    assert main(["score", model, str(folder / "t.csv"), "--missing", "?", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["by_variable"]) == {"old", "age", "debt", "born"} and report["rows"] == 400
+    assert main(["score", model, str(folder / "t.csv"), "--missing", "?", "--metric", "cmll"]) == 1
+    assert "needs a network of states" in capsys.readouterr().err
     assert main(["info", model]) == 0
     said = capsys.readouterr().out
     assert "1 of 2 states, 3 with numbers" in said and "often 0.0" in said

@@ -360,7 +360,7 @@ def test_long_features_need_independent_bases():
     assert len(convert(dn, base=instances, orders="all", max_length=3).features) > 0
 
 
-def test_instances_in_blocks(monkeypatch):
+def test_instances_in_blocks():
     rng = np.random.default_rng(1)
     dn = random_dependency_network(rng, Domain.numbered([2] * 4), kinds=("tree",))
     table = Table(dn.domain, rng.integers(0, 2, (50, 4)))
@@ -369,10 +369,8 @@ def test_instances_in_blocks(monkeypatch):
     for orders in ORDERS:
         for rows in (table, weighted):
             whole = convert(dn, rows, base="data", orders=orders).log_potential(states)
-            with monkeypatch.context() as small:
-                small.setattr("conjoin.conversion.base.BITS_AT_ONCE", 1)
-                base = Instances(rows.codes, rows.weights)
-                pieces = convert(dn, base=base, orders=orders).log_potential(states)
+            base = Instances(rows.codes, rows.weights, bits_at_once=1)
+            pieces = convert(dn, base=base, orders=orders).log_potential(states)
             np.testing.assert_allclose(pieces, whole, atol=1e-12)
 
 

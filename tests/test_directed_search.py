@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from conjoin import Domain, Table, convert, learn, log_partition
-from conjoin.joint import directed_network, learn_joint
-from conjoin.joint.directed_network import fitted, learn_structure
-from conjoin.joint.directed_search import EQUIVALENT_ROWS, FamilyScores, search_parents
+from conjoin.bayesian import directed_network
+from conjoin.bayesian.directed_network import fitted, learn_structure
+from conjoin.bayesian.directed_search import EQUIVALENT_ROWS, FamilyScores, search_parents
+from conjoin.joint import learn_joint
 from strategies import generators
 
 

@@ -16,6 +16,7 @@ import conjoin
 from conjoin import Domain, JointModel, Table, learn
 from conjoin.cli.main import main
 from conjoin.data import as_table
+from conjoin.data.dependence_cuts import informative_boundaries
 from conjoin.data.discretization import Discretizer, discretize
 from conjoin.errors import DataError
 
@@ -231,6 +232,84 @@ def test_mdl_weights():
     assert discretize(light, "x", method="mdl", target="y")[1].labels["x"] == ("0-1",)
 
 
+def reference_boundaries(fine, count, others, cards, weights, most, price):
+    """Merge neighbouring bins one pair at a time, counting anew each time."""
+    groups = [[k] for k in range(count)]
+
+    def fit(rows, k):
+        states = [int(c) for c in others[rows, k]]
+        held = {s: sum(weights[r] for r in rows if others[r, k] == s) for s in set(states) - {-1}}
+        held = {s: n for s, n in held.items() if n > 0}
+        total = sum(held.values())
+        return sum(n * math.log(n / total) for n in held.values()), len(held)
+
+    def gain(left, right):
+        a, b = ([r for r in range(len(fine)) if fine[r] in part] for part in (left, right))
+        found = []
+        for k in range(len(cards)):
+            both, seen = fit(a + b, k)
+            found.append(fit(a, k)[0] + fit(b, k)[0] - both - price * max(seen - 1, 0))
+        return max(found)
+
+    while len(groups) > 1:
+        gains = [gain(a, b) for a, b in pairwise(groups)]
+        k = gains.index(min(gains))
+        if gains[k] > math.log((count - 1) * len(cards)) and len(groups) <= most:
+            break
+        groups[k : k + 2] = [groups[k] + groups[k + 1]]
+    return [group[-1] for group in groups[:-1]]
+
+
+def test_informative_boundaries_are_those_of_the_reference():
+    rng = np.random.default_rng(9)
+    sizes = Counter()
+    for _ in range(60):
+        n, count = int(rng.integers(5, 90)), int(rng.integers(1, 9))
+        fine = rng.integers(-1, count, n)
+        cards = rng.integers(1, 5, int(rng.integers(1, 4)))
+        signal = np.stack([fine * c // count for c in cards], axis=1)
+        noise = rng.random(signal.shape) < rng.choice([0.1, 0.4])
+        others = np.where(noise, rng.integers(-1, cards, signal.shape), np.maximum(signal, -1))
+        weights = rng.random(n)
+        most, price = int(rng.integers(2, 8)), float(rng.choice([0.5, 1.0, 2.0]))
+        found = informative_boundaries(fine, count, others, cards, weights, most, price).tolist()
+        assert found == reference_boundaries(fine, count, others, cards, weights, most, price)
+        sizes[len(found)] += 1
+    assert len(sizes) >= 3
+
+
+def test_cuts_by_dependence():
+    rng = np.random.default_rng(10)
+    x, other, lone = (
+        rng.integers(0, 100, 2000),
+        rng.random(2000).round(3),
+        rng.integers(0, 50, 2000),
+    )
+    colour = np.where(x < 30, "red", np.where(x < 70, "green", "blue")).tolist()
+    size = (x + rng.integers(0, 3, 2000) > 71).astype(int).tolist()
+    table = column(x.tolist(), lone=lone.tolist(), other=other.tolist(), colour=colour, size=size)
+    binned, cuts = discretize(table, method="dependence")
+    assert set(cuts.cuts) == {"x", "lone", "other"}
+    for wanted in (30, 70):  # fine bins of 32 quantiles are three numbers wide
+        assert min(abs(cut - wanted) for cut in inner(cuts)) <= 3
+    assert 3 <= len(binned.domain["x"]) <= 6
+    assert max(len(binned.domain["lone"]), len(binned.domain["other"])) <= 3  # they tell nothing
+    assert len(discretize(table, method="dependence", bins=2)[0].domain["x"]) == 2
+    order = rng.permutation(2000)
+    names = ["size", "other", "x", "colour", "lone"]
+    again = Table(table.domain, table.codes[order]).reordered(names)
+    assert discretize(again, method="dependence")[1].cuts == cuts.cuts
+    weights = rng.integers(0, 3, 2000)
+    weighted = Table(table.domain, table.codes, weights)
+    repeated = Table(table.domain, np.repeat(table.codes, weights, axis=0))
+    assert (
+        discretize(weighted, method="dependence")[1] == discretize(repeated, method="dependence")[1]
+    )
+    alone, one = discretize(column(x.tolist()), method="dependence")
+    assert len(alone.domain["x"]) == 1
+    assert not inner(one)
+
+
 # Properties ------------------------------------------------------------------------------------
 
 numbers = st.one_of(
@@ -257,7 +336,7 @@ def within(value, label, last):
     return low <= value and (value <= high if last else value < high)
 
 
-@given(numbers, st.sampled_from(["quantile", "width", "mdl"]), st.integers(2, 7))
+@given(numbers, st.sampled_from(["quantile", "width", "mdl", "dependence"]), st.integers(2, 7))
 def test_every_value_lies_in_its_labelled_bin(values, method, bins):
     y = [int(v > sorted(values)[len(values) // 2]) for v in values]
     table, cuts = discretize(column(values, y=y), "x", method=method, bins=bins, target="y")
@@ -472,6 +551,7 @@ def adult_like(rows=400, seed=0):
     [
         ("quantile:4", {"age", "hours", "gain"}),
         ("mdl:class", {"age", "hours", "gain"}),
+        ("dependence", {"age", "hours", "gain"}),
         ({"age": [30, 45, 60]}, {"age"}),
         ({"age": [30, 45, 60], None: "width:3"}, {"age", "hours", "gain"}),
     ],
@@ -515,6 +595,7 @@ def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
         (["quantile:many"], "takes a number of bins"),
         (["quantile:1"], "2 or more"),
         (["mdl"], "needs the variable to predict"),
+        (["dependence:some"], "takes a number of bins"),
         (["mdl:wage"], "no variable 'wage'"),
         (["wage=30"], "no column 'wage'"),
         (["age=old"], "'old' is unknown. Use quantile:N"),

@@ -180,8 +180,7 @@ def test_the_kernel_for_small_rows_gives_the_same_answers(rng):
         for kernel in (answer_rows, answer_small_rows):
             block = rows._room(np.arange(len(rows.rows)), mode, 2 if mode == DRAWS else 1)
             left = np.zeros(rows.rows.shape, bool)
-            kernel(mode, rows.rows, rows.counters, wanted, features, limit, left, block.log_sum,
-                   block.marginals, block.filled)  # fmt: skip
+            kernel(mode, rows.rows, rows.counters, wanted, features, limit, left, block.arrays)
             answers.append((left, block.log_sum, block.marginals, block.filled))
         left = answers[1][0].any(axis=1)
         assert not answers[0][0].any()

@@ -484,12 +484,13 @@ try:
 except ValueError as error:
     assert isinstance(error, AttributeError)
 assert "sklearn" not in sys.modules and "pandas" not in sys.modules
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 assert clone(model).get_params() == model.get_params()
+assert isinstance(model, BaseEstimator) and hasattr(model, "set_fit_request")
 try:
     clone(model).predict(X)
 except NotFittedError:

@@ -135,7 +135,7 @@ def test_functions_of_networks_take_estimators(tmp_path):
     mixed = JointModel(effort="quick").fit(timed())
     assert len(interactions(mixed)) > 0  # of bins
     with pytest.raises(ModelError, match="needs a network of states"):
-        pll(mixed, timed())
+        conjoin.convert(mixed)
 
 
 # ---- scikit-learn --------------------------------------------------------------------------------
@@ -159,6 +159,22 @@ def test_classes_and_scores_of_classifiers():
     assert not sklearn.base.is_classifier(JointModel())
     number = JointModel(effort="quick", target="minutes").fit(timed(150))
     assert sklearn.base.is_regressor(number) and not hasattr(number, "classes_")
+
+
+def test_classifiers_of_tables_with_numbers():
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, 240).astype(float)
+    late = np.where(rng.random(240) < 1 / (1 + np.exp((50 - age) / 6)), "yes", "no")
+    day = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 240), unit="D")
+    age[:15] = np.nan
+    X = pd.DataFrame({"age": age, "day": day, "by": rng.choice(["bus", "tram"], 240)})
+    model = JointModel(effort="quick", target="late")
+    assert cross_val_score(model, X, late, scoring="roc_auc", cv=3).min() > 0.75
+    for table in (X, X.assign(late=late)):
+        calibrated = CalibratedClassifierCV(model, cv=3).fit(table, late)
+        p = calibrated.predict_proba(table)
+        assert calibrated.classes_.tolist() == ["no", "yes"]
+        assert roc_auc_score(late == "yes", p[:, 1]) > 0.8
 
 
 @pytest.mark.parametrize("kind", ["frame", "array"])
@@ -259,7 +275,7 @@ def test_intervals_shrink_with_more_rows_and_cover():
     widths = {}
     for rows in (60, 600):
         for seed in range(4):
-            model = JointModel("tree", target="late").fit(trips(rows, seed))
+            model = JointModel("tree", target="late", effort="quick").fit(trips(rows, seed))
             p, low, high = model.predict_proba(pd.DataFrame({"rain": [True, False]}), interval=0.9)
             assert ((low <= p) & (p <= high)).all()
             inside += [bool(low[0, 1] <= 0.7 <= high[0, 1]), bool(low[1, 1] <= 0.2 <= high[1, 1])]

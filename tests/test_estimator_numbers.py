@@ -72,18 +72,18 @@ def test_quantiles_agree_with_the_distribution(model, test_rows):
     under = np.array([model.cdf(rows.iloc[[i]], int(x) - 1, "age")[0] for i, x in enumerate(low)])
     assert (below >= 0.1 - 1e-9).all() and (under < 0.1 + 1e-9).all()
     assert (model.cdf(rows, 200, "age") > 0.999).all()
-    grid = np.arange(-60, 180, 0.05)
+    grid = np.arange(-60, 180, 0.05) + 0.025  # the middles of cells
     density = model.density(rows, grid, "age")
     assert density.shape == (20, len(grid))
-    assert density.sum(axis=1) * 0.05 == pytest.approx(np.ones(20), abs=0.05)
+    assert density.sum(axis=1) * 0.05 == pytest.approx(np.ones(20), abs=0.002)
     one = model.distribution(rows.iloc[[0]], "age")
     recorded = [one.probability(x, x) for x in range(-60, 180)]
     assert sum(recorded) == pytest.approx(1, abs=1e-6)
     mean = density @ grid / density.sum(axis=1)
-    assert mean == pytest.approx(model.predict(rows, "age"), abs=0.2)
+    assert mean == pytest.approx(model.predict(rows, "age"), abs=0.02)
     for x in (25, 40, 60):  # a recorded value stands for all numbers within half a step
         below = density[:, grid < x + 0.5].sum(axis=1) * 0.05
-        assert model.cdf(rows, x, "age") == pytest.approx(below, abs=0.06)
+        assert model.cdf(rows, x, "age") == pytest.approx(below, abs=0.002)
     with pytest.raises(DataError, match="level of an interval must be between 0 and 1"):
         model.interval(rows, 90, "age")
     with pytest.raises(DataError, match="column 'grade' has states, not numbers"):
@@ -197,8 +197,10 @@ def test_scores_are_log_densities(model, test_rows):
     without = model.score_samples(rows.assign(age=[None] * 50))
     given = [model.density(rows.iloc[[i]], int(rows["age"].iloc[i]), "age")[0] for i in range(50)]
     np.testing.assert_allclose(whole - without, np.log(given), atol=1e-9)  # the chain rule
-    with pytest.raises(ModelError, match="needs a network of states; fit with discretize"):
-        model.score(rows, metric="pll")
+    rest = [model.score_samples(rows.assign(**{name: [None] * 50})) for name in rows.columns]
+    assert model.score(rows, metric="pll") == pytest.approx((whole - rest).sum(axis=0).mean())
+    with pytest.raises(ModelError, match="needs a network of states"):
+        model.score(rows, metric="cmll")
 
 
 def test_explanations_of_a_state_by_numbers(model):

@@ -7,7 +7,9 @@ import pytest
 
 import conjoin as cj
 from conjoin import DependencyNetwork, Domain, MarkovNetwork
+from conjoin.data.columns import Column
 from conjoin.data.domain import Variable
+from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ConjoinError, DataError, ModelError
 from conjoin.inference import exact
 from conjoin.inference.compilation import compiled
@@ -388,7 +390,7 @@ def test_texts(text, name, value):
         ("city, state in {Austin, TX}", """the name 'city, state' needs double quotes"""),
         ("income > 50K", 'write income=">50K"'),
         ("income >50K", 'write income=">50K"'),
-        ("flag > 3", "makes no sense, because its states are not numbers"),
+        ("flag > 3", "makes no sense, because its states are in no order"),
         ("age > old", "'old' is not a number"),
         ("day > 3", "'3' is not a date"),
         ("age=21", "A range is written age >= 21"),
@@ -404,12 +406,83 @@ def test_texts(text, name, value):
         ("flag likelihood {True: -1, False: 1}", "must be 0 or more"),
         ("flag marginal {True: 0.5}", "sum to 0.5"),
         ("flag marginal {True: 1}, flag marginal {False: 1}", "two new marginals"),
+        ("age >", "no value after the sign; write, for example, age = STATE or age > 40"),
+        ("age => 30", "'at least' is written >="),
+        ("age =< 30", "'at most' <="),
+        ("flag <> True", "'is not' is written !="),
+        ("not flag=True", "'is not' is written flag != STATE"),
+        ("flag not True", "'is not' is written flag != STATE"),
+        ("flag is True", "'is' is written flag = STATE"),
+        ("flag: True", "'is' is written flag = STATE"),
+        ("flag is missing", "leave out columns whose values are not known"),
+        ("40 < age > 20", "a range is written 20 <= age < 30"),
+        ("age between 20 and 30", "a range is written 20 <= age < 30"),
+        ("age in 20..30", "a range is written 20 <= age < 30"),
+        ("age in [20, 30]", "one of several values is written age in {A, B}, with braces"),
+        ("age in 20", "one of several values is written age in {A, B}, with braces"),
+        ("age={20, 30}", "One of several values is written age in {A, B}"),
+        ("age=20 or age=30", "Conditions cannot be joined by 'or'"),
+        ("age > 20 & flag=True", "separate conditions with commas or with 'and'"),
+        ("age > 20; flag=True", "separate conditions with commas or with 'and'"),
+        ("flag=True age=20", "Separate conditions with commas or with 'and'"),
+        ("age > 20 and", "separate conditions with commas or with 'and'"),
+        ("flag=True | age=20", "stands in given= or --given"),
+        ("P(flag=True)", "write the conditions alone, without P( )"),
+        ("age > 1,000", "write numbers without commas, such as 1000"),
+        ("age > 30 years", "write numbers without a unit, such as 40"),
+        ("flag = 'True'", "A state stands in double quotes or in none"),
+        ("flag likelihood True: 1", "write flag likelihood {A: 0.9, B: 0.2}, with braces"),
     ],
 )  # fmt: skip
 def test_mistakes_in_texts(text, words):
     with pytest.raises(ConjoinError) as error:
         evidence_of(PLACES, text)
     assert words in str(error.value)
+
+
+def test_mistakes_in_mappings():
+    for value, words in [
+        ({True: 0.9, False: 0.1}, r"give Likelihood\(.* or Marginal\("),
+        (range(20, 30), r"give Range\(at_least=20, below=30\), or the text '20 <= flag < 30'"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            evidence_of(PLACES, {"flag": value})
+
+
+def test_ranges_of_ordered_states():
+    grade = Variable("grade", ["low", "middle", "high"], ordered=True)
+    domain = Domain([grade, Variable("band", ["low", "high"])])
+    for text, holds in [
+        ("grade > low", [0, 1, 1]),
+        ("grade <= middle", [1, 1, 0]),
+        ("low < grade < high", [0, 1, 0]),
+        ("middle <= grade", [0, 1, 1]),
+    ]:
+        known = evidence_of(domain, text)
+        assert np.exp(known.log_weights(0)).tolist() == holds
+        assert np.exp(evidence_of(domain, str(known)).log_weights(0)).tolist() == holds
+    for text, words in [("grade > lowest", "no state 'lowest'"), ("band > low", "in no order")]:
+        with pytest.raises(DataError, match=words):
+            evidence_of(domain, text)
+
+
+def test_ranges_of_bins_of_dates():
+    days = np.datetime64("2024-01-01") + np.arange(100)
+    for values, cut in [(days, "2024-02-01"), (days + np.timedelta64(5, "h"), "2024-02-01 05:00")]:
+        column = Column.of_values("day", values.astype(object).tolist())
+        domain = MixedTable.of_columns([column]).binned("width:4").domain
+        (variable,) = domain
+        for text, below in [(f"day < {cut}", True), (f"{cut} <= day", False)]:
+            share = np.exp(evidence_of(domain, text).log_weights(0))
+            known = evidence_of(domain, {"day": Range(below=cut) if below else Range(at_least=cut)})
+            np.testing.assert_array_equal(share, np.exp(known.log_weights(0)))
+            inside = (values < np.datetime64(cut)) == below
+            assert share @ np.full(4, 0.25) == pytest.approx(inside.mean(), abs=0.02)
+        at = int(np.flatnonzero(values == np.datetime64(cut))[0])
+        assert evidence_of(domain, f"day={cut}").states[0] == at * 4 // 99
+        with pytest.raises(DataError, match="'soon' is not a date"):
+            evidence_of(domain, "day > soon")
+        assert str(variable.states[0]).startswith("2024-01-01")
 
 
 def test_labels_of_any_kind_can_be_quoted():

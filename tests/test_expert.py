@@ -108,7 +108,7 @@ def test_mistakes_name_the_place_and_the_remedy(old, new, place, message, tmp_pa
     said = str(caught.value)
     assert message in said
     if place is not None:
-        assert f"{place}]" in said or f", {place}]" in said
+        assert f"{place}]" in said
     if place != "variables":
         assert caught.value.line is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import numpy as np
@@ -13,7 +14,7 @@ from conjoin import Domain, JointModel
 from conjoin.conversion.interactions import interactions
 from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Variable
-from conjoin.errors import ConvergenceWarning, DataWarning, ModelError
+from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.estimator.explain import explain_number
 from conjoin.estimator.impute import imputed_codes
 from conjoin.inference.completion import Completion
@@ -59,6 +60,9 @@ def test_means_and_dates_are_explained():
     assert found.mean == pytest.approx(model.predict({"old": "yes"}, "age")[0])
     assert repr(found).startswith("age: mean 7") and "old=yes" in repr(found)
     days = repr(model.explain({"old": "yes"}, "seen"))
+    assert re.search(
+        r"seen=\d{4}-\d\d-\d\d$", repr(model.explain(frame[["seen"]][:1], "old")), re.M
+    )
     assert "seen: mean 2024-" in days and " days  old=yes" in days
     with pytest.raises(ModelError, match="has no states"):
         model.explain({"old": "yes"}, "age", state=3)
@@ -96,12 +100,15 @@ def test_models_of_bins_speak_of_ranges():
     assert cj.marginals(binned, "age > 53").run.note
 
 
-def test_forbidden_pairs_of_numbers_say_what_happens():
+def test_pairs_of_numbers_need_bins():
     rng = np.random.default_rng(2)
     age = rng.integers(18, 90, 200)
     frame = pd.DataFrame({"age": age, "old": np.where(age > 60, "yes", "no")})
-    with pytest.warns(DataWarning, match="closed-form"):
-        model = JointModel(forbidden=[("age", "old")]).fit(frame)
+    for pairs in ({"forbidden": [("age", "old")]}, {"required": [("age", "old")]}):
+        with pytest.raises(ModelError, match="'age' are numbers, .* discretize='quantile:5'"):
+            JointModel(**pairs).fit(frame)
+        JointModel(**pairs).fit(frame[["old"]].assign(age=np.where(age > 40, "a", "b")))
+    model = JointModel(forbidden=[("age", "old")], discretize="quantile:5").fit(frame)
     p = model.predict_proba(pd.DataFrame({"age": [20, 80]}), "old")
     assert p[0] == pytest.approx(p[1])
 

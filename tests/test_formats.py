@@ -838,14 +838,9 @@ def test_parquet_corners(tmp_path):
     small = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.uint8()), ["x", "y"])
     parquet.write_table(pa.table({"a": small}), path)
     assert read_table(path).codes.tolist() == [[0], [255], [1]]
-    raw = bytearray(path.read_bytes())
-    raw[len(raw) // 2] ^= 255
-    for damaged in (bytes(raw), bytes(raw[:-10])):
-        path.write_bytes(damaged)
-        try:
-            read_table(path)
-        except FormatError as error:
-            assert "Parquet" in str(error) or "column" in str(error)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(FormatError, match="Parquet"):
+        read_table(path)
 
 
 def test_csv_refuses_what_it_would_lose(tmp_path):

@@ -18,7 +18,7 @@ pytestmark = [
 
 COUNTS = {
     "files": 150, "queries": 25, "numbers": 8, "faults": 40, "interpreter": 12, "parallel": 10,
-    "soak": 3, "calibration": 15,
+    "soak": 3, "calibration": 15, "learning": 12,
 }  # fmt: skip
 
 

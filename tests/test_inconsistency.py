@@ -117,16 +117,14 @@ def test_the_contested_pair_of_section_5():
     assert found.total == pytest.approx(np.log(4) / 2)
 
 
-def test_blocks_and_limits(monkeypatch):
+def test_blocks_and_limits():
     dn = random_dependency_network(
         np.random.default_rng(3), Domain.numbered([2, 3, 2, 2]), kinds=("tree",)
     )
     marginals = [np.full(c, 1 / c) for c in dn.domain.cards]
     for size in (2, 3):
         (whole,) = decompose(dn.form, marginals, size)
-        with monkeypatch.context() as small:
-            small.setattr("conjoin.conversion.decomposition.ENTRIES_AT_ONCE", 8)
-            pieces = list(decompose(dn.form, marginals, size))
+        pieces = list(decompose(dn.form, marginals, size, entries_at_once=8))
         assert len(pieces) > 1
         found = {
             tuple(s): values

@@ -71,7 +71,7 @@ def random_tree(rng, size):
 @given(seed=st.integers(0, 10**6))
 def test_steps_over_a_tree_need_no_matrix_of_it(seed):
     """The correlations among nodes, which follow from the tree, against those of the columns."""
-    from conjoin.kernels.logistic import (
+    from conjoin.kernels.coordinate_descent import (
         QuadraticModel,
         TreePart,
         coordinate_descent,
@@ -148,11 +148,14 @@ def log_p(cpds, table):
     return np.stack([cpd.log_probabilities(table.codes)[:, 1] for cpd in cpds])
 
 
-def test_a_worse_penalty_is_given_up_after_some_targets():
+@pytest.mark.parametrize(("targets", "batches"), [(50, 1), (100, 2)])
+def test_a_worse_penalty_is_given_up_after_some_targets(targets, batches):
+    """220 targets are solved in four batches of at most 64; the first of them speak for all."""
     table, valid = wide_table(), wide_table(rows=100, seed=1)
     valid = Table(table.domain, valid.codes)
-    path = LogisticPath(table, valid, parent_rules(table.domain, None, None))
-    assert path._probe() == 2
+    rules = parent_rules(table.domain, None, None)
+    path = LogisticPath(table, valid, rules, limits=Limits(probe_targets=targets))
+    assert path._probe() == batches
     assert path.advance(20.0) is not None
     solved = len(path.solutions)
     found = path.advance(0.05)

@@ -160,7 +160,7 @@ def test_thin_networks_fit(rng):
     mn = random_markov_network(rng, domain).to_features()
     cells = int(rng.integers(int(domain.cards.sum()), 200))
     thinned = thin(mn, max_cells=cells)
-    assert thinned is mn or len(thinned.features) <= len(mn.features)
+    assert len(thinned.features) <= len(mn.features)
     # Exact inference may look for another order; among so few variables it finds one as good.
     assert forecast(thinned).largest <= cells
     assert thin(mn, max_cells=1e9) is mn

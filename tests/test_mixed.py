@@ -17,7 +17,7 @@ from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.mixed import MixedAnswers, log_density
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
-from conjoin.joint.mixed_learning import learn_mixed
+from conjoin.joint.mixed_learning import PRIORS, learn_mixed, priors_for
 from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map, log_mass
 from conjoin.models.gaussians import Gaussians, Scores, log_cell
@@ -431,6 +431,22 @@ def test_one_hidden_state_is_a_gaussian_copula():
     assert found.covariances[0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_a_share_of_the_variance_within_cells_is_that_of_narrower_cells(share):
+    rng = np.random.default_rng(5)
+    scores, posterior = correlated(rng, 100, 0.3), rng.dirichlet(np.ones(2), 100)
+    scores = Scores(scores.middle, rng.uniform(0.1, 2.0, scores.middle.shape))
+    narrower = Scores(scores.middle, scores.width * np.sqrt(share))
+    prior = GaussianPrior(4.0, 1e-3, cells=share)
+    one, two = (GaussianRows(given, np.ones(100)) for given in (scores, narrower))
+    start = one.start(2, prior, rng)
+    found = one.update(start, posterior, prior)
+    expected = two.update(start, posterior, prior._replace(cells=1.0))
+    assert found.covariances == pytest.approx(expected.covariances, abs=1e-9)
+    assert found.means == pytest.approx(expected.means, abs=1e-9)
+    assert one.log_densities(found, share) == pytest.approx(two.log_densities(found), abs=1e-9)
+
+
 @pytest.mark.parametrize("patterns", [0, 24])
 def test_em_finds_the_gaussian_of_rows_with_holes(patterns):
     rng = np.random.default_rng(1)
@@ -602,6 +618,25 @@ def test_a_strong_dependence_is_found_in_few_rows(seed):
     assert old > 0.75
     # Held-out rows were scored by normalised probabilities: independent columns would give -4.96.
     assert -4.8 < model.provenance["mixed"]["held_out"] < -4.4
+
+
+def test_priors_are_stronger_for_few_rows():
+    assert priors_for(1_000) == priors_for(10**6) == PRIORS
+    assert priors_for(10)[0].floor > priors_for(100)[0].floor > PRIORS[0].floor
+    assert priors_for(10)[1:] == PRIORS[1:]
+
+
+def test_a_row_that_breaks_a_rule_is_unlikely_but_possible():
+    rng = np.random.default_rng(6)
+    x = rng.normal(50, 10, 800).round(2)
+    x[:2] = 50, 40
+    y = 2 * x
+    model = learn_mixed(table_of({"x": x, "y": y}), effort="quick")
+    y[1] = 120
+    masses = MixedAnswers(model, table_of({"x": x[:2], "y": y[:2]})).log_mass()
+    assert model.provenance["mixed"]["states and shares"][-1][0] == 1
+    assert masses[0] > -13
+    assert -30 < masses[1] < masses[0] - 4
 
 
 @pytest.mark.parametrize("rows", [1, 2, 10, 60])

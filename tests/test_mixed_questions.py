@@ -39,7 +39,7 @@ def test_two_columns_at_once(seed):
         assert found[b, a] == pytest.approx(true, abs=1e-9)
     found = joint(model, ["b", "q"], {"p": 3}, bins={"q": [4, 9]})
     lines = [(-INFINITE, 3.5, 1), (3.5, 8.5, 1), (8.5, INFINITE, 1)]
-    assert found.domain["q"].states == ("below 4", "4 to below 9", "9 or more")
+    assert found.domain["q"].states == ("below 4", "4 to 8", "9 or more")
     for (i, b), (k, line) in product(enumerate("xyz"), enumerate(lines)):
         true = slow_probability(model, {"p": 3.0, "b": {b: 1}, "q": [line]}) / whole
         assert found.table[i, k] == pytest.approx(true, abs=1e-9)
@@ -48,6 +48,7 @@ def test_two_columns_at_once(seed):
         true = slow_probability(model, {"q": [line], "r": [(low, (5.5, INFINITE)[k], 1)]})
         assert found.table[i, k] == pytest.approx(true, abs=0.01)
     assert found.table.sum() == pytest.approx(1, abs=1e-12)
+    assert not found.run.exact  # the numbers of the first column are integrated
     deciles = joint(model, ["r", "a"], bins=4)
     assert deciles.table.sum(axis=1).max() < 0.55 and "up to" in deciles.domain["r"].states[0]
     assert joint(model, ["r", "a"], {"r": 3}).table.shape == (1, 2)
@@ -204,4 +205,18 @@ def test_the_same_on_the_command_line(people, tmp_path, capsys):
     out = said("--given", "age likelihood {age < 40: 3, age >= 40: 1}", "--target", "age").out
     assert "age likelihood {age < 40: 3, age >= 40: 1}" in out
     assert main(["query", path, "--map", "--method", "ilp"]) == 1
-    assert "--method ilp is for networks of states" in capsys.readouterr().err
+    assert "is found by method='ascent', not 'ilp'" in capsys.readouterr().err
+    assert main(["query", path, "--method", "gibbs"]) == 1
+    assert "method='gibbs' is for networks of states" in capsys.readouterr().err
+    for question in (
+        ["--target", "income"],
+        ["--probability", "income=high"],
+        ["--task", "PR"],
+        ["--task", "MAR"],
+        ["--joint", "income"],
+        ["--next", "income"],
+        ["--what-if", "income=high"],
+    ):
+        assert "approximate (numerical integration" in said("--given", "age > 30", *question).err
+    report = json.loads(said("--given", "age=30", "--what-if", "age > 60", "--json").out)
+    assert not report["exact"]

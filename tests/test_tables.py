@@ -32,7 +32,8 @@ def test_one_command_a_table(name, data, tmp_path, capsys):
     table = read_table(file)
     for ending in ("dn", "conjoin"):
         out = str(tmp_path / f"{name}.{ending}")
-        options = ["--cpd", "tree", "--min-leaf", "10", "--json"]
+        effort = "default" if len(table) < 2000 else "quick"
+        options = ["--cpd", "tree", "--min-leaf", "10", "--effort", effort, "--json"]
         assert main(["learn", str(file), "-o", out, *options]) == 0
     report = json.loads(capsys.readouterr().out.splitlines()[0])
     dn, mn = (load(tmp_path / f"{name}.{ending}") for ending in ("dn", "conjoin"))
@@ -70,7 +71,7 @@ def test_numbers_labels_and_missing_values_in_one_command(name, how, data, tmp_p
     raw = read_table(file)
     for ending in ("dn", "conjoin"):
         command = ["learn", str(file), "-o", str(tmp_path / f"m.{ending}"), "--discretize", how]
-        assert main(command) == 0
+        assert main([*command, "--effort", "quick"]) == 0
         model = load(tmp_path / f"m.{ending}")
         cuts = Discretizer.of(model.domain)
         assert set(cuts.cuts) <= {v.name for v in raw.domain if not isinstance(v.states[0], str)}

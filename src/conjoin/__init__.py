@@ -13,6 +13,7 @@ from conjoin.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from conjoin.bayesian.learning import to_bayesian_network as to_bayesian_network
     from conjoin.conversion.convert import convert as convert
     from conjoin.conversion.inconsistency import inconsistency as inconsistency
     from conjoin.data.domain import Domain as Domain
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table as Table
     from conjoin.errors import ConjoinError as ConjoinError
     from conjoin.estimator.joint_model import JointModel as JointModel
+    from conjoin.feature_search.learning import learn_features as learn_features
     from conjoin.formats.model_files import load as load
     from conjoin.formats.model_files import save as save
     from conjoin.formats.table_files import read_table as read_table
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from conjoin.inference.questions import next_questions as next_questions
     from conjoin.inference.sampling import sample as sample
     from conjoin.inference.surprise import surprises as surprises
-    from conjoin.joint.bayesian_learning import to_bayesian_network as to_bayesian_network
-    from conjoin.joint.feature_search import learn_features as learn_features
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
     from conjoin.models.bayes import BayesianNetwork as BayesianNetwork
@@ -66,7 +66,7 @@ _HOMES = {
     "inconsistency": "conversion.inconsistency",
     "interactions": "reports.links",
     "learn": "learning.learn",
-    "learn_features": "joint.feature_search",
+    "learn_features": "feature_search.learning",
     "load": "formats.model_files",
     "log_partition": "inference.engines",
     "marginals": "inference.engines",
@@ -79,7 +79,7 @@ _HOMES = {
     "sample": "inference.sampling",
     "save": "formats.model_files",
     "surprises": "inference.surprise",
-    "to_bayesian_network": "joint.bayesian_learning",
+    "to_bayesian_network": "bayesian.learning",
     "write_table": "formats.table_files",
 }
 

@@ -11,8 +11,25 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+MAX_MESSAGE = 1500
+"""Characters of the longest message; a damaged file can have a name of any length."""
+
+
 class ConjoinError(ValueError):
-    """Base class of the errors that Conjoin raises on purpose."""
+    """Base class of the errors that Conjoin raises on purpose.
+
+    Examples
+    --------
+    >>> error = ConjoinError(f"{'very' * 1000!r} is not a variable")
+    >>> len(str(error)), str(error)[-19:]
+    (1500, "' is not a variable")
+    """
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > MAX_MESSAGE:
+            end = MAX_MESSAGE // 2
+            message = f"{message[: MAX_MESSAGE - end - 5]} ... {message[-end:]}"
+        super().__init__(message)
 
 
 class DataError(ConjoinError):

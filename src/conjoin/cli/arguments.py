@@ -225,7 +225,18 @@ def say_if_approximate(run: Run) -> None:
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
 
-def print_joint(found: Joint, options: argparse.Namespace, given: str, how: dict[str, Any]) -> None:
+def how_found(run: Run) -> dict[str, Any]:
+    """Return for JSON how an answer was found."""
+    report = {
+        "method": run.method,
+        "exact": run.exact,
+        "converged": run.converged,
+        "note": run.note,
+    }
+    return report if run.error is None else {**report, "error": run.error}
+
+
+def print_joint(found: Joint, options: argparse.Namespace, given: str) -> None:
     """Print a joint distribution, and draw it on request; `given` is the evidence in words."""
     if options.picture is not None:
         from conjoin.formats.storage import write_bytes
@@ -235,7 +246,7 @@ def print_joint(found: Joint, options: argparse.Namespace, given: str, how: dict
     if options.json:
         states = [[str(s) for s in v.states] for v in found.domain]
         report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
-        print_json({**report, **how})
+        print_json({**report, **how_found(found.run)})
         return
     print(f"Joint distribution{given}")
     print(found)
@@ -262,8 +273,7 @@ def print_questions(found: Questions, given: str, as_json: bool) -> None:
         for question in found
     ]
     report = {"target": found.target, "bits": found.entropy, "questions": questions}
-    run = {"method": found.run.method, "exact": found.run.exact, "note": found.run.note}
-    print_json({**report, **run})
+    print_json({**report, **how_found(found.run)})
 
 
 def _texts(p: dict[Any, float]) -> dict[str, float]:

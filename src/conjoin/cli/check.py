@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.labels import shown
     from conjoin.data.mixed_table import MixedDomain
     from conjoin.formats.model_files import load
     from conjoin.formats.storage import write_bytes
@@ -73,8 +72,5 @@ def run(options: argparse.Namespace) -> None:
         })  # fmt: skip
         return
     print(f"{path}: the {len(cells):,} most surprising of {len(found):,} cells")
-    for cell in cells[:5]:
-        print(
-            f"row {cell.row + 1}: {shown(cell.column)}={shown(cell.value)} ({cell.probability:.2g}), "
-            f"rather {shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
-        )
+    for at in range(min(len(cells), 5)):
+        print(found.words(at, first_row=1))

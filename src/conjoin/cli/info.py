@@ -213,7 +213,9 @@ def _lines(report: dict[str, Any]) -> list[str]:
         counts = " and ".join(f"{size:,}" for size in sizes)
         say("hidden", f"{len(sizes)} hidden {columns} with {counts} states")
     for number in report.get("numbers", ()):
-        grid = "" if number["step"] is None else f", in steps of {number['step']:g}"
+        unit = {"date": " day", "datetime": " s"}.get(number["kind"], "")
+        unit += "s" * (number["kind"] == "date" and number["step"] != 1)
+        grid = "" if number["step"] is None else f", in steps of {number['step']:g}{unit}"
         atoms = f", often {' or '.join(number['atoms'])}" if number["atoms"] else ""
         text = f"{number['kind']} from {number['low']} to {number['high']}{grid}{atoms}"
         say(shown(number["name"]), text)
@@ -234,6 +236,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
     for key, value in report.get("provenance", {}).items():
         if isinstance(value, dict):  # longer records, such as scores along a path, are in --json
             short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
-            value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in short)
+            texts = [(k, f"{v:.6g}" if isinstance(v, float) else v) for k, v in short]
+            value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in texts)
         say(shown(key.replace("_", " ")), shown(value))
     return lines

@@ -10,27 +10,23 @@ numbers if the result is written as .conjoin.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conjoin.cli import arguments as shared
-from conjoin.errors import DataError, ModelError, did_you_mean
+from conjoin.cli.training_table import training_table
+from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
     from conjoin.data.mixed_table import MixedTable
     from conjoin.data.table import Table
     from conjoin.learning.checkpoint import Checkpoint
-    from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
+    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
-
-
-BINS = "quantile:5"
-"""How columns of numbers are cut by default."""
 
 FEATURE_METHODS = ("top-down", "bottom-up", "generate-select", "staged")
 """The methods of `learn_features`."""
@@ -126,12 +122,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--discretize",
         metavar="HOW",
         action="append",
-        help="cut numeric columns into bins: quantile:N or width:N (N bins), or mdl:TARGET (the cuts "
-        "that are most informative about that column), for all columns of numbers with more than N "
-        "distinct values (5 for mdl); COLUMN=HOW for one column, where HOW may also be cut points: "
-        "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
-        "more than 5 if some have a fraction, are not cut but modelled as numbers; only other formats "
-        "than .conjoin, and options for conditionals, cut them into quantile:5",
+        help="cut numeric columns into bins: quantile:N or width:N (N bins), mdl:TARGET (the cuts that "
+        "are most informative about that column) or dependence (the cuts that tell something about any "
+        "other column), for all columns of numbers with more than N distinct values (5 for mdl and "
+        "dependence); COLUMN=HOW for one column, where HOW may also be cut points: age=30,40,65. May be "
+        "repeated. By default, columns of more than 20 different numbers, or of more than 5 if some have "
+        "a fraction, are not cut but modelled as numbers; only other formats than .conjoin, and options "
+        "for conditionals, cut them into quantile:5",
     )
     shared.add_columns(parser)
     add(
@@ -145,15 +142,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_json(parser)
 
 
+class _Learned(NamedTuple):
+    """A model, what was found while learning it, and what it was learned from, in words."""
+
+    model: Network | MixedNetwork
+    found: Mapping[str, Any]
+    source: str
+
+
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.mixed_table import MixedTable
+    from conjoin.data.table import Table
     from conjoin.formats.model_files import check_can_save, save
     from conjoin.formats.storage import ending
     from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
+    from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()
     to_dn = ending(Path(options.output)) == ".dn"
@@ -166,90 +172,72 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError("the checkpoint and the model cannot have the same name")
     if options.features is not None:
         _check_features(options, to_dn)
-    table = _table(options)
+    table = training_table(options, _needs_states(options))
     shared.announce("learning")
-    if options.features is not None and not isinstance(table, MixedTable):
-        _learn_features(table, options, started)
-        return
-    if isinstance(table, MixedTable):
-        _learn_numbers(table, options, started)
-        return
-    if to_bn:
-        _learn_bayesian(table, kept, options, started)
-        return
-    dn, joint = _learn(table, kept, options)
-    model: Network = dn if to_dn else joint
-    save(model, options.output)
-    if kept is not None:
-        kept.remove()
-    seconds = time.perf_counter() - started
-    learned = dn.provenance["learned"]
-    if options.json:
-        shared.print_json(
-            {"model": options.output, "kind": model.kind, "seconds": seconds, **learned}
-        )
-        return
-    chosen = "".join(f", {k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned)
-    if not to_dn:
-        chosen += f", {_refinement(joint)}"
-    print(
-        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
-        f"{options.cpd} CPDs{chosen} ({seconds:.2f} s)"
-    )
-
-
-def _learn(
-    table: Table, kept: Checkpoint | None, options: argparse.Namespace
-) -> tuple[DependencyNetwork, MarkovNetwork]:
-    from conjoin.formats.storage import ending
-    from conjoin.joint.learning import learn_joint
-
-    native = ending(Path(options.output)) == ".conjoin"
     try:
-        dn, joint = learn_joint(
-            table,
-            options.cpd,
-            valid=shared.optional_table(options.valid, table.domain, options.missing),
-            effort=options.effort if native else "quick",
-            closed_form=options.closed_form or ending(Path(options.output)) == ".dn",
-            folds=options.folds,
-            kappa=options.kappa,
-            penalty=options.penalty,
-            min_leaf=options.min_leaf,
-            random_state=options.random_state,
-            n_jobs=options.jobs,
-            checkpoint=kept,
-        )
+        if not isinstance(table, Table):
+            learned = _learn_numbers(table, options)
+        elif options.features is not None:
+            learned = _learn_features(table, options)
+        elif to_bn:
+            learned = _learn_bayesian(table, kept, options)
+        else:
+            learned = _learn_joint(table, kept, options, to_dn)
     except KeyboardInterrupt:
         if kept is None:
             raise
         raise KeyboardInterrupt(f"the same command resumes from {options.checkpoint}") from None
-    for model in (dn, joint):
-        model.provenance["table"] = Path(options.table).name
-    return dn, joint
-
-
-def _check_bayesian(options: argparse.Namespace, to_bn: bool) -> None:
-    """Refuse options that Bayesian networks do not have, and those that only they have."""
-    if not to_bn and options.cpd == "table":
-        raise ModelError(
-            "--cpd table is for Bayesian networks; write one as .bif, or add --structure order"
+    name, model = Path(options.table).name, learned.model
+    if isinstance(model, MixedNetwork):
+        model = replace(model, provenance={**model.provenance, "table": name})
+    else:
+        model.provenance["table"] = name
+    save(model, options.output)
+    if kept is not None:
+        kept.remove()
+    seconds = time.perf_counter() - started
+    if options.json:
+        shared.print_json(
+            {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.found}
         )
-    markov = {"closed_form": False, "effort": "default", "features": None}
-    other = _changed(options, markov) if to_bn else None
-    if other is not None:
-        raise ModelError(
-            f"{other} is for Markov networks, and this is a Bayesian one; leave it out"
-        )
+        return
+    print(f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)")
 
 
-def _learn_bayesian(
-    table: Table, kept: Checkpoint | None, options: argparse.Namespace, started: float
-) -> None:
-    """Learn a Bayesian network, and say what was learned."""
-    from conjoin.formats.model_files import save
+def _learn_joint(
+    table: Table, kept: Checkpoint | None, options: argparse.Namespace, to_dn: bool
+) -> _Learned:
+    """Learn the recommended joint distribution, or its conditionals."""
     from conjoin.formats.storage import ending
-    from conjoin.joint.bayesian_learning import to_bayesian_network
+    from conjoin.joint.learning import learn_joint
+
+    native = ending(Path(options.output)) == ".conjoin"
+    dn, joint = learn_joint(
+        table,
+        options.cpd,
+        valid=shared.optional_table(options.valid, table.domain, options.missing),
+        effort=options.effort if native else "quick",
+        closed_form=options.closed_form or to_dn,
+        folds=options.folds,
+        kappa=options.kappa,
+        penalty=options.penalty,
+        min_leaf=options.min_leaf,
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+        checkpoint=kept,
+    )
+    found = dn.provenance["learned"]
+    words = f"{options.cpd} CPDs"
+    words += "".join(f", {k} {found[k]:g}" for k in ("kappa", "penalty") if k in found)
+    if to_dn:
+        return _Learned(dn, found, f"{_size(table)}, {words}")
+    return _Learned(joint, found, f"{_size(table)}, {words}, {_refinement(joint)}")
+
+
+def _learn_bayesian(table: Table, kept: Checkpoint | None, options: argparse.Namespace) -> _Learned:
+    """Learn a Bayesian network."""
+    from conjoin.bayesian.learning import to_bayesian_network
+    from conjoin.formats.storage import ending
     from conjoin.learning.learn import learn
 
     valid = shared.optional_table(options.valid, table.domain, options.missing)
@@ -279,28 +267,14 @@ def _learn_bayesian(
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    model.provenance["table"] = Path(options.table).name
-    save(model, options.output)
-    if kept is not None:
-        kept.remove()
     found = model.provenance["bayesian"]
     words = f"{found['edges']:,} edges, {found['cpd']} CPDs, {found['method']}"
-    _report_search(model, table, options, started, found, words)
+    return _Learned(model, found, f"{_size(table)}, {words}")
 
 
-def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
-    """Refuse options that a search for features does not have."""
-    other = _changed(options, {**FOR_CONDITIONALS, "effort": "default"})
-    if other is not None:
-        raise ModelError(f"{other} is for conditionals, and --features learns none; leave one out")
-    if to_dn:
-        raise ModelError("--features learns a Markov network; write it as .conjoin, .mn or .uai")
-
-
-def _learn_features(table: Table, options: argparse.Namespace, started: float) -> None:
-    """Learn a Markov network by a search for features, and say what was learned."""
-    from conjoin.formats.model_files import save
-    from conjoin.joint.feature_search import learn_features
+def _learn_features(table: Table, options: argparse.Namespace) -> _Learned:
+    """Learn a Markov network by a search for features."""
+    from conjoin.feature_search.learning import learn_features
 
     model = learn_features(
         table,
@@ -309,52 +283,43 @@ def _learn_features(table: Table, options: argparse.Namespace, started: float) -
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    model.provenance["table"] = Path(options.table).name
-    save(model, options.output)
     found = {"features": len(model.features), "method": options.features}
     words = f"{len(model.features):,} features, {options.features}"
-    _report_search(model, table, options, started, found, words)
+    return _Learned(model, found, f"{_size(table)}, {words}")
 
 
-def _report_search(
-    model: Network,
-    table: Table,
-    options: argparse.Namespace,
-    started: float,
-    found: Mapping[str, Any],
-    words: str,
-) -> None:
-    """Say what a search learned: `found` for JSON, and the same in words."""
-    seconds = time.perf_counter() - started
-    if options.json:
-        shared.print_json(
-            {"model": options.output, "kind": model.kind, "seconds": seconds, **found}
-        )
-        return
-    print(
-        f"{options.output}: {model.kind} from {_size(table)} of {len(table.domain)} variables, "
-        f"{words} ({seconds:.2f} s)"
-    )
-
-
-def _learn_numbers(table: MixedTable, options: argparse.Namespace, started: float) -> None:
-    """Learn from a table with numbers, and say what was learned."""
-    from conjoin.formats.model_files import save
+def _learn_numbers(table: MixedTable, options: argparse.Namespace) -> _Learned:
+    """Learn from a table with numbers."""
     from conjoin.joint.mixed_learning import learn_mixed
 
     model = learn_mixed(
         table, effort=options.effort, random_state=options.random_state, n_jobs=options.jobs
     )
-    learned = {**model.provenance, "table": Path(options.table).name}
-    save(replace(model, provenance=learned), options.output)
-    seconds = time.perf_counter() - started
-    if options.json:
-        shared.print_json({"model": options.output, "kind": model.kind, "seconds": seconds})
-        return
-    print(
-        f"{options.output}: {model.kind} from {len(table):,} rows of {len(table.names)} columns, "
-        f"{len(table.scales)} with numbers ({seconds:.2f} s)"
-    )
+    columns = f"{len(table.names)} columns, {len(table.scales)} with numbers"
+    return _Learned(model, {}, f"{len(table):,} rows of {columns}")
+
+
+def _check_bayesian(options: argparse.Namespace, to_bn: bool) -> None:
+    """Reject options that Bayesian networks do not have, and those that only they have."""
+    if not to_bn and options.cpd == "table":
+        raise ModelError(
+            "--cpd table is for Bayesian networks; write one as .bif, or add --structure order"
+        )
+    markov = {"closed_form": False, "effort": "default", "features": None}
+    other = _changed(options, markov) if to_bn else None
+    if other is not None:
+        raise ModelError(
+            f"{other} is for Markov networks, and this is a Bayesian one; leave it out"
+        )
+
+
+def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
+    """Reject options that a search for features does not have."""
+    other = _changed(options, {**FOR_CONDITIONALS, "effort": "default"})
+    if other is not None:
+        raise ModelError(f"{other} is for conditionals, and --features learns none; leave one out")
+    if to_dn:
+        raise ModelError("--features learns a Markov network; write it as .conjoin, .mn or .uai")
 
 
 def _needs_states(options: argparse.Namespace) -> str | None:
@@ -375,42 +340,12 @@ def _changed(options: argparse.Namespace, defaults: dict[str, Any]) -> str | Non
     return None
 
 
-def _table(options: argparse.Namespace) -> Table | MixedTable:
-    """Read the training table; numbers stay numbers, unless bins are asked for or needed.
-
-    Numbers in a folder of files are states.
-    """
-    from conjoin.data.discretization import discretize_by
-    from conjoin.data.mixed_table import MixedTable
-    from conjoin.formats.table_files import read_columns, read_table
-
-    if Path(options.table).is_dir():
-        table = read_table(options.table, merge=True)
-        if not options.discretize:
-            return table
-        return discretize_by(table, parse_discretize(options.discretize, table.domain.names))[0]
-    columns = read_columns(options.table, options.missing)
-    rows = MixedTable.of_columns(columns, **shared.column_options(options))
-    how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
-    if options.discretize:
-        how = parse_discretize(options.discretize, rows.names)
-    elif rows.scales:
-        reason = _needs_states(options)
-        if reason is None:
-            return rows
-        print(
-            f"conjoin: {reason} needs states, so numbers are cut into {BINS}; --discretize cuts them "
-            "in another way",
-            file=sys.stderr,
-        )
-    return rows.binned(how) if how else rows.as_states()
-
-
 def _size(table: Table) -> str:
-    """Return the number of rows of a table in words."""
+    """Return the number of rows and columns of a table in words."""
+    columns = f"{len(table.domain)} variables"
     if table.weights is None:
-        return f"{len(table):,} rows"
-    return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct)"
+        return f"{len(table):,} rows of {columns}"
+    return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct) of {columns}"
 
 
 def _refinement(joint: MarkovNetwork) -> str:
@@ -418,46 +353,3 @@ def _refinement(joint: MarkovNetwork) -> str:
     if "refined" in joint.provenance:
         return str(joint.provenance["refined"]["chosen"])
     return "closed form"
-
-
-def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:
-    """Parse the values of --discretize into {column: how}, with None for all other columns.
-
-    Examples
-    --------
-    >>> parse_discretize(["quantile:4", "age=30,40", "pay=width:3"], ["age", "pay"])
-    {None: 'quantile:4', 'age': [30.0, 40.0], 'pay': 'width:3'}
-    """
-    from conjoin.data.discretization import METHODS
-
-    wanted: dict[str | None, Any] = {}
-    for text in given:
-        name, how = (None, text) if _method(text) in METHODS else _split_column(text, names)
-        if name in wanted:
-            raise DataError(f"--discretize {text}: this is given twice")
-        wanted[name] = how
-        if _method(how) not in METHODS:
-            try:
-                wanted[name] = [float(cut) for cut in how.split(",")]
-            except ValueError:
-                raise DataError(f"--discretize {text}: {how!r} is unknown. {_KNOWN}") from None
-    return wanted
-
-
-def _method(how: str) -> str:
-    return how.partition(":")[0]
-
-
-def _split_column(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """Split COLUMN=HOW at the first equals sign that follows a known name."""
-    signs = [i for i, letter in enumerate(text) if letter == "="]
-    if not signs:
-        raise DataError(f"--discretize {text}: there is no such method. {_KNOWN}")
-    for i in signs:  # names may contain equals signs
-        if text[:i] in names:
-            return text[:i], text[i + 1 :]
-    name = text[: signs[0]]
-    raise DataError(f"there is no column {name!r}. " + did_you_mean(name, names))
-
-
-_KNOWN = "Use quantile:N, width:N or mdl:TARGET, or COLUMN=HOW, such as age=30,40,65"

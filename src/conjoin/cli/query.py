@@ -18,8 +18,19 @@ from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
+    from conjoin.data.domain import Domain
+    from conjoin.data.mixed_table import MixedDomain
     from conjoin.inference.evidence import Evidence
+    from conjoin.inference.mixed_evidence import MixedKnown
+    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
+
+    Model = Network | MixedNetwork
+    Known = Evidence | MixedKnown
+
+
+_SCORES = {"dependency network": "sum of log-conditionals", "mixed network": "log-density"}
+"""What the score of the most probable row is, by the kind of the model."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add_model(parser)
     shared.add_given(parser)
-    add("--evidence", metavar="FILE", help="the evidence as a UAI evidence file (.uai.evid)")
+    add(
+        "--evidence",
+        metavar="FILE",
+        help="the evidence as a UAI evidence file (.uai.evid), with numbers and dates as they are",
+    )
     add(
         "--target",
         metavar="NAME",
@@ -95,22 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.formats.model_files import load
-    from conjoin.formats.uai import read_evidence
-    from conjoin.models.mixed import MixedNetwork
 
     _check(options)
     model = load(options.model)
-    if isinstance(model, MixedNetwork):
-        from conjoin.cli import mixed_query
-
-        mixed_query.query(model, options)
-        return
-    given = shared.evidence(options.given, model.domain)
-    if options.evidence is not None:
-        from conjoin.inference.evidence import evidence_of
-
-        read = read_evidence(Path(options.evidence), model.domain)
-        given = evidence_of(model.domain, {**read, **given.given})
+    given = _evidence(model, options)
     how: dict[str, Any] = {"method": options.method}
     if options.max_memory is not None:
         how["max_memory"] = options.max_memory * 2**30
@@ -125,10 +128,26 @@ def run(options: argparse.Namespace) -> None:
     elif options.map:
         _print_most_probable(model, given, how, options.json)
     elif options.probability:
-        event = shared.evidence(options.probability, model.domain)
-        _print_probability(model, event, given, how, options.json)
+        _print_probability(model, given, options, how)
     else:
-        _print_marginals(model, given, options.target, how, options.json)
+        _print_marginals(model, given, options, how)
+
+
+def _evidence(model: Model, options: argparse.Namespace) -> Known:
+    """Return the evidence of --given and --evidence together."""
+    from conjoin.formats.uai import read_evidence
+    from conjoin.inference.evidence import evidence_of
+    from conjoin.inference.mixed_evidence import MixedKnown
+    from conjoin.models.mixed import MixedNetwork
+
+    read = {}
+    if options.evidence is not None:
+        read = read_evidence(Path(options.evidence), model.domain)
+    text = ", ".join(options.given)
+    if isinstance(model, MixedNetwork):
+        return MixedKnown(model, {**read, **MixedKnown(model, text).given})
+    given = evidence_of(model.domain, text)
+    return evidence_of(model.domain, {**read, **given.given}) if read else given
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -154,147 +173,160 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _print_marginals(
-    model: Network, given: Evidence, targets: list[str], how: dict[str, Any], as_json: bool
+    model: Model, given: Known, options: argparse.Namespace, how: dict[str, Any]
 ) -> None:
+    from conjoin.cli.distribution_text import distribution_lines, distribution_report
     from conjoin.inference.engines import marginals
 
-    names = targets or [name for name in model.domain.observed.names if name not in given.certain]
-    found = marginals(model, given, targets=names, **how)
+    names = options.target or [
+        name for name in model.domain.observed.names if name not in given.certain
+    ]
+    found = marginals(model, given.given, targets=names, **how)
     shared.say_if_approximate(found.run)
-    if as_json:
-        report = {name: {str(s): p for s, p in found[name].items()} for name in names}
-        shared.print_json({"marginals": report, **_how_found(found.run)})
+    if options.json:
+        report = {name: distribution_report(found[name]) for name in names}
+        shared.print_json({"marginals": report, **shared.how_found(found.run)})
         return
     print(f"Probabilities{_given(given)} ({found.run})")
     width = max((len(shown(name)) for name in names), default=0)
     for name in names:
-        states = "  ".join(f"{shown(state)} {p:.4f}" for state, p in found[name].items())
-        print(f"{shown(name):<{width}}  {states}")
+        print("\n".join(distribution_lines(found[name], name, width)))
 
 
 def _print_probability(
-    model: Network, event: Evidence, given: Evidence, how: dict[str, Any], as_json: bool
+    model: Model, given: Known, options: argparse.Namespace, how: dict[str, Any]
 ) -> None:
     from conjoin.inference.engines import probability
 
-    found = probability(model, event, given, **how)
+    found = probability(model, ", ".join(options.probability), given.given, **how)
     shared.say_if_approximate(found.run)
-    if as_json:
-        shared.print_json({"probability": float(found), **_how_found(found.run)})
+    if options.json:
+        shared.print_json({"probability": float(found), **shared.how_found(found.run)})
         return
     print(found)
 
 
-def _print_most_probable(
-    model: Network, given: Evidence, how: dict[str, Any], as_json: bool
-) -> None:
+def _print_most_probable(model: Model, given: Known, how: dict[str, Any], as_json: bool) -> None:
+    from conjoin.cli.distribution_text import plain
     from conjoin.inference.engines import most_probable
-    from conjoin.models.dependency import DependencyNetwork
 
-    found = most_probable(model, given, **how)
+    found = most_probable(model, given.given, **how)
     shared.say_if_approximate(found.run)
     if as_json:
-        states = {
-            name: state if isinstance(state, str | int | float) else str(state)
-            for name, state in found.items()
-        }
-        report: dict[str, Any] = {"most_probable": states, "score": found.score}
+        values = {name: plain(value) for name, value in found.items()}
+        report: dict[str, Any] = {"most_probable": values, "score": found.score}
         if math.isfinite(found.bound):
             report["bound"] = found.bound
-        shared.print_json({**report, **_how_found(found.run)})
+        shared.print_json({**report, **shared.how_found(found.run)})
         return
     print(f"Most probable instance{_given(given)} ({found.run})")
     width = max((len(shown(name)) for name in found), default=0)
-    for name, state in found.items():
+    for name, value in found.items():
         known = "  (given)" if name in given.certain else ""
-        print(f"{shown(name):<{width}}  {shown(state)}{known}")
-    directed = isinstance(model, DependencyNetwork)
-    score = "sum of log-conditionals" if directed else "log-potential"
-    print(f"{score}: {found.score:.6g}")
+        print(f"{shown(name):<{width}}  {shown(_text(model.domain, name, value))}{known}")
+    print(f"{_SCORES.get(model.kind, 'log-potential')}: {found.score:.6g}")
 
 
 def _print_joint(
-    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+    model: Model, given: Known, options: argparse.Namespace, how: dict[str, Any]
 ) -> None:
     from conjoin.inference.engines import joint
 
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("joint distributions are found by exact inference only")
-    found = joint(model, options.joint, given, **how)
-    shared.print_joint(found, options, _given(given), _how_found(found.run))
+    found = joint(model, options.joint, given.given, **how)
+    shared.say_if_approximate(found.run)
+    shared.print_joint(found, options, _given(given))
 
 
 def _print_questions(
-    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+    model: Model, given: Known, options: argparse.Namespace, how: dict[str, Any]
 ) -> None:
     from conjoin.inference.questions import next_questions
 
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("--next chooses its method by itself; leave out --method")
-    found = next_questions(model, options.next, given, **how)
+    found = next_questions(model, options.next, given.given, **how)
     shared.print_questions(found, _given(given), options.json)
 
 
 def _print_what_if(
-    model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
+    model: Model, given: Known, options: argparse.Namespace, how: dict[str, Any]
 ) -> None:
+    from conjoin.cli.distribution_text import distribution_report
     from conjoin.inference.scenarios import what_if
 
-    found = what_if(model, given, options.what_if, targets=options.target or None, **how)
-    for answer in found.answers:
-        shared.say_if_approximate(answer.run)
+    found = what_if(model, given.given, options.what_if, targets=options.target or None, **how)
+    for run in {str(answer.run): answer.run for answer in found.answers}.values():
+        shared.say_if_approximate(run)
     if not options.json:
         print(f"What if{_given(given)}")
         print(found)
         return
-    before, *after = ({name: _texts(answer[name]) for name in answer} for answer in found.answers)
+    before, *after = (
+        {name: distribution_report(p) for name, p in answer.items()} for answer in found.answers
+    )
     changes = [
         {"change": change, "marginals": p} for change, p in zip(found.changes, after, strict=True)
     ]
     report = {"marginals": before, "what_if": changes}
-    shared.print_json({**report, **_how_found(found.answers[0].run)})
+    runs = [answer.run for answer in found.answers]
+    run = next((r for r in runs if not r.exact), runs[0])
+    shared.print_json({**report, **shared.how_found(run)})
 
 
-def _texts(p: dict[Any, float]) -> dict[str, float]:
-    return {str(state): x for state, x in p.items()}
-
-
-def _given(given: Evidence) -> str:
+def _given(given: Known) -> str:
     """Return the evidence in words; a long list only by its length."""
-    if not given:
+    from conjoin.inference.condition_text import conditions_text
+
+    if not given.given:
         return ""
-    return f" given {shown(given)}" if len(given) <= 8 else f" given {len(given)} variables"
+    if len(given.given) > 8:
+        return f" given {len(given.given)} variables"
+    return f" given {shown(conditions_text(given.given))}"
 
 
-def _how_found(run: Any) -> dict[str, Any]:
-    report = {
-        "method": run.method,
-        "exact": run.exact,
-        "converged": run.converged,
-        "note": run.note,
-    }
-    return report if run.error is None else {**report, "error": run.error}
+def _text(domain: Domain | MixedDomain, name: str, value: Any, as_codes: bool = False) -> str:
+    """Return a value of a column as text; with `as_codes`, a state by its number."""
+    if name in getattr(domain, "numeric", ()):
+        scale = domain.scale(name)  # type: ignore[union-attr]
+        text = str(scale.text(scale.number(value)))
+        return text.replace(" ", "T") if as_codes else text
+    if not as_codes:
+        return str(value)
+    states = domain.categories if hasattr(domain, "categories") else domain
+    return str(states[name].index(value))
 
 
-def uai_solution(model: Network, given: Evidence, task: str, how: dict[str, Any]) -> list[str]:
-    """Return the lines of a UAI solution file."""
+def uai_solution(model: Model, given: Known, task: str, how: dict[str, Any]) -> list[str]:
+    """Return the lines of a UAI solution file.
+
+    That format has no numbers: in MAR, a number has ten ranges of equal probability before the evidence,
+    and in MAP, it has its value.
+    """
     from conjoin.inference.engines import log_partition, marginals, most_probable
+    from conjoin.inference.mixed_evidence import MixedKnown
+    from conjoin.inference.mixed_questions import range_marginals
 
     if task == "PR":
-        log_z = log_partition(model, given, **how)
+        log_z = log_partition(model, given.given, **how)
         shared.say_if_approximate(log_z.run)
         return ["PR", f"{log_z.value / math.log(10):.6g}"]
     if task == "MAR":
-        answer = marginals(model, given, **how)
-        shared.say_if_approximate(answer.run)
-        arrays = answer.arrays()
+        if isinstance(given, MixedKnown):
+            arrays, run = range_marginals(given), given.run
+        else:
+            answer = marginals(model, given, **how)
+            arrays, run = answer.arrays(), answer.run
+        shared.say_if_approximate(run)
         words = [str(len(arrays))]
         for p in arrays:
             words += [str(len(p)), *(f"{x:.6g}" for x in p)]
         return ["MAR", " ".join(words)]
-    found = most_probable(model, given, **how)
+    found = most_probable(model, given.given, **how)
     shared.say_if_approximate(found.run)
-    codes = model.domain.observed.encode(
-        {name: found[name] for name in model.domain.observed.names}
-    )
-    return ["MAP", " ".join(map(str, [len(codes), *codes]))]
+    texts = [
+        _text(model.domain, name, found[name], as_codes=True)
+        for name in model.domain.observed.names
+    ]
+    return ["MAP", " ".join([str(len(texts)), *texts])]

@@ -11,6 +11,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from conjoin.cli import arguments as shared
 
@@ -77,9 +78,6 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
     from conjoin.reproduction.data import find_folder
-    from conjoin.reproduction.published import DATA_SETS, QUICK
-    from conjoin.reproduction.report import write_report
-    from conjoin.reproduction.run import read_results, reproduce
 
     if options.seeds < 1:
         raise ModelError(f"--seeds must be 1 or more, not {options.seeds}")
@@ -90,24 +88,29 @@ def run(options: argparse.Namespace) -> None:
     if options.limit is not None and not (options.methods and options.limit >= 0):
         raise ModelError("--limit needs --methods, and a number of seconds that is not negative")
     folder, out = find_folder(options.data), Path(options.out)
-    if options.methods:
-        _methods(folder, out, options)
-        return
-    if options.likelihood:
-        _likelihood(folder, out, options)
-        return
-    names = options.only or (QUICK if options.quick else tuple(DATA_SETS))
+    if options.methods or options.likelihood:
+        _compare(folder, out, options)
+    else:
+        _reproduce(folder, out, options)
+
+
+def _reproduce(folder: Path, out: Path, options: argparse.Namespace) -> None:
+    """Run the paper's evaluation."""
+    from conjoin.reproduction.published import DATA_SETS, QUICK
+    from conjoin.reproduction.report import write_report
+    from conjoin.reproduction.run import read_results, reproduce
+
     chosen = " --quick" if options.quick else ""
     if options.only:
         chosen = " --only " + shlex.join(options.only)
     reproduce(
         folder,
         out,
-        names,
+        options.only or (QUICK if options.quick else tuple(DATA_SETS)),
         random_state=options.random_state,
         n_jobs=options.jobs,
         command=f"conjoin reproduce{chosen} --random-state {options.random_state}",
-        report_progress=lambda line: print(line, file=sys.stderr, flush=True),
+        report_progress=_progress,
     )
     results = read_results(out)
     written = write_report(results, out)
@@ -118,50 +121,46 @@ def run(options: argparse.Namespace) -> None:
         print(path)
 
 
-def _likelihood(folder: Path, out: Path, options: argparse.Namespace) -> None:
-    from conjoin.formats.storage import write_bytes
-    from conjoin.reproduction.likelihood import PUBLISHED, likelihood_table, reproduce_likelihood
-    from conjoin.reproduction.published import QUICK
-
-    here = tuple(name for name in PUBLISHED if (folder / name).is_dir())
-    results = reproduce_likelihood(
-        folder,
-        out,
-        options.only or (QUICK if options.quick else here),
-        seeds=tuple(options.random_state + k for k in range(options.seeds)),
-        n_jobs=options.jobs,
-        report_progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
-    if options.json:
-        shared.print_json(results)
-        return
-    path = out / "likelihood.md"
-    write_bytes(path, likelihood_table(results).encode())
-    print(path)
-
-
-def _methods(folder: Path, out: Path, options: argparse.Namespace) -> None:
+def _compare(folder: Path, out: Path, options: argparse.Namespace) -> None:
+    """Run --methods or --likelihood, and write its page."""
     from conjoin.formats.storage import write_bytes
     from conjoin.reproduction.comparison import LIMIT, compare_methods
-    from conjoin.reproduction.likelihood import PUBLISHED
+    from conjoin.reproduction.likelihood import PUBLISHED, likelihood_table, reproduce_likelihood
     from conjoin.reproduction.methods_report import methods_report
     from conjoin.reproduction.published import QUICK
     from conjoin.reproduction.stored_results import write_result
 
-    here = tuple(name for name in PUBLISHED if (folder / name).is_dir())
-    results = compare_methods(
-        folder,
-        out,
-        options.only or (QUICK if options.quick else here),
-        limit=LIMIT if options.limit is None else options.limit,
-        random_state=options.random_state,
-        n_jobs=options.jobs,
-        report_progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    present = tuple(name for name in PUBLISHED if (folder / name).is_dir())
+    names = options.only or (QUICK if options.quick else present)
+    results: dict[str, Any]
+    if options.methods:
+        results = compare_methods(
+            folder,
+            out,
+            names,
+            limit=LIMIT if options.limit is None else options.limit,
+            random_state=options.random_state,
+            n_jobs=options.jobs,
+            report_progress=_progress,
+        )
+        page, text = out / "methods.md", methods_report(results)
+        write_result(page.with_suffix(".json"), results)
+    else:
+        results = reproduce_likelihood(
+            folder,
+            out,
+            names,
+            seeds=tuple(options.random_state + k for k in range(options.seeds)),
+            n_jobs=options.jobs,
+            report_progress=_progress,
+        )
+        page, text = out / "likelihood.md", likelihood_table(results)
     if options.json:
         shared.print_json(results)
         return
-    write_result(out / "methods.json", results)
-    path = out / "methods.md"
-    write_bytes(path, methods_report(results).encode())
-    print(path)
+    write_bytes(page, text.encode())
+    print(page)
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

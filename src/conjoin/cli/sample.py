@@ -112,11 +112,13 @@ def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: flo
         known.sample(options.n, options.random_state), options.output, defuse=options.defuse
     )
     seconds = time.perf_counter() - started
+    shared.say_if_approximate(known.run)
     if options.json:
-        report = {"table": options.output, "rows": options.n, "method": "exact"}
+        report = {"table": options.output, "rows": options.n, "method": known.run.method}
         shared.print_json({**report, "seconds": seconds})
         return
-    print(f"{options.output}: {options.n:,} rows drawn exactly ({seconds:.2f} s)")
+    how = "drawn exactly" if known.run.exact else "drawn"
+    print(f"{options.output}: {options.n:,} rows {how} ({seconds:.2f} s)")
 
 
 def draw(model: Network, given: Evidence, options: argparse.Namespace) -> tuple[Table, bool]:

@@ -18,9 +18,6 @@ from conjoin.models.vocabulary import Vocabulary
 
 Int32Array = npt.NDArray[np.int32]
 
-BITS_AT_ONCE = 1 << 26
-"""About how many pairs of a test and a row are in memory at a time."""
-
 
 class Product:
     """Independent variables with given marginals: one instance and "uniform" are special cases."""
@@ -85,24 +82,29 @@ class BoundProduct:
 
 
 class Instances:
-    """The rows of a table, each as probable as its weight."""
+    """The rows of a table, each as probable as its weight.
 
-    def __init__(self, codes: Codes, weights: FloatArray | None = None) -> None:
+    `bits_at_once` is about how many pairs of a test and a row are in memory at a time.
+    """
+
+    def __init__(
+        self, codes: Codes, weights: FloatArray | None = None, bits_at_once: int = 1 << 26
+    ) -> None:
         if not len(codes):
             raise ModelError("the set of base instances is empty")
         if weights is not None and not weights.sum() > 0:
             raise ModelError("the weights of all base instances are 0")
-        self.codes, self.weights = codes, weights
+        self.codes, self.weights, self.bits_at_once = codes, weights, bits_at_once
 
     def bind(self, tests: Vocabulary) -> BoundInstances:
         """Prepare for the tests of a vocabulary."""
-        step = max(8, BITS_AT_ONCE // max(1, len(tests)) // 64 * 8)
+        step = max(8, self.bits_at_once // max(1, len(tests)) // 64 * 8)
         packed = [
             np.packbits(tests.truth(self.codes[low : low + step]), axis=1)
             for low in range(0, len(self.codes), step)
         ]
         bits = np.concatenate(packed, axis=1)
-        return BoundInstances(bits, len(self.codes), self.weights)
+        return BoundInstances(bits, len(self.codes), self.weights, self.bits_at_once)
 
 
 class BoundInstances:
@@ -110,9 +112,15 @@ class BoundInstances:
 
     independent = False
 
-    def __init__(self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None) -> None:
+    def __init__(
+        self,
+        bits: npt.NDArray[np.uint8],
+        rows: int,
+        weights: FloatArray | None,
+        bits_at_once: int,
+    ) -> None:
         self.bits, self.rows, self.weights = bits, rows, weights
-        self.at_once = BITS_AT_ONCE if weights is None else BITS_AT_ONCE // 64
+        self.at_once = bits_at_once if weights is None else bits_at_once // 64
 
     def _mean(self, bits: npt.NDArray[np.uint8]) -> FloatArray:
         if self.weights is None:

@@ -23,6 +23,7 @@ from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.network import conditionals_of
 
 MAX_LENGTH = 6
 """The longest features whose sub-features are written out when averaging over all orders."""
@@ -102,6 +103,7 @@ def convert(
     >>> convert(dn).log_potential(states)
     array([0., 0., 0., 0.])
     """
+    dn = conditionals_of(dn)
     check_kind(dn)
     distribution, base_name = resolve_base(dn.domain, base, table)
     family = resolve_orders(dn.domain, orders, order, reverse)

@@ -29,7 +29,7 @@ IMPOSSIBLE = float(np.log(1e-6))
 """The weight that stands for -inf: one in a million."""
 
 ENTRIES_AT_ONCE = 1 << 21
-"""About how many parts of features, or entries of tables, are in memory at a time."""
+"""The default number of parts of features, or entries of tables, in memory at a time."""
 
 MAX_COUNTERS = 4
 """Equal parts are added up without sorting if all possible ones are at most this number per part."""
@@ -55,21 +55,24 @@ class InteractionTables:
 
 
 def decompose(
-    form: LogLinearForm, marginals: list[FloatArray], size: int
+    form: LogLinearForm,
+    marginals: list[FloatArray],
+    size: int,
+    entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> Iterator[InteractionTables]:
     """Yield the parts on all sets of a given size that are not zero, some sets at a time.
 
     Hard constraints count as `IMPOSSIBLE`. In a dependency network a set contains the owner of the
-    feature.
+    feature. About `entries_at_once` parts of features, or entries of tables, are in memory at a time.
     """
     tests = form.features.tests
     q = tests.probability(marginals)
     pending: list[_Parts] = []
     count = 0
-    for part in _parts(form, q, size):
+    for part in _parts(form, q, size, entries_at_once):
         pending.append(part)
         count += len(part.weight)
-        if count > ENTRIES_AT_ONCE:
+        if count > entries_at_once:
             pending, count = [_merged(form, pending)], 0
     if not pending:
         return
@@ -78,7 +81,7 @@ def decompose(
     order, starts, _ = _group_rows(var, len(tests.cards))
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
-    block = np.cumsum((ends - starts) * cells) // ENTRIES_AT_ONCE
+    block = np.cumsum((ends - starts) * cells) // entries_at_once
     for number in distinct(block):
         which = np.flatnonzero(block == number)
         some = np.arange(starts[which[0]], ends[which[-1]])
@@ -99,7 +102,7 @@ class _Parts:
         return _Parts(*(values[which] for values in vars(self).values()))
 
 
-def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
+def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) -> Iterator[_Parts]:
     """Yield the parts of all features on `size` of their tests."""
     features = form.features
     weights = np.where(form.hard, IMPOSSIBLE, features.weights)
@@ -109,7 +112,7 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
         length = entries.shape[1]
         if length < size:
             continue
-        step = max(1, ENTRIES_AT_ONCE // length**2)
+        step = max(1, entries_at_once // length**2)
         for low in range(0, len(chosen), step):
             rows, entry = chosen[low : low + step], entries[low : low + step]
             if form.owner is not None:  # the owner's test comes first and is always chosen

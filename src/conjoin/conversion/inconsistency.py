@@ -21,6 +21,7 @@ from conjoin.data.labels import shown
 from conjoin.data.table import Codes, code_dtype
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.network import conditionals_of
 
 MAX_WORK = 3_000_000
 """Default of the maximum number of table entries to compute."""
@@ -137,6 +138,7 @@ def inconsistency(
     inconsistency 0.6931 nats (root mean square over variables)
       0.6931  x1 × x2: x1 says +0.693, x2 says -0.693
     """
+    dn = conditionals_of(dn)
     check_kind(dn)
     distribution, _ = resolve_base(dn.domain, base, table)
     if not isinstance(distribution, Product):

@@ -11,7 +11,7 @@ import numpy as np
 
 from conjoin.data.columns import Column
 from conjoin.data.discretization import SEVERAL_NUMBERS, continuous
-from conjoin.data.domain import as_float, is_number
+from conjoin.data.label_values import as_float, is_number
 from conjoin.data.number_scale import LARGEST_INTEGER, date_format
 from conjoin.errors import DataError, DataWarning, did_you_mean
 
@@ -181,7 +181,9 @@ def _warn(reasons: Mapping[str, str], some_left: bool) -> None:
     listed = [f"{name!r} ({reason})" for name, reason in reasons.items()]
     more = f" and {len(listed) - 12} more" if len(listed) > 12 else ""
     kept = [name for name, reason in reasons.items() if reason != "no values"]
-    advice = "name columns to include in order to keep them" if kept and some_left else ""
+    name = kept[0] if kept else ""
+    advice = f"to keep {name!r}: include=[{name!r}], or --include on the command line"
+    advice = advice if kept and some_left else ""
     warnings.warn(
         f"left out: {', '.join(listed[:12])}{more}" + (f"; {advice}" if advice else ""),
         DataWarning,

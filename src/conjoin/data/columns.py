@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import IntArray, distinct
-from conjoin.data.domain import Domain, Variable, is_missing, plain, typed_key
+from conjoin.data.domain import Domain, Variable
+from conjoin.data.label_values import is_missing, plain, typed_key
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError, DataWarning, did_you_mean
 

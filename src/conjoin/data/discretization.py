@@ -13,12 +13,16 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import float_labels, integer_labels
 from conjoin.data.cut_points import mdl_cuts, quantile_cuts, width_cuts
+from conjoin.data.dependence_cuts import FINE_BINS, MOST_BINS, dependence_cuts
 from conjoin.data.discretizer import Discretizer
-from conjoin.data.domain import Domain, as_float, is_number
+from conjoin.data.domain import Domain
+from conjoin.data.label_values import as_float, is_number
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
-METHODS = ("quantile", "width", "mdl")
+METHODS = ("quantile", "width", "mdl", "dependence")
+FEW_BINS = 5
+"""Number of bins of "quantile" and "width" if it is not given."""
 MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
 """A column is continuous if it has more distinct numbers than the first, or more than the second if
 some of them have a fraction."""
@@ -31,7 +35,7 @@ def discretize(
     columns: str | Iterable[str] | None = None,
     *,
     method: str = "quantile",
-    bins: int = 5,
+    bins: int | None = None,
     edges: Mapping[str, Sequence[float]] | None = None,
     target: str | None = None,
     max_cells: int = 20_000_000,
@@ -48,8 +52,9 @@ def discretize(
         The rows. Numeric columns of files and frames have their distinct numbers as states.
     columns : str or iterable of str, optional
         The variables to cut. By default every variable, except `target`, whose states are all
-        numbers and which has more states than `bins`. Variables named in `edges` are always cut.
-    method : {"quantile", "width", "mdl"}
+        numbers and which has more states than `bins` (than 5 for "mdl" and "dependence"). Variables
+        named in `edges` are always cut.
+    method : {"quantile", "width", "mdl", "dependence"}
         How to choose the cut points:
 
         - "quantile": bins of about equal weight, as far as ties allow. Ties can mean fewer bins.
@@ -57,8 +62,11 @@ def discretize(
         - "mdl": the cuts that are most informative about `target`, as long as the minimum description
           length criterion of Fayyad and Irani (1993) accepts them. It chooses the number of bins
           itself, one if no cut is accepted. Rows without a target are ignored.
-    bins : int
-        The number of bins, 2 or more.
+        - "dependence": the cuts that tell something about any other column of the table. Fine bins are
+          merged with their neighbours unless some other column differs between them.
+    bins : int, optional
+        The number of bins, 2 or more, by default 5; for "dependence" the maximum number of bins, by
+        default 16.
     edges : mapping of str to sequence of float, optional
         Inner cut points for some variables, in place of the method's. A value equal to a cut point
         belongs to the bin above it. These bins are kept even if they are empty.
@@ -90,24 +98,27 @@ def discretize(
     """
     if method not in METHODS:
         raise DataError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
+    if bins is None:
+        bins = MOST_BINS if method == "dependence" else FEW_BINS
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 2:
         raise DataError(f"bins must be a whole number, 2 or more, not {bins!r}")
     fixed = {name: _checked_edges(name, given) for name, given in (edges or {}).items()}
-    names = _chosen(table.domain, columns, int(bins), fixed, target)
+    few = int(bins) if method in ("quantile", "width") else FEW_BINS
+    names = _chosen(table.domain, columns, few, fixed, target)
     if method == "mdl" and target is None and any(name not in fixed for name in names):
         raise DataError('the method "mdl" needs the variable to predict; give target="..."')
     cuts: dict[str, tuple[float, ...]] = {}
     labels: dict[str, tuple[str, ...]] = {}
+    telling: dict[str, list[float]] = {}
+    if method == "dependence":
+        telling = _by_dependence(table, [name for name in names if name not in fixed], int(bins))
     for name in names:
-        values, groups = _values(table, name)
-        counts = np.zeros(len(values))
-        np.add.at(counts, groups, table.counts(table.domain.index(name)))
+        values, groups, counts, integral = _counted(table, name)
         seen = values[counts > 0]
-        if not len(seen):
-            raise DataError(f"column {name!r} has no values to cut; leave it out of `columns`")
-        integral = all(isinstance(state, int) for state in table.domain[name].states)
         if name in fixed:
             inner = fixed[name]
+        elif name in telling:
+            inner = telling[name]
         elif method == "quantile":
             inner = quantile_cuts(seen, counts[counts > 0], int(bins), integral)
         elif method == "width":
@@ -135,10 +146,11 @@ def discretize_by(
 ) -> tuple[Table, Discretizer]:
     """Cut numeric variables as a short specification says; return the table and its cut points.
 
-    "quantile:5" and "width:5" name a number of bins, and "mdl:class" the variable to predict, for all
-    variables that have only numbers, and more of them than bins (than 5 for "mdl"). A mapping of
-    variables to such strings or to lists of inner cut points has the key None for all other variables.
-    The Discretizer of an earlier table cuts this one in the same way.
+    "quantile:5" and "width:5" name a number of bins, and "mdl:class" the variable to predict;
+    "dependence" chooses cuts that tell something about the other variables, "dependence:8" at most 8
+    bins. They are for all variables that have only numbers, and more of them than bins (than 5 for "mdl"
+    and "dependence"). A mapping of variables to such strings or to lists of inner cut points has the
+    key None for all other variables. The Discretizer of an earlier table cuts this one in the same way.
 
     Examples
     --------
@@ -151,8 +163,8 @@ def discretize_by(
     wanted: Any = {None: how} if isinstance(how, str) else how
     if not isinstance(wanted, Mapping):
         raise DataError(
-            f'discretize takes "quantile:5", "width:5", "mdl:TARGET", a mapping of variables to '
-            f"these or to lists of cut points, or a Discretizer; not {how!r}"
+            f'discretize takes "quantile:5", "width:5", "mdl:TARGET", "dependence", a mapping of '
+            f"variables to these or to lists of cut points, or a Discretizer; not {how!r}"
         )
     for name, one in sorted(wanted.items(), key=lambda item: item[0] is None):  # the others last
         options: dict[str, Any] = {"edges": {name: one}}
@@ -253,6 +265,27 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
         numbers.append(as_float(state))
     values, groups = np.unique(np.array(numbers), return_inverse=True)
     return values, groups.astype(np.int64)
+
+
+def _counted(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64], FloatArray, bool]:
+    """Return a variable's numbers, each state's place, their weights, and whether all are integers."""
+    values, groups = _values(table, name)
+    counts = np.zeros(len(values))
+    np.add.at(counts, groups, table.counts(table.domain.index(name)))
+    if not (counts > 0).any():
+        raise DataError(f"column {name!r} has no values to cut; leave it out of `columns`")
+    return values, groups, counts, all(isinstance(s, int) for s in table.domain[name].states)
+
+
+def _by_dependence(table: Table, names: list[str], bins: int) -> dict[str, list[float]]:
+    """Return the cuts of variables that tell something about other variables."""
+    fine, numbers = {}, {}
+    for name in names:
+        values, groups, counts, integral = _counted(table, name)
+        seen = counts > 0
+        fine[name] = quantile_cuts(values[seen], counts[seen], FINE_BINS, integral)
+        numbers[name] = values[groups]
+    return dependence_cuts(table, fine, numbers, bins)
 
 
 def _by_target(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.domain import Domain, Variable, is_number
+from conjoin.data.domain import Domain, Variable
+from conjoin.data.label_values import is_number
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError
 

@@ -1,4 +1,4 @@
-"""Variables with named states."""
+"""`Variable`, a column with named states, and `Domain`, the variables of a table or model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.label_values import as_float, is_missing, is_number, plain, typed_key
 from conjoin.errors import DataError, did_you_mean
 
 MAX_STATES = 65_534
@@ -20,42 +21,6 @@ MAX_STATES = 65_534
 
 MAX_LABELS = 2**31 - 2
 """Maximum number of distinct values of a column before it is cut into bins."""
-
-
-def plain(label: Any) -> Any:
-    """Return the Python value of a NumPy scalar, and anything else as it is."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def typed_key(label: Any) -> Hashable:
-    """Return a dictionary key under which 1, 1.0, True and "1" are four different labels."""
-    label = plain(label)
-    if isinstance(label, tuple):
-        return (tuple, tuple(typed_key(part) for part in label))
-    return (type(label), label)
-
-
-def is_missing(label: Any) -> bool:
-    """Return whether a label means a missing value: None, NaN, or a library's own marker."""
-    if label is None:
-        return True
-    try:
-        return bool(label != label)
-    except (TypeError, ValueError):  # pandas.NA cannot be a bool
-        return type(label).__name__ in ("NAType", "NaTType")
-
-
-def is_number(label: Any) -> bool:
-    """Return whether a label is a number; booleans are not."""
-    return isinstance(label, int | float) and not isinstance(label, bool)
-
-
-def as_float(number: float) -> float:
-    """Return a number as a float; integers beyond the range of floats become infinite."""
-    try:
-        return float(number) + 0.0  # -0.0 becomes 0.0
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 class Variable:

@@ -10,7 +10,8 @@ import numpy as np
 
 from conjoin.data.arrays import IntArray
 from conjoin.data.columns import Column, check_names, table_of_columns
-from conjoin.data.domain import Domain, plain
+from conjoin.data.domain import Domain
+from conjoin.data.label_values import plain
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError
 

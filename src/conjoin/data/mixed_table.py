@@ -49,6 +49,11 @@ class MixedDomain:
         """The names of the columns of numbers."""
         return tuple(scale.name for scale in self.scales)
 
+    @property
+    def observed(self) -> MixedDomain:
+        """The columns of tables: all."""
+        return self
+
     def scale(self, name: str) -> NumberScale:
         """Return the scale of a column of numbers."""
         self.check(name)

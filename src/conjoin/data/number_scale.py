@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import is_missing, is_number, plain
+from conjoin.data.label_values import is_missing, is_number, plain
 from conjoin.errors import DataError
 
 KINDS = ("number", "date", "datetime")

@@ -86,15 +86,7 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
     if counts.sum() <= 0 and like is None:
         raise DataError("the table has no rows of positive weight to learn from")
 
-    chosen, powers, segments = [np.zeros(0, np.int64)], [], [0]
-    for bit in range(int(counts.max(initial=0)).bit_length()):
-        rows = np.flatnonzero(counts >> bit & 1)
-        if len(rows):
-            words = -(-len(rows) // 64)
-            chosen.append(np.append(rows, np.full(words * 64 - len(rows), -1)))
-            powers.append(unit * 2.0**bit)
-            segments.append(segments[-1] + words)
-    place = np.concatenate(chosen)
+    place, segments, powers = _segments(counts)
     placed = codes[place]
     placed[place < 0] = table.missing
     columns = np.ascontiguousarray(placed.T)
@@ -132,11 +124,34 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
         members,
         pack_bits(place >= 0),
         known,
-        np.array(segments, np.int64),
-        np.array(powers, np.float64),
+        segments,
+        unit * powers,
         float(counts.sum() * unit),
         whole,
     )
+
+
+def _segments(counts: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Spread rows over segments of equal weight, one for each power of two in the counts.
+
+    Returns
+    -------
+    place : array of int
+        The row at each place, -1 for places that fill up a word.
+    segments : array of int
+        The first word of each segment, and the number of words.
+    powers : array of float
+        The weight of a row in each segment.
+    """
+    chosen, powers, segments = [np.zeros(0, np.int64)], [], [0]
+    for bit in range(int(counts.max(initial=0)).bit_length()):
+        rows = np.flatnonzero(counts >> bit & 1)
+        if len(rows):
+            words = -(-len(rows) // 64)
+            chosen.append(np.append(rows, np.full(words * 64 - len(rows), -1)))
+            powers.append(2.0**bit)
+            segments.append(segments[-1] + words)
+    return np.concatenate(chosen), np.array(segments, np.int64), np.array(powers, np.float64)
 
 
 def state_ranges(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
-from conjoin.data.table import Codes
+from conjoin.data.table import Codes, Table
 
 MAX_PACKED = 1 << 20
 """Maximum number of rows that are sorted as one number each: the top of the key and the row's place."""
@@ -129,10 +129,7 @@ def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
     """
     if not codes.shape[1]:
         return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
-    size = codes.shape[1] * codes.itemsize
-    padded = np.zeros((len(codes), -(-size // 8) * 8), np.uint8)
-    padded[:, :size] = np.ascontiguousarray(codes).view(np.uint8)
-    order, starts, first = group_equal(*_word_keys(padded.view(np.uint64).T))
+    order, starts, first = group_equal(*_word_keys(_words(codes)))
     if len(starts) == len(codes):
         return np.arange(len(codes)), np.arange(len(codes))
     by_first = np.argsort(first)
@@ -141,6 +138,32 @@ def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
     inverse = np.empty(len(codes), np.int64)
     inverse[order] = np.repeat(place, np.diff(np.append(starts, len(order))))
     return first[by_first].astype(np.int64), inverse
+
+
+def in_content_order(table: Table) -> Table:
+    """Return the rows in an order that looks random and depends on their contents alone.
+
+    What is learned from such a table, with rows that are held out or drawn at random, does not depend on
+    the order of the rows or columns that were given.
+
+    Examples
+    --------
+    >>> from conjoin import Domain
+    >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
+    >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> one, other = in_content_order(Table(domain, codes)), in_content_order(Table(domain, codes[::-1]))
+    >>> bool(np.array_equal(one.codes, other.codes))
+    True
+    """
+    if not len(table) or not len(table.domain):
+        return table
+    names = table.domain.sorted_names()
+    columns = [table.domain.index(name) for name in names]
+    keys = _word_keys(_words(table.codes[:, columns]))
+    weights = table.weights
+    order = np.lexsort(keys if weights is None else (weights, *keys))
+    chosen = None if weights is None else weights[order]
+    return Table.adopt(table.domain, table.codes[order], chosen)
 
 
 def content_order(values: FloatArray, weights: FloatArray) -> IntArray:
@@ -163,6 +186,14 @@ def content_order(values: FloatArray, weights: FloatArray) -> IntArray:
     same = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, and no negative zero
     words = np.ascontiguousarray(same.T).view(np.uint64)
     return np.lexsort((weights, *_word_keys(words)))
+
+
+def _words(codes: Codes) -> UIntArray:
+    """Return the bytes of each row as words, which come column by column."""
+    size = codes.shape[1] * codes.itemsize
+    padded = np.zeros((len(codes), -(-size // 8) * 8), np.uint8)
+    padded[:, :size] = np.ascontiguousarray(codes).view(np.uint8)
+    return padded.view(np.uint64).T
 
 
 def _word_keys(words: UIntArray) -> tuple[UIntArray, UIntArray]:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import read_only
-from conjoin.data.domain import Domain, is_missing
+from conjoin.data.domain import Domain
+from conjoin.data.label_values import is_missing
 from conjoin.errors import DataError
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -157,6 +158,27 @@ class Answers:
             return self._mixed.number(name)
         scale = self.encoding.scale(name)
         return BinnedNumbers.of(scale, self.encoding.bins[name], self.states(name))
+
+    def probabilities(self, name: str, bins: Sequence[Any] | None = None) -> FloatArray:
+        """Return the distribution of a column: of its states, or of bins of a number.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        bins : sequence of numbers or dates, optional
+            The cut points between bins of a number, by default those of the encoding.
+        """
+        if bins is None and name not in self.rows.domain.numeric:
+            return self.states(name)
+        scale = self.encoding.scale(name)
+        if bins is None:
+            inner = list(self.encoding.bins[name].variable.cuts or ())[1:-1]
+        else:
+            inner = scale.numbers(list(bins)).tolist()
+            if any(a >= b for a, b in pairwise(inner)):
+                raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
+        return bin_probabilities(self.numbers(name), inner)
 
     def predicted(self, name: str, statistic: str | None) -> Any:
         """Return one value per row: the most probable state, or a statistic of a number."""

@@ -29,14 +29,24 @@ def not_fitted(message: str) -> Exception:
     return error
 
 
-_Base: Any = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", object)
+class _Base:
+    """Stands where scikit-learn's `BaseEstimator` goes as soon as that is imported."""
 
 
-class Estimator(_Base):  # type: ignore[misc]
+class Estimator(_Base):
     """Parameters by name and transformed tables, as in scikit-learn's classes.
 
-    It inherits from scikit-learn's class, which a few of its tools look for, if that is already imported.
+    A few of scikit-learn's tools look for its class. The first object that is made after that class was
+    imported puts it in the place of `_Base`, so the order of imports does not matter.
     """
+
+    def __new__(cls, *_args: Any, **_params: Any) -> Any:
+        """Make an object, of a class that scikit-learn knows if scikit-learn is in use."""
+        base = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", None)
+        if base is not None and not hasattr(cls, "set_fit_request"):
+            Estimator.__bases__ = (base,)
+            base.__init_subclass__.__func__(cls)  # adds `set_fit_request` and the like
+        return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.

@@ -10,15 +10,16 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.columns import Column
-from conjoin.data.domain import Domain, Variable, is_missing, plain
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.frames import columns_of
+from conjoin.data.label_values import is_missing, plain
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.base import checked_array
 from conjoin.inference.conditions import Condition
-from conjoin.inference.evidence import Evidence, evidence_of
+from conjoin.inference.evidence import Evidence, evidence_of, no_value, number_value
 
 BINS = "quantile:5"
 """How numbers are cut into bins if a network of states has to be learned."""
@@ -171,7 +172,9 @@ class Encoding:
         text = str(target)
         if text not in self.columns.names:
             if text in self.sources:
-                raise DataError(f"column {text!r} was left out of the model; include it")
+                raise DataError(
+                    f"column {text!r} was left out of the model; learn with include=[{text!r}] to keep it"
+                )
             raise DataError(
                 f"there is no variable {text!r}. " + did_you_mean(text, self.columns.names)
             )
@@ -191,8 +194,10 @@ class Encoding:
             if is_missing(value):
                 continue
             if name in self.columns.numeric:
-                found[name] = self.scales[name].number(value)
+                found[name] = number_value(self.scales[name], value)
                 continue
+            if isinstance(value, Mapping):
+                raise no_value(name, value)
             variable = self.domain[name]
             code = self._state(variable, plain(value))
             if code < 0:

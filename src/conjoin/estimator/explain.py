@@ -214,7 +214,7 @@ class _Sets:
         names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
         sets, before, after, weights = _coalitions(len(names), seed, all_sets_up_to)
         values = {column: values_of(row, column)[0] for column in names}
-        words = {column: _words(row, column, value) for column, value in values.items()}
+        words = {column: _words(row, column) for column in names}
         return cls(names, sets, _with_only(row, names, sets), before, after, weights, values, words)
 
     def contributions(self, values: FloatArray) -> dict[str, float]:
@@ -225,10 +225,11 @@ class _Sets:
         return {column: shares[column] for column in ranked if shares[column] != 0}
 
 
-def _words(row: MixedTable, name: str, value: Any) -> str:
+def _words(row: MixedTable, name: str) -> str:
     """Return a known value in words; a bin as a range."""
     if name in row.domain.numeric:
-        return f"{shown(name)}={shown(value)}"
+        text = row.domain.scale(name).text(float(row.column(name)[0]))
+        return f"{shown(name)}={shown(text)}"
     table = row.categories
     return statement(table.domain[name], int(table.codes[0, table.domain.index(name)]))
 

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.errors import DataError, ModelError
-from conjoin.estimator.answers import Answers, Numbers, as_array, bin_probabilities, distributions
-from conjoin.estimator.encoding import Encoding
+from conjoin.errors import DataError
+from conjoin.estimator.answers import Numbers, as_array, distributions
+from conjoin.estimator.fitted import Fitted
 
 
-class NumberAnswers:
+class NumberAnswers(Fitted):
     """Quantiles, intervals, densities and cumulative probabilities of a column given the others.
 
     In all methods, `X` are rows as for `JointModel.predict_proba`, and `target` is a column of numbers or
     dates. Numbers and dates can be given as such or as text.
     """
-
-    encoding_: Encoding
-    model_: Any
-
-    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
-        raise NotImplementedError
-
-    def _target(self, target: Any) -> str:
-        raise NotImplementedError
 
     def _numbers(self, X: Any, target: Any) -> tuple[str, Numbers]:  # noqa: N803
         name = self._target(target)
@@ -69,7 +59,12 @@ class NumberAnswers:
         return result[:, 0] if np.ndim(q) == 0 else result
 
     def interval(self, X: Any, level: float = 0.9, target: Any = None) -> Any:  # noqa: N803
-        """Return the central interval with a given probability, rows by (low, high)."""
+        """Return the central interval with at least a given probability, rows by (low, high).
+
+        Its ends are quantiles, which belong to it. `NumberDistribution.interval`, which answers of
+        `marginals` have, leaves out end values of which more than half lies beyond a quantile, and has
+        about this probability.
+        """
         if not 0 < level < 1:
             raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
         return self.quantiles(X, [(1 - level) / 2, (1 + level) / 2], target)
@@ -77,7 +72,10 @@ class NumberAnswers:
     def density(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
         """Return the probability density of a number given the rest of each row, rows by `values`.
 
-        `values` may also be one number. The density is per unit of the column (per day for dates).
+        `values` may also be one number. The density is per unit of the column (per day for dates) and
+        integrates to 1. It is that of a point, so its sum over recorded values, such as whole numbers, is
+        only nearly 1; ``distribution(X, target).probability(40, 40)`` is the probability of what is
+        recorded as 40, and these add up to 1.
         """
         return self._at(X, values, target, "density")
 
@@ -91,15 +89,3 @@ class NumberAnswers:
         at = self.encoding_.scale(name).numbers([values] if one else list(values))
         found = np.stack([getattr(numbers, what)(x) for x in at.tolist()], axis=1)
         return found[:, 0] if one else found
-
-    def _bin_probabilities(self, answers: Answers, name: str, bins: Any) -> FloatArray:
-        scale = self.encoding_.scale(name)
-        if bins is None:
-            cuts = self.encoding_.bins[name].variable.cuts
-            assert cuts is not None
-            inner = list(cuts[1:-1])
-        else:
-            inner = scale.numbers(list(bins)).tolist()
-            if any(a >= b for a, b in pairwise(inner)):
-                raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
-        return bin_probabilities(answers.numbers(name), inner)

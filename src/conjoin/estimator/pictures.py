@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conjoin.data.discretizer import Discretizer
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
-from conjoin.estimator.answers import Answers
-from conjoin.estimator.encoding import BINS, Encoding
+from conjoin.estimator.encoding import BINS
+from conjoin.estimator.fitted import Fitted
 from conjoin.inference.mixed import MixedAnswers
-from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.mixed import MixedNetwork
 
@@ -46,21 +44,8 @@ def network_of_bins(model: MixedNetwork, seed: int = 0) -> MarkovNetwork:
     return learn_joint(table, effort="quick", random_state=seed)[1]
 
 
-class Pictures:
+class Pictures(Fitted):
     """Graphs, reports and the explorer of a fitted model."""
-
-    model_: MarkovNetwork | MixedNetwork
-    network_: DependencyNetwork | None
-    bins_: MarkovNetwork | None
-    n_rows_: int
-    n_features_in_: int
-    seed_: int
-
-    def _fitted(self) -> Encoding:
-        raise NotImplementedError
-
-    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
-        raise NotImplementedError
 
     def as_network(self) -> MarkovNetwork:
         """Return the network of states; if the model has numbers, a similar one of bins.
@@ -73,15 +58,6 @@ class Pictures:
         if self.bins_ is None:
             self.bins_ = network_of_bins(self.model_, self.seed_)
         return self.bins_
-
-    def _pictured_rows(self, X: Any) -> Table | None:  # noqa: N803
-        """Return rows as `as_network` has them."""
-        if X is None:
-            return None
-        rows = self._answers(X, subset=False).rows
-        if not rows.scales:
-            return rows.categories
-        return Discretizer.of(self.as_network().domain).apply(rows.as_states())
 
     def to_networkx(self) -> Any:
         """Return the graph of the model as a networkx graph."""
@@ -123,14 +99,11 @@ class Pictures:
         from conjoin.reports import write_report
 
         self._fitted()
-        rows = [
-            None if given is None else self._answers(given, subset=False).rows
-            for given in (train, X)
-        ]
         write_report(
-            self.model_,
+            self,
             path,
-            *rows,
+            train,
+            X,
             conditionals=self.network_,
             title=title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns",
             explorer=self.explore(train).html if explorer else None,
@@ -155,9 +128,5 @@ class Pictures:
         from conjoin.explorer.page import explore
 
         self._fitted()
-        mixed = isinstance(self.model_, MixedNetwork)
-        rows: Table | MixedTable | None = None
-        if X is not None:
-            rows = self._answers(X, subset=False).rows if mixed else self._pictured_rows(X)
         heading = title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns"
-        return explore(self.model_, rows, title=heading)
+        return explore(self, X, title=heading)

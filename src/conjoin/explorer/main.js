@@ -70,6 +70,8 @@ class Explorer {
     this.log = 0;
     byId("title").textContent = model.title;
     byId("title").title = model.title;
+    const example = condition(model.columns[0], { kind: "in", states: [model.columns[0].states.length - 1] });
+    if (example.length <= 20) byId("search").placeholder = `Search, or type  ${example}  ( / )`;
     byId("app").hidden = false;
     this.menu = new Menu(byId("menu"));
     this.cards = new CardList(this, byId("cards"), byId("shown"));
@@ -168,8 +170,19 @@ class Explorer {
   search(text) {
     byId("search").value = text;
     this.cards.only = null;
-    this.cards.query = text.trim().toLowerCase();
+    this.cards.query = looksLikeConditions(text) ? "" : text.trim().toLowerCase();
     this.#found();
+  }
+
+  // Set the evidence that a text states, as in Python and on the command line.
+  setConditions(text) {
+    if (!looksLikeConditions(text)) return;
+    try {
+      this.store.setAll(new ConditionReader(this.model.columns).read(text));
+      this.search("");
+    } catch (error) {
+      this.toast(error.message);
+    }
   }
 
   // Show a few columns only.
@@ -281,6 +294,7 @@ class Explorer {
       else if (event.key === "/" && !typing) byId("search").focus();
       else if (event.key === "?" && !typing) this.#help();
       else if (event.key === "Escape" && event.target === byId("search")) this.search("");
+      else if (event.key === "Enter" && event.target === byId("search")) this.setConditions(event.target.value);
       else return;
       event.preventDefault();
     });
@@ -295,7 +309,7 @@ class Explorer {
       ["n", "not this state"],
       ["t or ☆", "pin a column as the target"],
       ["Arrows, Tab", "next state, next column"],
-      ["/", "search"],
+      ["/", "search, or type conditions (age > 40, city=Ulm) and Enter"],
       ["Ctrl+Z, Ctrl+Shift+Z", "undo, redo"],
     ];
     const hidden = this.model.tree?.lanes > 1 ? " A hidden column is summed out of every answer." : "";

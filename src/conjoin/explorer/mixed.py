@@ -32,6 +32,9 @@ OUTER = 2.2
 EMPTY = 1e-3
 """Outermost bins with a smaller probability are joined with their neighbours."""
 
+MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
+"""Widths of bins of dates."""
+
 DRAWS = 20_000
 """Number of rows that are drawn to find out which columns go together."""
 
@@ -61,9 +64,11 @@ class Bins:
 
         low, high = mapped.to_values(np.array([-OUTER, OUTER]))
         step = scale.step or 0.0
-        width = max(_nice((high - low) / BINS), step)
-        width = np.ceil(round(width / step, 9)) * step if step else width
-        cuts = np.arange(np.ceil(low / width), np.floor(high / width) + 1) * width
+        cuts = _months(scale, low, high)
+        if cuts is None:
+            width = max(_nice((high - low) / BINS), step)
+            width = np.ceil(round(width / step, 9)) * step if step else width
+            cuts = np.arange(np.ceil(low / width), np.floor(high / width) + 1) * width
         share = np.diff(ndtr(mapped.to_scores(cuts)))
         if len(cuts) < 3 or share.max(initial=0.0) > 0.5:
             cuts = mapped.to_values(np.linspace(-OUTER, OUTER, 12))
@@ -77,7 +82,8 @@ class Bins:
         below = ndtr(mapped.to_scores(edges))
         below += (atoms < edges[:, None]).any(axis=1)
         above = ndtr(-mapped.to_scores(edges)) + (atoms > edges[:, None]).any(axis=1)
-        return cls(scale, mapped, edges[(below > EMPTY) & (above > EMPTY)])
+        recorded = (edges > scale.low) & (edges < scale.high)  # on either side
+        return cls(scale, mapped, edges[(below > EMPTY) & (above > EMPTY) & recorded])
 
     @property
     def scores(self) -> FloatArray:
@@ -97,6 +103,8 @@ class Bins:
         grid, text = bool(self.scale.step), self.scale.short
         cuts = [float(c) for c in self.cuts]
         labels = [f"below {text(cuts[1])}"]
+        if (np.abs(self.mapped.atoms + self.mapped.step - cuts[1]) < self.mapped.step / 4).any():
+            labels = [f"up to {text(cuts[1] - self.mapped.step)}"]  # an atom
         for low, high in pairwise(cuts[1:-1]):
             last = high - self.mapped.step if grid else high
             labels.append(text(low) if text(low) == text(last) else f"{text(low)} to {text(last)}")
@@ -116,10 +124,25 @@ class Bins:
             "python": [repr(s) for s in labels],
             "cuts": [float(f"{c:.10g}") for c in self.cuts],
             "open": True,
+            "step": self.mapped.step if self.scale.step else 0,
         }
         if self.scale.kind != "number":
             column["dates"] = [self.scale.short(float(c)) for c in self.cuts]
         return column
+
+
+def _months(scale: NumberScale, low: float, high: float) -> FloatArray | None:
+    """Return the first days of months, quarters or years between two dates; None for shorter times."""
+    unit = {"date": 1.0, "datetime": 86_400.0}.get(scale.kind)
+    if unit is None:
+        return None
+    first, last = (np.datetime64(int(x // unit), "D").astype("datetime64[M]") for x in (low, high))
+    begin, end = int(first.astype(np.int64)), int(last.astype(np.int64))
+    step = next((m for m in MONTHS if end - begin <= m * BINS), 1200)
+    if end - begin < 6:
+        return None
+    months = np.arange(begin - begin % step + step, end + 1, step).astype("datetime64[M]")
+    return months.astype("datetime64[D]").astype(np.float64) * unit
 
 
 def _nice(width: float) -> float:

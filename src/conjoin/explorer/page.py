@@ -20,7 +20,8 @@ import numpy as np
 
 from conjoin import __version__
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import Variable, is_number
+from conjoin.data.domain import Variable
+from conjoin.data.label_values import is_number
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
@@ -39,6 +40,7 @@ SCRIPTS = (
     "mixed.js",
     "state.js",
     "text.js",
+    "conditions.js",
     "cards.js",
     "target.js",
     "graph.js",
@@ -109,8 +111,8 @@ NEARLY_EXACT = (
 
 
 def explore(
-    model: Network | MixedNetwork,
-    table: Table | MixedTable | None = None,
+    model: Any,
+    table: Any = None,
     *,
     title: str | None = None,
     file: str = "model.conjoin",
@@ -119,9 +121,9 @@ def explore(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or MixedNetwork
+    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
         The model. If exact inference is too expensive for a browser, the page says so.
-    table : Table or MixedTable, optional
+    table : Table or MixedTable, or, with a JointModel, an array or frame, optional
         Rows to compare the model with: their frequencies are marked beside its probabilities. The rows
         themselves are not part of the page.
     title : str, optional
@@ -138,6 +140,9 @@ def explore(
     >>> "Content-Security-Policy" in page.html, page.too_large
     (True, '')
     """
+    if hasattr(model, "model_"):
+        table = None if table is None else model.coded(table)
+        model = model.model_
     content: dict[str, Any] = {"file": file, "version": __version__}
     try:
         if isinstance(model, MixedNetwork):

@@ -45,13 +45,20 @@ class Store {
   }
 
   // Set the evidence on one column; null removes it.
-  set(column, piece) {
-    const tidy = this.#tidy(column, piece);
-    if (samePiece(this.evidence.get(column) ?? null, tidy)) return;
+  set(column, piece) { this.setAll(new Map([[column, piece]])); }
+
+  // The same on several columns.
+  setAll(pieces) {
     const evidence = new Map(this.evidence);
-    evidence.delete(column);
-    if (tidy) evidence.set(column, tidy); // the column that was set last is the last one
-    this.#change({ ...this.now, evidence });
+    let changed = false;
+    for (const [column, piece] of pieces) {
+      const tidy = this.#tidy(column, piece);
+      if (samePiece(this.evidence.get(column) ?? null, tidy)) continue;
+      changed = true;
+      evidence.delete(column);
+      if (tidy) evidence.set(column, tidy); // the column that was set last is the last one
+    }
+    if (changed) this.#change({ ...this.now, evidence });
   }
 
   // Evidence that says nothing is none; states are sorted.

@@ -52,16 +52,28 @@ function label(text) {
 // A piece of evidence as a condition that Python and the command line read.
 function condition(column, piece) {
   const name = label(column.name);
-  if (piece.kind === "soft") {
-    const listed = piece.weights.map((x, s) => `${label(column.states[s])}: ${+x.toPrecision(12)}`);
+  const ends = piece.kind === "in" ? run(column, piece.states) : null;
+  if (piece.kind === "soft" || (column.open && !ends)) {
+    const weights = likelihoodOf(piece, column.states.length);
+    const key = (places) => (column.open ? rangeText(column, name, places, " ") : label(column.states[places[0]]));
+    const listed = runs(weights, column.open).map((places) => `${key(places)}: ${+weights[places[0]].toPrecision(12)}`);
     return `${name} likelihood {${listed.join(", ")}}`;
   }
   const states = piece.states.map((s) => label(column.states[s]));
   if (piece.kind === "not") return `${name} != ${states[0]}`;
-  const ends = run(column, piece.states);
   if (states.length === 1 && !ends) return `${name}=${states[0]}`;
   if (!ends || (column.dates && !column.open)) return `${name} in {${states.join(", ")}}`;
   return rangeText(column, name, ends, " ");
+}
+
+// The first and last place of each run of equal weights; each place alone if they are not `joined`.
+function runs(weights, joined) {
+  const found = [];
+  weights.forEach((x, s) => {
+    if (joined && s > 0 && x === weights[s - 1]) found[found.length - 1][1] = s;
+    else found.push([s, s]);
+  });
+  return found;
 }
 
 function rangeText(column, name, [first, last], space) {

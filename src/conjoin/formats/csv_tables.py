@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,46 @@ from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
 
-BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 20, (1 << 31) - 2
-"""Number of bytes that are parsed together, usually and at most."""
-
-BYTES_PER_COLUMN, COLUMNS_TOGETHER = 256, 16_384
-"""For tables of many columns: the least number of bytes that are parsed together per column, because each
-column of each block has a cost of its own; and the number of columns that are converted together, because
-each takes kilobytes while it is converted."""
-
 QUOTED_LINES = 200
 """Number of lines that show whether a file has every cell in quotation marks."""
 
 
-def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
+@dataclass(frozen=True)
+class Blocks:
+    """How much of a file is parsed together.
+
+    Attributes
+    ----------
+    usual, largest : int
+        Number of bytes, usually and at most.
+    bytes_per_column : int
+        Minimum number of bytes per column, because each column of each block has a cost of its own.
+    columns : int
+        Number of columns that are converted together, because each takes kilobytes while it is converted.
+    """
+
+    usual: int = 1 << 20
+    largest: int = (1 << 31) - 2
+    bytes_per_column: int = 256
+    columns: int = 16_384
+
+    def size(self, columns: int) -> int:
+        """Return the number of bytes for a table of some number of columns."""
+        return min(max(self.usual, self.bytes_per_column * columns), self.largest)
+
+
+BLOCKS = Blocks()
+
+
+def read_csv(
+    path: Path, missing: Collection[str] = MISSING, blocks: Blocks = BLOCKS
+) -> list[Column]:
     """Read the columns of a CSV file with a header line.
 
     Empty cells are missing, and so are cells that hold one of the texts `missing`, unless they are in
     quotation marks. In a file in which every cell is in quotation marks, these mean nothing.
     """
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
 
     raw = read_bytes(path)
     if not raw or raw.isspace():
@@ -53,45 +74,20 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
             str(path),
             1,
         )
-    bad: list[Any] = []
-
-    def note(row: Any) -> str:
-        bad.append(row)
-        return "skip"
-
-    kind = pa.dictionary(pa.int32(), pa.string())
-
-    def parsed(names: list[str], block: int) -> Any:
-        return arrow_csv.read_csv(
-            io.BytesIO(raw),
-            read_options=arrow_csv.ReadOptions(
-                column_names=header, skip_rows=1, use_threads=False, block_size=block
-            ),
-            parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, kind),
-                include_columns=names,
-                null_values=["", *missing],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=quoted,
-            ),
-        )
-
     columns: list[Column] = []
-    block = min(max(BLOCK_BYTES, BYTES_PER_COLUMN * len(header)), MAX_BLOCK_BYTES)
-    for start in range(0, len(header), COLUMNS_TOGETHER):
-        names = header[start : start + COLUMNS_TOGETHER]
+    size = blocks.size(len(header))
+    for start in range(0, len(header), blocks.columns):
+        names = header[start : start + blocks.columns]
         try:
             try:
-                table = parsed(names, block)
+                table, bad = _parsed(raw, header, names, missing, quoted, size)
             except pa.ArrowInvalid as error:
-                if "straddl" not in str(error) or block > len(raw):
+                if "straddl" not in str(error) or size > len(raw):
                     raise
-                bad.clear()
-                block = min(len(raw) + 1, MAX_BLOCK_BYTES)  # a row is longer than a block
-                table = parsed(names, block)
+                size = min(len(raw) + 1, blocks.largest)  # a row is longer than a block
+                table, bad = _parsed(raw, header, names, missing, quoted, size)
         except pa.ArrowException as error:
-            raise FormatError(_cause(error), str(path)) from None
+            raise FormatError(_cause(error, blocks), str(path)) from None
         if bad:
             row = bad[0]
             raise FormatError(
@@ -104,11 +100,46 @@ def read_csv(path: Path, missing: Collection[str] = MISSING) -> list[Column]:
     return columns
 
 
-def _cause(error: Exception) -> str:
+def _parsed(
+    raw: bytes,
+    header: list[str],
+    names: list[str],
+    missing: Collection[str],
+    quoted: bool,
+    size: int,
+) -> tuple[Any, list[Any]]:
+    """Return some columns as an Arrow table, and the lines with too few or too many cells."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    bad: list[Any] = []
+
+    def note(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    table = arrow_csv.read_csv(
+        io.BytesIO(raw),
+        read_options=arrow_csv.ReadOptions(
+            column_names=header, skip_rows=1, use_threads=False, block_size=size
+        ),
+        parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string())),
+            include_columns=names,
+            null_values=["", *missing],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=quoted,
+        ),
+    )
+    return table, bad
+
+
+def _cause(error: Exception, blocks: Blocks) -> str:
     """Return what to say of an error of the parser; its own advice is about options that are not ours."""
     if "straddl" in str(error):
         return (
-            f"a line is longer than {MAX_BLOCK_BYTES:,} bytes, the longest that can be read; if no cell "
+            f"a line is longer than {blocks.largest:,} bytes, the longest that can be read; if no cell "
             "is that long, a quotation mark may be missing"
         )
     return f"cannot be read as CSV: {error}"

@@ -14,8 +14,9 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.columns import Column, columns_with_values
-from conjoin.data.domain import Domain, typed_key
+from conjoin.data.domain import Domain
 from conjoin.data.frames import arrow_columns
+from conjoin.data.label_values import typed_key
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import DataError, FormatError, did_you_mean

@@ -175,6 +175,11 @@ def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = F
         formula, such as ``=HYPERLINK(...)``. Such a file no longer has the table's own values.
     """
     path = Path(path)
+    if not isinstance(table, Table | MixedTable):
+        raise FormatError(
+            f"a {type(table).__name__} is not a Table; a frame writes itself, with `to_csv` and the like",
+            str(path),
+        )
     check_can_write(path)
     if isinstance(table, MixedTable) and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
-from conjoin.errors import ConjoinError, FormatError
+from conjoin.data.mixed_table import MixedDomain
+from conjoin.data.number_scale import NumberScale
+from conjoin.errors import ConjoinError, DataError, FormatError
 from conjoin.formats.names_files import named_domain, write_named
 from conjoin.formats.storage import line_of_token, plain_float, read_text, write_bytes
 from conjoin.models.bayes import BayesianNetwork
@@ -48,6 +50,14 @@ class _Tokens:
         if not (word.isascii() and word.isdigit() and len(word) < 19 and low <= int(word) <= high):
             raise self.error(f"expected {wanted}, {low} to {high}, not {word[:40]!r}")
         return int(word)
+
+    def number_of(self, scale: NumberScale) -> float:
+        """Return the number or date that the next word stands for."""
+        word = self.word(f"a value of {scale.name!r}")
+        try:
+            return scale.number(word)
+        except DataError as error:
+            raise self.error(str(error)) from None
 
     def counts(self, many: int, wanted: str, low: int, high: int) -> list[int]:
         if many > self.left:
@@ -202,11 +212,11 @@ def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
     return scope_tables(features, list(by_scope), rows)
 
 
-def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
+def read_evidence(path: Path, domain: Domain | MixedDomain) -> dict[str, Any]:
     """Read a .uai.evid file: {variable: state} over a model's domain.
 
     Both versions of the format are supported: `2 0 1 3 0`, and the older one, which starts with the
-    number of samples, 1.
+    number of samples, 1. A state is given by its number, and a number or date as it is.
     """
     text = read_text(path)
     tokens = _Tokens(text, str(path))
@@ -218,10 +228,16 @@ def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
         first = tokens.count("the number of evidence variables", 0, 10**9)
     given = {}
     for _ in range(first):
-        variable = tokens.count("a variable", 0, max(0, len(domain) - 1))
-        name, card = domain.names[variable], int(domain.cards[variable])
-        state = tokens.count(f"a state of variable {variable}", 0, card - 1)
-        given[name] = domain.variables[variable].states[state]
+        at = tokens.count("a variable", 0, max(0, len(domain) - 1))
+        name = domain.names[at]
+        if isinstance(domain, MixedDomain) and name in domain.numeric:
+            scale = domain.scale(name)
+            given[name] = scale.value(tokens.number_of(scale))
+            continue
+        variable = (domain if isinstance(domain, Domain) else domain.categories)[name]
+        given[name] = variable.states[
+            tokens.count(f"a state of variable {at}", 0, len(variable) - 1)
+        ]
     if tokens.left:
         tokens.at += 1
         raise tokens.error("the file continues after the last piece of evidence")

@@ -25,7 +25,15 @@ from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_MEMORY, Plan
 from conjoin.inference.prepared_rows import prepared
 from conjoin.inference.row_chains import RowChains, SamplingSettings
-from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, MISSING, SUM, RowFeatures
+from conjoin.kernels.elimination_layouts import (
+    DRAWS,
+    MARGINALS,
+    MAXIMUM,
+    MISSING,
+    SUM,
+    RowAnswers,
+    RowFeatures,
+)
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -65,6 +73,11 @@ class Answers:
     marginals: FloatArray
     filled: Codes
     exact: BoolArray
+
+    @property
+    def arrays(self) -> RowAnswers:
+        """The arrays that kernels write to."""
+        return RowAnswers(self.log_sum, self.marginals, self.filled)
 
     def select(self, which: IntArray) -> Answers:
         """Return a copy of some of the answers."""
@@ -295,7 +308,7 @@ class Completion:
         free = np.flatnonzero(plan.place >= 0)
         answer_rows_on_tree(
             mode, self.rows[block.rows], self.counters[block.rows], free, self.state_first[free],
-            plan.tree, plan.program, plan.terms, block.log_sum, block.marginals, block.filled,
+            plan.tree, plan.program, plan.terms, block.arrays,
         )  # fmt: skip
 
     def _draw(self, block: Answers) -> None:
@@ -323,7 +336,7 @@ class Completion:
         asked = np.ones(len(self.domain), bool) if wanted is None else wanted
         kernel(
             mode, self.rows[block.rows], self.counters[block.rows], asked, features, self.max_cells,
-            left, block.log_sum, block.marginals, block.filled,
+            left, block.arrays,
         )  # fmt: skip
         block.log_sum += self.prepared.form.constant
         large = np.flatnonzero(left.any(axis=1))

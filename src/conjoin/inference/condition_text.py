@@ -4,7 +4,7 @@
 ``rain=yes``                             a state
 ``rain != no``                           any other state
 ``city in {Austin, Boston}``             one of several; also ``not in``
-``age > 40``, ``20 <= age < 30``         a range of numbers or dates (``2024-01-31``)
+``age > 40``, ``20 <= age < 30``         a range of numbers, dates (``2024-01-31``) or ordered states
 ``ill likelihood {yes: 0.9, no: 0.2}``   virtual evidence: a likelihood per state
 ``ill marginal {yes: 0.7, no: 0.3}``     Jeffrey's evidence: a new distribution
 =======================================  ===========================================
@@ -26,6 +26,7 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedDomain
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, did_you_mean
+from conjoin.inference.condition_hints import hint
 from conjoin.inference.conditions import (
     Condition,
     Likelihood,
@@ -33,12 +34,10 @@ from conjoin.inference.conditions import (
     Not,
     OneOf,
     Range,
-    as_date,
-    as_number,
-    is_ordered,
     label_text,
-    state_numbers,
+    numbers_of_states,
 )
+from conjoin.inference.number_ranges import as_date, as_number, bin_kind, date_number, is_ordered
 
 EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30"
 
@@ -51,10 +50,6 @@ _GROUP = re.compile(r"\b(not\s+in|in|likelihood|marginal)\s*\{([^}]*)\}")
 _WITH_GROUP = re.compile(r"(.*?\S)\s+(not\s+in|in|likelihood|marginal)\s*\{(.*)\}", re.DOTALL)
 _OPEN_GROUP = re.compile(r"\b(in|likelihood|marginal)\s*\{")
 _LENGTHS = range(2, 7)  # how many pieces between commas a name or a state may consist of
-
-
-class _UnknownVariableError(DataError):
-    """A condition names no variable."""
 
 
 def parse_conditions(text: str, domain: Domain | MixedDomain) -> list[tuple[str, Any]]:
@@ -84,7 +79,7 @@ class _Source:
 
     def __init__(self, text: str, domain: Domain | MixedDomain) -> None:
         self.domain, self.names = domain, domain.names
-        self.observed = domain.observed.names if isinstance(domain, Domain) else domain.names
+        self.observed = domain.observed.names
         self.kept: dict[str, tuple[str, bool]] = {}  # by character: the raw text, whether quoted
         self.free = (chr(c) for c in range(0xF0000, 0xFFFFD) if chr(c) not in text)
         hidden = _QUOTED.sub(lambda m: m[1] + self._keep(m[2].replace('""', '"'), True), text)
@@ -164,11 +159,8 @@ class _Source:
             raise wrong
         if not first:
             shown = self.raw(piece).strip()
-            raise _UnknownVariableError(f"{shown!r} is not a condition; write {EXAMPLES}")
-        known = self.observed
-        raise _UnknownVariableError(
-            f"there is no variable {first!r}. " + did_you_mean(first, known)
-        )
+            raise DataError(f"{shown!r} is not a condition; write {EXAMPLES}")
+        raise DataError(f"there is no variable {first!r}. " + did_you_mean(first, self.observed))
 
     def _value(self, variable: Variable | NumberScale, operator: str, right: str) -> Any:
         text = self.label(right)
@@ -180,20 +172,29 @@ class _Source:
     def _between(self, left: str, operator: str, right: str) -> tuple[str, Any] | None:
         """Return the condition of ``20 <= age < 30`` or ``20 <= age``, if this is one."""
         low = self.label(left)
-        if operator not in _ENDS or (as_number(low) is None and as_date(low) is None):
+        if operator not in _ENDS:
             return None
         near = _ENDS[_MIRRORED[operator]]
-        if self.label(right) in self.names:
+        if self._is_end(low, self.label(right)):
             variable = self.column(self.label(right))
             return variable.name, Range(**{near: _end(variable, operator, low)})
         for middle, second, high in _splits(right):
             same_way = second[0] == operator[0] and second in _ENDS
-            if same_way and self.label(middle) in self.names:
+            if same_way and self._is_end(low, self.label(middle)):
                 variable = self.column(self.label(middle))
                 end = _end(variable, second, self.label(high))
                 start = _end(variable, operator, low)
                 return variable.name, Range(**{near: start, _ENDS[second]: end})
         return None
+
+    def _is_end(self, text: str, name: str) -> bool:
+        """Return whether a text can be the end of a range of a column: a number, a date or a state."""
+        if name not in self.names:
+            return False
+        if as_number(text) is not None or as_date(text) is not None:
+            return True
+        column = self.column(name)
+        return isinstance(column, Variable) and column.ordered and text in map(str, column.states)
 
     def _group(self, variable: Variable | NumberScale, word: str, content: str) -> Condition:
         items = [item for item in content.split(",") if item.strip()]
@@ -251,13 +252,24 @@ class _Source:
                     f"{conditions_text({name: value})} (in a shell, put single quotes around all of it)"
                 )
         if known is None:
-            return error
+            return self._with_hint(error, wrong)
         column = self.column(known)
         example = "..." if isinstance(column, NumberScale) else label_text(column.states[0])
         return DataError(
             f"commas separate conditions, so the name {known!r} needs double quotes; write, for example, "
             f"{label_text(known)}={example} (in a shell, put single quotes around all of it)"
         )
+
+    def _with_hint(self, error: DataError, wrong: int) -> DataError:
+        """Return an error with what to write instead, if that is clear."""
+        pieces = [self.raw(piece) for piece in self.pieces]
+        words = hint(pieces, wrong, self.names)
+        clear = "; write" in str(error) and EXAMPLES not in str(error)
+        if words is None or clear or _WITH_GROUP.fullmatch(pieces[wrong].strip()):
+            return error
+        if str(error).startswith("variable "):  # it names the states
+            return DataError(f"{error} {words[0].upper()}{words[1:]}.")
+        return DataError(f"{pieces[wrong].strip()!r} is not a condition; {words}")
 
 
 def _splits(piece: str) -> Iterator[tuple[str, str, str]]:
@@ -269,12 +281,12 @@ def _splits(piece: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _end(variable: Variable | NumberScale, operator: str, text: str) -> Any:
-    """Return the end of a range: a number, or a date as it was written."""
+    """Return the end of a range: a number, a state, or a date as it was written."""
     if isinstance(variable, NumberScale):
         return _number(variable, text)
     if variable.cuts is None:
         try:
-            kind, _ = state_numbers(variable)
+            kind, _ = numbers_of_states(variable)
         except DataError as error:
             for state in (operator + text, f"{operator} {text}"):
                 if any(str(s) == state for s in variable.states):
@@ -284,7 +296,9 @@ def _end(variable: Variable | NumberScale, operator: str, text: str) -> Any:
                     ) from None
             raise error from None
     else:
-        kind = "number"
+        kind = bin_kind(variable)
+    if kind == "state":
+        return _state(variable, text)
     if kind == "date" and as_date(text) is not None:
         return text
     number = as_number(text)
@@ -315,6 +329,8 @@ def _state(variable: Variable | NumberScale, text: str) -> Any:
     if printed:
         return printed[0]
     number = as_number(text)
+    if number is None and variable.cuts is not None and bin_kind(variable) == "date":
+        number = date_number(variable, text)
     code = None if number is None else variable.by_number(number)
     if code is not None:
         return variable.states[code]

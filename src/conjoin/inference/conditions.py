@@ -11,20 +11,27 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.domain import Variable, is_missing, is_number, plain, typed_key
+from conjoin.data.domain import Variable
+from conjoin.data.label_values import plain, typed_key
 from conjoin.errors import DataError
+from conjoin.inference.number_ranges import (
+    Interval,
+    as_number,
+    bin_kind,
+    bin_shares,
+    date_number,
+    state_numbers,
+)
 
 SUM_TOLERANCE = 1e-6
 """Tolerance for the sum of probabilities written by hand."""
 
 _SPECIAL = re.compile(r'[,"={}<>!]|^\s|\s$|^$|\b(and|in|likelihood|marginal)\b')
-_INTEGER_BINS = re.compile(r"\d+(-\d+)?|below \d+|\d+ or more")
 
 
 def label_text(label: Any) -> str:
@@ -165,7 +172,7 @@ class Range(Condition):
         return f"{lower} {less[0]} {word} {less[1]} {upper}"
 
     def interval(self, variable: Variable, kind: str) -> Interval:
-        """Return the range in numbers; `kind` is "number" or "date"."""
+        """Return the range in numbers; `kind` is what `state_numbers` says."""
         ends = [
             None if end is None else _number(end, kind, variable)
             for end in (self.above, self.at_least, self.below, self.at_most)
@@ -177,35 +184,6 @@ class Range(Condition):
             above is None,
             below is None,
         )
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A range in numbers: its ends, and whether they belong to it."""
-
-    low: float
-    high: float
-    closed_low: bool = True
-    closed_high: bool = True
-
-    def both(self, other: Interval) -> Interval:
-        """Return the part that two ranges have in common."""
-        low, open_low = max((self.low, not self.closed_low), (other.low, not other.closed_low))
-        high, closed_high = min((self.high, self.closed_high), (other.high, other.closed_high))
-        return Interval(low, high, not open_low, closed_high)
-
-    def whole_numbers(self) -> int:
-        """Return how many whole numbers lie inside; both ends must be finite."""
-        first, last = math.ceil(self.low), math.floor(self.high)
-        first += first == self.low and not self.closed_low
-        last -= last == self.high and not self.closed_high
-        return max(0, last - first + 1)
-
-    def contains(self, numbers: FloatArray) -> FloatArray:
-        """Return 1.0 for the numbers inside, 0.0 for all others."""
-        above = numbers >= self.low if self.closed_low else numbers > self.low
-        below = numbers <= self.high if self.closed_high else numbers < self.high
-        return (above & below).astype(np.float64)
 
 
 def _first(*values: float | None) -> float:
@@ -378,8 +356,10 @@ class AllOf(Condition):
 
 
 def _number(end: Any, kind: str, variable: Variable) -> float:
-    """Return an end of a range as a number."""
-    found = as_date(end) if kind == "date" else as_number(end)
+    """Return an end of a range as a number; that of a state is its place."""
+    if kind == "state":
+        return variable.index(end)
+    found = date_number(variable, end) if kind == "date" else as_number(end)
     if found is None:
         example = "2024-01-31" if kind == "date" else "40"
         raise DataError(
@@ -387,57 +367,6 @@ def _number(end: Any, kind: str, variable: Variable) -> float:
             f"{example}"
         )
     return found
-
-
-def as_number(value: Any) -> float | None:
-    """Return a number, or the number that a text stands for; None if there is none."""
-    value = plain(value)
-    if not (is_number(value) or isinstance(value, str)) or is_missing(value):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return None if math.isnan(found) else found
-
-
-def as_date(value: Any) -> float | None:
-    """Return the seconds since 1970 of a date or of a text in ISO format; None if it is none."""
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if not isinstance(value, datetime):
-        return None
-    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-
-
-def state_numbers(variable: Variable) -> tuple[str, FloatArray]:
-    """Return "number" or "date" and the number of each state, if ranges of a variable make sense."""
-    readings = (("number", as_number), ("date", as_date))
-    for kind, read in readings:
-        found = [read(state) for state in variable.states]
-        if all(x is not None for x in found):
-            return kind, np.array(found, np.float64)
-    name, states = variable.name, ", ".join(label_text(s) for s in variable.states[:3])
-    raise DataError(
-        f"a range of {name!r} makes no sense, because its states are not numbers ({states}"
-        f"{', ...' if len(variable) > 3 else ''}); choose some of them: "
-        f"{label_text(name)} in {{{states}}}"
-    )
-
-
-def is_ordered(variable: Variable) -> bool:
-    """Return whether ranges of a variable make sense."""
-    try:
-        return variable.cuts is not None or bool(state_numbers(variable))
-    except DataError:
-        return False
 
 
 def range_weights(
@@ -452,25 +381,12 @@ def range_weights(
     ranges : sequence of Range
         The ranges.
     numbers : sequence of array, optional
-        For each bin, numbers that are distributed as in the data; without them they are taken to be
-        evenly spread over the bin.
+        Numbers in each bin, as for `bin_shares`.
     """
     if variable.cuts is None:
-        kind, own = state_numbers(variable)
-        inside = _intersection(variable, ranges, kind)
-        return inside.contains(own), []
-    inside = _intersection(variable, ranges, "number")
-    shares = np.empty(len(variable))
-    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.states)
-    for k in range(len(variable)):
-        known: Any = numbers[k] if numbers is not None else ()
-        last = k == len(variable) - 1
-        low, high = variable.cuts[k], variable.cuts[k + 1]
-        shares[k] = (
-            float(inside.contains(np.asarray(known)).mean())
-            if len(known)
-            else _even_share(inside, low, high, last, whole)
-        )
+        kind, own = numbers_of_states(variable)
+        return _intersection(variable, ranges, kind).contains(own), []
+    shares = bin_shares(variable, _intersection(variable, ranges, bin_kind(variable)), numbers)
     partial = [s for s, w in zip(variable.states, shares, strict=True) if 0 < w < 1]
     return shares, partial
 
@@ -482,12 +398,14 @@ def _intersection(variable: Variable, ranges: Sequence[Range], kind: str) -> Int
     return inside
 
 
-def _even_share(inside: Interval, low: float, high: float, last: bool, whole: bool) -> float:
-    """Return the share of a bin, from low up to high, whose numbers are evenly spread."""
-    if whole:
-        bin_of = Interval(low, high, closed_high=last)
-        return inside.both(bin_of).whole_numbers() / max(1, bin_of.whole_numbers())
-    if high == low:
-        return float(inside.contains(np.array([low]))[0])
-    covered = min(inside.high, high) - max(inside.low, low)
-    return min(max(covered / (high - low), 0.0), 1.0)
+def numbers_of_states(variable: Variable) -> tuple[str, FloatArray]:
+    """Return what `state_numbers` does; if ranges make no sense, say what to write instead."""
+    found = state_numbers(variable)
+    if found is not None:
+        return found
+    name, states = variable.name, ", ".join(label_text(s) for s in variable.states[:3])
+    raise DataError(
+        f"a range of {name!r} makes no sense, because its states are in no order ({states}"
+        f"{', ...' if len(variable) > 3 else ''}); choose some of them: "
+        f"{label_text(name)} in {{{states}}}"
+    )

@@ -37,7 +37,7 @@ from conjoin.models.network import Network
 
 @names_lack_of_memory
 def marginals(
-    model: Network,
+    model: Any,
     given: Given = None,
     *,
     targets: Sequence[str] | None = None,
@@ -49,7 +49,7 @@ def marginals(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
         The model.
     given : mapping or str, optional
         The evidence: {variable: state or condition}, or text such as "rain=yes, age > 40, city in {A, B}"
@@ -83,12 +83,9 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.marginals(mixed, targets)
+    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
+    if mixed is not None:
+        return mixed_questions.marginals(mixed, targets)
     model, known = known_of(model, given, targets)
     if method == "exact":
         return engine("marginals", "exact")(
@@ -120,7 +117,7 @@ def marginals(
 
 @names_lack_of_memory
 def log_partition(
-    model: Network,
+    model: Any,
     given: Given = None,
     *,
     method: str = "auto",
@@ -131,7 +128,7 @@ def log_partition(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
         The model.
     given : mapping or str, optional
         Sum only over instances that agree with this; a likelihood per state is a factor of each instance.
@@ -152,12 +149,9 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.log_partition(mixed)
+    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
+    if mixed is not None:
+        return mixed_questions.log_partition(mixed)
     model, known = known_of(model, given)
     no_new_marginals(known)
     if method == "exact":
@@ -184,7 +178,7 @@ def log_partition(
 
 @names_lack_of_memory
 def probability(
-    model: Network,
+    model: Any,
     query: Given,
     given: Given = None,
     *,
@@ -196,7 +190,7 @@ def probability(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
         The model.
     query : mapping or str
         The event: conditions that all hold, such as {variable: state} or "age > 40, income=high".
@@ -227,12 +221,9 @@ def probability(
     >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.probability(mixed, query)
+    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
+    if mixed is not None:
+        return mixed_questions.probability(mixed, query)
     model, known = known_of(model, given)
     event = event_of(model.domain, query, known.numbers)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
@@ -252,7 +243,7 @@ def probability(
 
 @names_lack_of_memory
 def joint(
-    model: Network,
+    model: Any,
     targets: Sequence[str],
     given: Given = None,
     *,
@@ -279,12 +270,9 @@ def joint(
 
     if isinstance(targets, str):
         raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.joint(mixed, targets, bins)
+    mixed, mixed_questions = with_numbers(model, given)
+    if mixed is not None:
+        return mixed_questions.joint(mixed, targets, bins)
     if bins is not None:
         raise ModelError("bins are for columns of numbers, and this model has none")
     model, known = known_of(model, given, targets)
@@ -293,7 +281,7 @@ def joint(
 
 @names_lack_of_memory
 def most_probable(
-    model: Network,
+    model: Any,
     given: Given = None,
     *,
     method: str = "auto",
@@ -308,7 +296,7 @@ def most_probable(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
         The model.
     given : mapping, optional
         The evidence.
@@ -331,12 +319,9 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    if not isinstance(model, Network):
-        from conjoin.inference import mixed_questions
-
-        mixed = mixed_questions.mixed_known(model, given)
-        if mixed is not None:
-            return mixed_questions.most_probable(mixed, method, **options)
+    mixed, mixed_questions = with_numbers(model, given)
+    if mixed is not None:
+        return mixed_questions.most_probable(mixed, method, **options)
     model, known = known_of(model, given)
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):
@@ -387,23 +372,49 @@ def _searched(
         return replace(found, run=explained(found.run, error))
 
 
-def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
+def forecast(model: Any, given: Given = None, *, max_memory: float | None = None) -> Forecast:
     """Return the time and memory that exact marginals would need, without running anything.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
         The model.
     given : mapping, optional
-        The evidence; only the names matter.
+        The evidence; only the names matter, and ranges of numbers.
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free. A model that needs more is
         rejected.
     """
     from conjoin.inference import exact
 
+    mixed, mixed_questions = with_numbers(model, given)
+    if mixed is not None:
+        return mixed_questions.forecast(mixed, max_memory)
     model, known = known_of(model, given)
     return exact.forecast(model, known, max_memory=max_memory)
+
+
+def with_numbers(
+    model: Any, given: Given, options: Mapping[str, Any] | None = None
+) -> tuple[Any, Any]:
+    """Return a model with numbers and its evidence, and what answers for it; None for other models.
+
+    Such models have one method, so `options` must not choose another.
+    """
+    if isinstance(model, Network):
+        return None, None
+    from conjoin.inference import mixed_questions
+
+    mixed = mixed_questions.mixed_known(model, given)
+    chosen = {name: value for name, value in (options or {}).items() if name != "max_memory"}
+    if chosen.get("method") in ("auto", "exact"):
+        del chosen["method"]
+    if mixed is not None and chosen:
+        wrong = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+        raise ModelError(
+            f"{wrong} is for networks of states, and this model has columns of numbers; leave it out"
+        )
+    return mixed, mixed_questions
 
 
 def known_of(

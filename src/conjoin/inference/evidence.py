@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import Domain, Variable, typed_key
+from conjoin.data.domain import Domain, Variable
+from conjoin.data.label_values import plain, typed_key
+from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.condition_text import conditions_text, parse_conditions
 from conjoin.inference.conditions import (
@@ -181,6 +183,8 @@ def as_condition(variable: Variable, value: Any) -> Any:
     """Return a state as it is, and a set or a list of states as a condition."""
     if isinstance(value, Condition):
         return value
+    if isinstance(value, Mapping | range | slice):
+        raise no_value(variable.name, value)
     if isinstance(value, set | frozenset | list):
         try:
             known = typed_key(value) in variable._index
@@ -190,10 +194,31 @@ def as_condition(variable: Variable, value: Any) -> Any:
     return value
 
 
+def no_value(name: str, value: Any) -> DataError:
+    """Return the error for something that is neither a value of a column nor a condition on it."""
+    give = f"Range(at_least=20, below=30), or the text '20 <= {name} < 30', for a range"
+    if isinstance(value, Mapping):
+        give = f"Likelihood({value!r}) for what was observed, or Marginal({value!r}) for what holds now"
+    return DataError(f"{value!r} is not a value of {name!r}; give {give}")
+
+
+def number_value(scale: NumberScale, value: Any) -> float:
+    """Return the number that a value of a column stands for; reject anything else, with what to give."""
+    value = plain(value)
+    if scale.kind != "number" and isinstance(value, int):
+        raise DataError(f"{value!r} is not a date, and {scale.name!r} has dates; write 2024-12-31")
+    try:
+        return scale.number(value)
+    except DataError:
+        if isinstance(value, str) and not any(sign in value for sign in "<>"):
+            raise
+        raise no_value(scale.name, value) from None
+
+
 def joined(one: Any, other: Any, name: str = "") -> Any:
     """Return the conjunction of two conditions on the same column."""
-    plain = [value for value in (one, other) if not isinstance(value, Condition)]
-    if name and len(plain) == 2:
+    certain = [value for value in (one, other) if not isinstance(value, Condition)]
+    if name and len(certain) == 2:
         raise DataError(f"{name!r} is given twice")
     parts = [
         part

@@ -3,7 +3,8 @@
 Evidence becomes a list of cases, each of which knows states and numbers for certain: a set of states has
 one case per state, and a range of a number is cut into narrow cells. The answer is the mean of the
 answers of the cases, weighted by their probabilities. For states that is exact; for ranges of numbers it
-is numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases.
+is numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases. Sets of
+states that would have many cases become factors of the networks instead, which is exact, too.
 """
 
 from __future__ import annotations
@@ -17,23 +18,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.label_values import is_missing
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.condition_text import conditions_text, parse_conditions
 from conjoin.inference.conditions import Condition, OneOf
-from conjoin.inference.evidence import as_condition, joined, states_and_likelihoods
+from conjoin.inference.evidence import (
+    as_condition,
+    joined,
+    number_value,
+    states_and_likelihoods,
+)
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.inference.new_marginals import MAX_PASSES
 from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
 from conjoin.inference.number_evidence import Piece, pieces_of, restricted
 from conjoin.inference.results import Run
+from conjoin.inference.weighted_networks import weighted_mixed_network
 from conjoin.models.gaussians import Scores, drawn_states
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.mixed import BinnedComponent, MixedNetwork, points_of
 
 MAX_CASES = 4096
 """Maximum number of cases."""
+
+FEW_CASES = 32
+"""If sets of states have more cases than this, the largest sets become factors of the networks."""
 
 CELLS = 160
 """Maximum number of cells of a range."""
@@ -71,10 +82,16 @@ def read_given(domain: MixedDomain, given: Any) -> dict[str, Any]:
     elif isinstance(given, Mapping):
         for name, value in given.items():
             domain.check(name)
-            if name in domain.numeric:
-                found[name] = OneOf(value) if isinstance(value, set | list | frozenset) else value
-            else:
+            if is_missing(value):
+                continue
+            if name not in domain.numeric:
                 found[name] = as_condition(domain.categories[name], value)
+            elif isinstance(value, set | list | frozenset):
+                found[name] = OneOf(value)
+            else:
+                if not isinstance(value, Condition):
+                    number_value(domain.scale(name), value)  # raises if it is none
+                found[name] = value
     else:
         raise ModelError(
             f"conditions are given as a mapping {{column: value}} or as a text, not {given!r}"
@@ -140,6 +157,7 @@ class MixedKnown:
         self._ranges = [
             n for n, value in self.given.items() if n in numeric and isinstance(value, Condition)
         ]
+        self._factors = self._as_factors()
         count = int(np.prod([len(cases.codes) for cases in self._cases.values()], dtype=float))
         budget = (MAX_CASES / max(1, count)) ** (1 / max(1, len(self._ranges)))
         if count > MAX_CASES or (self._ranges and budget < 4):
@@ -149,6 +167,19 @@ class MixedKnown:
             )
         self._cells = int(min(CELLS, budget))
         self._cases |= {n: self._number_cases(n) for n in self.given if n in numeric}
+
+    def _as_factors(self) -> dict[str, FloatArray]:
+        """Take the sets with most states out of the cases; return the log-likelihoods of their states."""
+        found: dict[str, FloatArray] = {}
+        free = [n for n in self._cases if n not in self.targets]
+        for name in sorted(free, key=lambda n: -len(self._cases[n].codes)):
+            sizes = [len(cases.codes) for cases in self._cases.values()]
+            if np.prod(sizes, dtype=float) <= FEW_CASES or len(self._cases[name].codes) < 2:
+                break
+            cases = self._cases.pop(name)
+            found[name] = np.full(len(self.model.domain.categories[name]), -np.inf)
+            found[name][cases.codes] = cases.log_weights
+        return found
 
     @property
     def certain(self) -> dict[str, Any]:
@@ -254,7 +285,8 @@ class MixedKnown:
 
     @cached_property
     def _answers(self) -> MixedAnswers:
-        return MixedAnswers(self.model, self._rows.table, scores=self._rows.scores)
+        model = weighted_mixed_network(self.model, self._factors) if self._factors else self.model
+        return MixedAnswers(model, self._rows.table, scores=self._rows.scores)
 
     @cached_property
     def log_masses(self) -> FloatArray:
@@ -310,9 +342,12 @@ class MixedKnown:
         """How answers are found."""
         if not self._ranges:
             return Run("exact", exact=True)
-        cells = len(self._rows.log_weights)
-        note = f"over {cells:,} cells of the ranges"
-        return Run("numerical integration", note=note)
+        return Run("numerical integration", note=f"over {self.count:,} cells of the ranges")
+
+    @property
+    def count(self) -> int:
+        """The number of cases."""
+        return len(self._rows.log_weights)
 
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +14,12 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.labels import shown
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import ModelError
+from conjoin.inference import exact
 from conjoin.inference.conditions import Range
 from conjoin.inference.mixed_evidence import NEGLIGIBLE, MixedKnown, read_given
 from conjoin.inference.number_distribution import NumberDistribution
 from conjoin.inference.number_evidence import range_words
+from conjoin.inference.plan import Forecast
 from conjoin.inference.questions import Questions, named, question_of
 from conjoin.inference.results import Assignment, Joint, LogValue, Probability, Run
 from conjoin.models.mixed import MixedNetwork
@@ -163,6 +166,13 @@ def most_probable(known: MixedKnown, method: str = "auto", **options: Any) -> As
     return mixed_mode.most_probable(known, **options)
 
 
+def forecast(known: MixedKnown, max_memory: float | None = None) -> Forecast:
+    """Return the cost of the networks of all components, once per case of the evidence."""
+    found = [exact.forecast(c.network, max_memory=max_memory) for c in known.model.components]
+    largest = max(found, key=lambda f: f.largest)
+    return replace(largest, seconds=sum(f.seconds for f in found) * known.count)
+
+
 def next_questions(known: MixedKnown, target: str) -> Questions:
     """Rank columns by what they tell about another (see `conjoin.next_questions`).
 
@@ -177,15 +187,17 @@ def next_questions(known: MixedKnown, target: str) -> Questions:
     columns = {n: _cases(known, n, BINS) for n in domain.names if n not in (target, *certain)}
     p = np.array([float(probability(known, {target: case})) for case in cases])
     joints = {n: np.zeros((len(variable), len(column))) for n, (column, _) in columns.items()}
+    run = known.run
     for k in np.flatnonzero(p > 0).tolist():
         after = known.both({target: cases[k]})
+        run = after.run
         for name, (_, ranges) in columns.items():
             joints[name][k] = p[k] * _distribution(after, name, ranges)
     p /= p.sum()
     questions = [
         question_of(columns[n][0], variable, p, joint / joint.sum()) for n, joint in joints.items()
     ]
-    return Questions(target, named(variable, p), questions, known.run)
+    return Questions(target, named(variable, p), questions, run)
 
 
 def joint(known: MixedKnown, targets: Sequence[str], bins: Any = None) -> Joint:
@@ -214,20 +226,25 @@ def joint(known: MixedKnown, targets: Sequence[str], bins: Any = None) -> Joint:
         raise ModelError(f"bins must be a number of ranges or {{column: cut points}}, not {bins!r}")
     columns = [_cases(known, name, int(count), cuts.get(name)) for name in targets]
     table = np.zeros([len(variable) for variable, _ in columns])
-    _fill_joint(known, targets, [cases for _, cases in columns], table)
-    return Joint(Domain([variable for variable, _ in columns]), table / table.sum(), known.run)
+    run = _fill_joint(known, targets, [cases for _, cases in columns], table)
+    return Joint(Domain([variable for variable, _ in columns]), table / table.sum(), run)
 
 
-def _fill_joint(known: MixedKnown, targets: Sequence[str], cases: list[Any], table: Any) -> None:
-    """Fill in probabilities: of each case of the first column, times those of the rest given it."""
+def _fill_joint(known: MixedKnown, targets: Sequence[str], cases: list[Any], table: Any) -> Run:
+    """Fill in probabilities: of each case of the first column, times those of the rest given it.
+
+    Return how the last of them were found.
+    """
     p = _distribution(known, targets[0], cases[0])
+    run = known.run
     if len(targets) == 1:
         table[:] = p
-        return
+        return run
     for k in np.flatnonzero(p > NEGLIGIBLE).tolist():
         after = known if len(cases[0]) == 1 else known.both({targets[0]: cases[0][k]})
-        _fill_joint(after, targets[1:], cases[1:], table[k])
+        run = _fill_joint(after, targets[1:], cases[1:], table[k])
         table[k] *= p[k]
+    return run
 
 
 def _cases(

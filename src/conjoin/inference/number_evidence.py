@@ -18,7 +18,6 @@ from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError
 from conjoin.inference.conditions import (
     Condition,
-    Interval,
     Likelihood,
     Marginal,
     Not,
@@ -26,31 +25,38 @@ from conjoin.inference.conditions import (
     Range,
 )
 from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.number_ranges import Interval
 from conjoin.models.number_map import NumberMap
 
 
 def range_words(scale: NumberScale, part: Range) -> str:
-    """Return a range in words.
+    """Return a range in words; between two ends, by its first and last recorded value.
 
     Examples
     --------
     >>> age = NumberScale.of("age", [20, 35, 61])
     >>> range_words(age, Range(above=52)), range_words(age, Range(at_least=30, below=40))
-    ('above 52', '30 to below 40')
+    ('above 52', '30 to 39')
     """
-
-    def text(end: Any) -> str:
-        return "" if end is None else scale.text(scale.number(end))
-
-    lower = f"above {text(part.above)}" if part.at_least is None else text(part.at_least)
-    if part.above is None and part.at_least is None:
-        return f"up to {text(part.at_most)}" if part.below is None else f"below {text(part.below)}"
-    if part.below is None and part.at_most is None:
-        return lower if part.at_least is None else f"{lower} or more"
+    ends = {word: scale.number(end) for word, end in vars(part).items() if end is not None}
+    texts = {word: scale.text(x) for word, x in ends.items()}
+    if len(ends) == 1:
+        ((word, text),) = texts.items()
+        return {"at_most": f"up to {text}", "at_least": f"{text} or more"}.get(
+            word, f"{word} {text}"
+        )
+    if scale.step is not None:
+        line = _range(scale, scale.step, part)
+        first, last = (
+            scale.text(x) for x in (line.low + scale.step / 2, line.high - scale.step / 2)
+        )
+        if line.low < line.high:
+            return first if first == last else f"{first} to {last}"
+    low = texts.get("at_least") or f"above {texts['above']}"
     return (
-        f"{lower} up to {text(part.at_most)}"
+        f"{low} up to {texts['at_most']}"
         if part.below is None
-        else (f"{lower} to below {text(part.below)}")
+        else f"{low} to below {texts['below']}"
     )
 
 

@@ -314,7 +314,11 @@ class Plan:
         return log_z, marginals, states
 
     def expect(
-        self, given: IntArray, values: FloatArray, weights: FloatArray
+        self,
+        given: IntArray,
+        values: FloatArray,
+        weights: FloatArray,
+        shares: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return log Z and the expectation of each term, for any tables and weights.
 
@@ -324,6 +328,8 @@ class Plan:
             One row of evidence.
         values, weights : arrays of float
             The log-values of all tables, and the weights of the features.
+        shares : array of float, optional
+            Zeros to write the probabilities of cells to, instead of a new array.
 
         Returns
         -------
@@ -337,7 +343,8 @@ class Plan:
 
         terms = self.terms._replace(values=values, weights=weights)
         log_z, marginals = np.empty(1), np.empty((1, self.marginal_first[-1]))
-        shares, means = np.zeros(len(values)), np.zeros(len(weights))
+        shares = np.zeros(len(values)) if shares is None else shares
+        means = np.zeros(len(weights))
         answer(
             self.tree, self.program, terms, given[None], EXPECTATIONS, self.marginal_first, log_z,
             marginals, np.empty((1, 0)), np.empty((1, 0), np.int64), shares, means,

@@ -13,7 +13,7 @@ from conjoin.data.domain import Variable
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.compilation import compiled
-from conjoin.inference.engines import known_of, marginals
+from conjoin.inference.engines import known_of, marginals, with_numbers
 from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.exact import impossible, run_of
 from conjoin.inference.new_marginals import with_new_marginals
@@ -43,12 +43,15 @@ class Question:
     targets : dict
         {state: {target's state: probability}}: the distribution of the target after each possible
         answer.
+    ordered : bool
+        Whether the answers are ranges of a number, from the lowest to the highest.
     """
 
     name: str
     information: float
     answers: dict[Any, float]
     targets: dict[Any, dict[Any, float]]
+    ordered: bool = False
 
 
 class Questions(Sequence[Question]):
@@ -92,7 +95,9 @@ class Questions(Sequence[Question]):
         width = max((len(shown(q.name)) for q in self[:SHOWN]), default=0)
         for question in self[:SHOWN]:
             lines.append(f"{shown(question.name):<{width}}  {question.information:.4f} bits")
-            possible = sorted(question.targets, key=lambda s: -question.answers[s])
+            possible = list(question.targets)
+            if not question.ordered:
+                possible.sort(key=lambda s: -question.answers[s])
             for state in possible[:SHOWN]:
                 p, after = question.answers[state], question.targets[state]
                 best = max(after, key=lambda s: round(after[s] - self.prior[s], 12))
@@ -155,11 +160,10 @@ def next_questions(
       heads (0.5): no 0.5 -> 0.5
       tails (0.5): no 0.5 -> 0.5
     """
-    from conjoin.inference import mixed_questions
-
-    mixed = mixed_questions.mixed_known(model, given)
+    mixed, mixed_questions = with_numbers(model, given, options)
     if mixed is not None:
-        return mixed_questions.next_questions(mixed, target)
+        asked: Questions = mixed_questions.next_questions(mixed, target)
+        return asked
     network, known = known_of(model, given)
     v = network.domain.index(target)
     if v in known.states:
@@ -233,6 +237,7 @@ def question_of(column: Variable, target: Variable, p: FloatArray, joint: FloatA
         information,
         named(column, answers),
         {s: named(target, after[:, k]) for k, s in enumerate(column.states) if answers[k] > 0},
+        column.cuts is not None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
 
@@ -27,10 +29,10 @@ BLOCK_CELLS = 1 << 24
 """Maximum number of cells of a table in a stream of samples, unless the caller sets its rows."""
 
 
-@takes_estimators()
+@takes_estimators(numbers=True)
 @names_lack_of_memory
 def sample(
-    model: Network,
+    model: Any,
     n: int,
     given: Given = None,
     *,
@@ -41,15 +43,16 @@ def sample(
     order: Sequence[str] | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
-) -> Table:
+) -> Any:
     """Draw joint states.
 
     Hidden columns are drawn, too, and dropped.
 
     Parameters
     ----------
-    model : Network
-        A dependency, Markov or Bayesian network.
+    model : Network, MixedNetwork or JointModel
+        The model. A mixed network has independent draws only, so the options of Gibbs sampling have no
+        meaning for it.
     n : int
         Number of rows.
     given : mapping or str, optional
@@ -75,6 +78,7 @@ def sample(
     Returns
     -------
     Table
+        Or, if the model has numbers, a MixedTable.
 
     Examples
     --------
@@ -85,6 +89,13 @@ def sample(
     >>> len(table), round(float(table.marginals()[0][1]), 1)
     (10000, 0.9)
     """
+    if isinstance(model, MixedNetwork):
+        from conjoin.inference.mixed_evidence import MixedKnown
+
+        if method not in ("auto", "exact"):
+            raise ModelError(f"a model with numbers is not sampled by {method!r}; leave it out")
+        seed = int(seed_sequence(random_state).generate_state(1)[0])
+        return MixedKnown(model, given).sample(n, seed)
     parts = list(
         samples(
             model, n, given, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,

@@ -12,7 +12,7 @@ from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
-from conjoin.inference.engines import known_of, marginals
+from conjoin.inference.engines import known_of, marginals, with_numbers
 from conjoin.inference.evidence import Given
 from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.inference.mixed_questions import marginals as mixed_marginals
@@ -136,7 +136,7 @@ def what_if(
     listed: list[Any] = list(changes) if several else [changes]  # type: ignore[arg-type]
     if not listed:
         raise ModelError("give at least one change")
-    mixed = mixed_known(model, row)
+    mixed, _ = with_numbers(model, row, options)
     if mixed is not None:
         return _mixed_what_if(model, mixed, listed, targets)
     network, known = known_of(model, row)

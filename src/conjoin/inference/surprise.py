@@ -7,7 +7,7 @@ therefore no surprise, and neither is a value that is as good as any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -24,12 +24,16 @@ from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import known_of
 from conjoin.inference.mixed import MixedAnswers
+from conjoin.inference.number_distribution import NumberDistribution
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
 SHOWN = 20
 """Maximum number of cells that are printed."""
+
+LEVEL = 0.8
+"""The probability of the range that is expected of a number."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,33 @@ class Surprises(Sequence[Surprise]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def words(self, at: int, first_row: int = 0) -> str:
+        """Return a cell in words, with what was expected instead: of a number, a range.
+
+        Parameters
+        ----------
+        at : int
+            The place of the cell among all.
+        first_row : int
+            The number of the first row.
+        """
+        cell, part = self[at], self._found[self.columns[at]]
+        start = f"row {cell.row + first_row}: {shown(cell.column)}={shown(cell.value)}"
+        expected = f"{shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
+        if part.number is None:
+            return f"{start} ({cell.probability:.2g}), rather {expected}"
+        answer = part.number(int(self._at[at]))
+        low, high = answer.interval(LEVEL)
+        if low != high:
+            ends = (answer.scale.short(answer.scale.number(end)) for end in (low, high))
+            expected = f"{' to '.join(ends)} ({LEVEL:.0%})"
+        if not cell.probability:
+            return f"{start} (0), rather {expected}"
+        tails = answer.cdf(cell.value), 1 - answer.cdf(cell.value, strict=True)
+        return f"{start} ({min(1.0, 2 * min(tails)):.2g} as extreme), rather {expected}"
+
     def __repr__(self) -> str:
-        lines = [
-            f"row {cell.row}: {shown(cell.column)}={shown(cell.value)} ({cell.probability:.2g}), "
-            f"rather {shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
-            for cell in self[:SHOWN]
-        ]
+        lines = [self.words(at) for at in range(min(len(self), SHOWN))]
         if len(self) > SHOWN:
             lines.append(f"... and {len(self) - SHOWN:,} more cells")
         return "\n".join(lines) or "no known cells"
@@ -138,6 +163,7 @@ class _Cells:
     best: IntArray
     best_probability: FloatArray
     exact: bool
+    number: Callable[[int], NumberDistribution] | None = None  # given the rest of the row
 
     @property
     def gap(self) -> FloatArray:
@@ -155,9 +181,9 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
 
     Parameters
     ----------
-    model : Network or JointModel
+    model : Network, MixedNetwork or JointModel
         The model, which may have been learned from the same table.
-    table : Table, 2-dimensional array, or frame
+    table : Table, MixedTable, 2-dimensional array, or frame
         The rows. Missing values are summed out. Columns that the model does not know are ignored; values
         that it does not know have probability 0.
     random_state : int
@@ -184,7 +210,8 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     own = getattr(model, "model_", model)
     if not isinstance(own, MixedNetwork):
         own, _ = known_of(model)
-    return column_surprises(own, columns_of(table), random_state)
+    rows = table.as_states() if isinstance(table, MixedTable) else table
+    return column_surprises(own, columns_of(rows), random_state)
 
 
 def column_surprises(
@@ -237,7 +264,9 @@ def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprise
         at = np.flatnonzero(raw.codes >= 0)
         part = table.select(at)
         answers, rows = MixedAnswers(model, part), np.arange(len(at))
+        number = None
         if name in model.domain.numeric:
+            number = _number_of(answers, name)
             found, values = answers.number(name), part.column(name)
             known = ~np.isnan(values)
             modes = found.mode()
@@ -254,8 +283,12 @@ def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprise
             probability = np.where(known, p[rows, np.where(known, own, 0)], 0.0)
             best = p.argmax(axis=1)
             top, suggestions = p[rows, best], model.domain.categories[name].states
-        cells.append(_Cells(at, suggestions, raw, probability, best, top, True))
+        cells.append(_Cells(at, suggestions, raw, probability, best, top, True, number))
     return Surprises(tuple(present), cells)
+
+
+def _number_of(answers: MixedAnswers, name: str) -> Callable[[int], NumberDistribution]:
+    return lambda row: answers.select(np.array([row])).number(name)[0]
 
 
 def _given_the_rest(

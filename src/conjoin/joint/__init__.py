@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from conjoin.joint.feature_search import learn_features as learn_features
     from conjoin.joint.learning import learn_joint as learn_joint
     from conjoin.joint.mixed_learning import learn_mixed as learn_mixed
     from conjoin.joint.reliability import learn_say as learn_say
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from conjoin.joint.weight_learning import learn_weights as learn_weights
 
 _HOMES = {
-    "learn_features": "joint.feature_search",
     "learn_joint": "joint.learning",
     "learn_mixed": "joint.mixed_learning",
     "learn_say": "joint.reliability",

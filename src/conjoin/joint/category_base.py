@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.conversion.convert import convert
 from conjoin.data.table import Table
 from conjoin.inference.completion import completed
-from conjoin.joint.dependence_tree import tree_network
 from conjoin.joint.likelihood import Expectations
-from conjoin.joint.refine import MIN_ROWS, with_weights
+from conjoin.joint.refine import MIN_ROWS
+from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.learning.learn import learn

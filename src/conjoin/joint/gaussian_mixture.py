@@ -32,11 +32,15 @@ class GaussianPrior(NamedTuple):
         What is added to every variance.
     mean_rows : float
         The weight, in rows, of the mean of all rows.
+    cells : float
+        The share of the variance within cells that counts. Less than 1 suits columns that are functions
+        of the recorded values of others, not of what these stand for.
     """
 
     rows: float
     floor: float
     mean_rows: float = 0.5
+    cells: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,9 @@ class Group:
         The rows, the columns that they know, and the others.
     middle : array, shape (rows, known columns)
     products : array, shape (rows, known columns squared)
-        The products of any two scores, with the variance within cells.
+        The products of any two scores.
+    spread : array, shape (rows, known columns)
+        The variance within cells.
     """
 
     rows: IntArray
@@ -57,17 +63,16 @@ class Group:
     missing: IntArray
     middle: FloatArray
     products: FloatArray
+    spread: FloatArray
 
     @classmethod
     def of(cls, scores: Scores, rows: IntArray, known: IntArray) -> Group:
         """Collect the rows of a group."""
         middle = scores.middle[rows][:, known]
         spread = scores.width[rows][:, known] ** 2 / 12
-        products = middle[:, :, None] * middle[:, None, :]
-        diagonal = np.arange(len(known))
-        products[:, diagonal, diagonal] += spread
+        products = (middle[:, :, None] * middle[:, None, :]).reshape(len(rows), -1)
         missing = np.setdiff1d(np.arange(scores.middle.shape[1]), known)
-        return cls(rows, known, missing, middle, products.reshape(len(rows), -1))
+        return cls(rows, known, missing, middle, products, spread)
 
 
 class GaussianRows:
@@ -134,8 +139,11 @@ class GaussianRows:
         covariance = covariance + max(prior.floor, 1e-3) * np.eye(self.columns)
         return Gaussians(filled[chosen], np.tile(covariance, (states, 1, 1)))
 
-    def log_densities(self, gaussians: Gaussians) -> FloatArray:
-        """Return the expected log-density of the cells of each row given each hidden state."""
+    def log_densities(self, gaussians: Gaussians, cells: float = 1.0) -> FloatArray:
+        """Return the expected log-density of the cells of each row given each hidden state.
+
+        The share `cells` of the variance within cells counts.
+        """
         result = np.zeros((len(self.scores), len(gaussians.means)))
         for group in self.parts:
             known = group.known
@@ -146,11 +154,12 @@ class GaussianRows:
             inverse = np.linalg.inv(root)
             precision = inverse.transpose(0, 2, 1) @ inverse
             log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-            # The squared distance, the variance within cells included, is linear in the products.
+            # The expected squared distance is linear in the products and in the variance within cells.
             towards = (precision @ means[..., None])[..., 0]
             constant = (towards * means).sum(axis=1) + 2 * log_det + len(known) * np.log(2 * np.pi)
             distance = group.products @ precision.reshape(len(means), -1).T
             distance -= 2 * (group.middle @ towards.T) - constant
+            distance += group.spread @ (cells * np.diagonal(precision, axis1=1, axis2=2)).T
             result[group.rows] = -0.5 * distance
         return result
 
@@ -164,7 +173,7 @@ class GaussianRows:
         second = np.zeros((states, columns, columns))
         for group in self.parts:
             share = posterior[group.rows]
-            found = self._moments(group, share, gaussians)
+            found = self._moments(group, share, gaussians, prior.cells)
             count += found[0]
             first += found[1]
             second += found[2]
@@ -184,7 +193,7 @@ class GaussianRows:
         return Gaussians(gaussians.means + shift, covariance)
 
     def _moments(
-        self, group: Group, share: FloatArray, gaussians: Gaussians
+        self, group: Group, share: FloatArray, gaussians: Gaussians, cells: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return counts, and expected first and second moments about the means, of a group's rows."""
         states, columns = gaussians.means.shape
@@ -192,6 +201,8 @@ class GaussianRows:
         means = gaussians.means[:, known]
         sums = share.T @ group.middle
         squares = (share.T @ group.products).reshape(states, len(known), len(known))
+        diagonal = np.arange(len(known))
+        squares[:, diagonal, diagonal] += cells * (share.T @ group.spread)
         first = sums - count[:, None] * means
         squares = (
             squares - sums[:, :, None] * means[:, None, :] - means[:, :, None] * first[:, None, :]

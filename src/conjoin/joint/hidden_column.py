@@ -18,24 +18,17 @@ hidden column, and each fit is weighted by how well it predicts held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import Float32Array, FloatArray, IntArray
-from conjoin.data.domain import Domain, Variable
-from conjoin.data.table import Codes
-from conjoin.inference.plan import MAX_MEMORY, Plan, find_order
-from conjoin.inference.terms import terms_of
+from conjoin.data.arrays import Float32Array, FloatArray
 from conjoin.joint.batches import adam, batches
+from conjoin.joint.hidden_tables import Chunk, HiddenRows, HiddenTables, Part
 from conjoin.joint.lbfgs import descend
-from conjoin.joint.likelihood import Expectations
-from conjoin.models.features import Features
-from conjoin.models.markov import MarkovNetwork, TableFactor
 
 MAX_ITERATIONS, PATIENCE = 150, 8
 """Number of steps of a fit, and number of steps without a better validation score before it stops."""
@@ -47,16 +40,10 @@ EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
 
 START_ROWS = 1 << 13
-"""Maximum number of distinct rows that this mixture is learned from."""
+"""Number of rows that this mixture is learned from, if there are many."""
 
 BATCH_ROWS, RATE = 1 << 11, 0.1
 """Number of rows of a batch, if there are many rows, and how far parameters move in a step."""
-
-SCORES_AT_ONCE = 1 << 17
-"""About how many scores (rows times hidden states) are computed at a time: they stay in the cache."""
-
-SMALLEST_SHARE = 1e-250
-"""Hidden states below this probability are rescaled before their expectations are read off."""
 
 
 class Priors(NamedTuple):
@@ -135,154 +122,6 @@ class Parameters:
         return self.log_shares - np.logaddexp.reduce(self.log_shares)
 
 
-class HiddenTables:
-    """A thin network with a hidden column, as tables over its columns and the hidden one.
-
-    Parameters
-    ----------
-    network : MarkovNetwork
-        The thin network, over features; every state of every column has a feature of its own.
-    states : int
-        The number of states of the hidden column.
-    """
-
-    def __init__(self, network: MarkovNetwork, states: int) -> None:
-        self.network, self.states = network, states
-        features = network.features
-        self.features = features.select(np.flatnonzero(features.lengths > 0))
-        base = Expectations(self.features, max_table=MAX_MEMORY)
-        self.tables = base.tables
-        self.matrix = base.tables.matrix
-        self.transposed = self.matrix.T.tocsr()
-        hidden = len(network.domain)
-        cards = np.append(network.domain.cards, states)
-        axes = zip(self.tables.scopes, self.tables.shapes, strict=True)
-        empty = [TableFactor((*scope, hidden), np.zeros((*shape, states))) for scope, shape in axes]
-        empty.append(TableFactor((hidden,), np.zeros(states)))
-        terms = terms_of(empty, Features.empty(cards))
-        fixed = np.flatnonzero(cards == 1)
-        self.plan = Plan(terms, find_order(cards, terms.first, terms.var, fixed, MAX_MEMORY))
-        self._evidence = np.zeros(len(fixed), np.int64)
-        self._offset = np.zeros(states)
-
-    @property
-    def cells(self) -> int:
-        """The number of cells of the tables, per hidden state."""
-        return int(self.tables.first[-1])
-
-    @cached_property
-    def single(self) -> IntArray:
-        """The features that test a single state; of columns with two states, one of both."""
-        tests, cards = self.features.tests, self.network.domain.cards
-        alone = np.flatnonzero(self.features.lengths == 1)
-        test = self.features.indices[self.features.indptr[alone]]
-        sizes = np.bitwise_count(tests.mask[test]).sum(axis=1)
-        first = (tests.mask[test, 0] & np.uint64(1)).astype(bool)
-        return alone[(sizes == 1) & ~((cards[tests.var[test]] == 2) & first)]
-
-    @cached_property
-    def longer(self) -> IntArray:
-        """The features of several tests."""
-        return np.flatnonzero(self.features.lengths > 1)
-
-    @cached_property
-    def single_states(self) -> tuple[IntArray, IntArray]:
-        """The column and the state that each of the `single` features tests."""
-        tests = self.features.tests
-        test = self.features.indices[self.features.indptr[self.single]]
-        state = tests.members(test).argmax(axis=1)
-        return tests.var[test].astype(np.int64), state.astype(np.int64)
-
-    def expectations(self, weights: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return log Z and the means of the features for each hidden state.
-
-        Parameters
-        ----------
-        weights : array, shape (states, features)
-            The weights given each hidden state.
-
-        Returns
-        -------
-        log_z : array, shape (states,)
-        means : array, shape (states, features)
-            None instead of both if the weights are so extreme that floats cannot hold the result.
-        """
-        count, offset = self.cells * self.states, self._offset
-        values = np.empty(count + self.states)
-        values[:count] = (self.matrix @ weights.T).ravel()
-        for _ in range(8):
-            # The hidden states are weighed so that all have about the same probability: then none of
-            # them underflows. The last weights are nearly right for the next ones.
-            values[count:] = -offset
-            log_z, cell_shares, _ = self.plan.expect(self._evidence, values, np.zeros(0))
-            if not np.isfinite(log_z):
-                return None
-            shares = cell_shares[count:]
-            if (shares > SMALLEST_SHARE).all():
-                found = np.log(shares) + log_z + offset
-                given_state = cell_shares[:count].reshape(-1, self.states) / shares
-                self._offset = found
-                return found, (self.transposed @ given_state).T
-            offset = offset + np.log(np.maximum(shares, SMALLEST_SHARE))
-        return None
-
-    def part(self, network: MarkovNetwork) -> Part:
-        """Return the thin network itself, possibly with other weights, as a mixture of one state."""
-        base = Expectations(self.features, max_table=MAX_MEMORY)
-        features = network.features
-        weights = features.weights[features.lengths > 0]
-        return Part(self.matrix @ weights[:, None], np.array([-base(weights)[0]]))
-
-    def rows(self, codes: Codes | IntArray, weights: FloatArray) -> HiddenRows:
-        """Return rows as the fit needs them."""
-        from scipy import sparse
-
-        cell = np.ascontiguousarray(self.tables.cells_of(codes).T)
-        starts = np.arange(len(codes) + 1) * cell.shape[1]
-        ones = np.ones(cell.size, np.float32)
-        cells = sparse.csr_array((ones, cell.ravel(), starts), shape=(len(codes), self.cells))
-        column, state = self.single_states
-        single = np.ones((len(codes), len(column) + 1), np.float32)
-        np.equal(codes[:, column], state, out=single[:, :-1], casting="unsafe")
-        return HiddenRows(codes, weights, cells, cells.T.tocsr(), single)
-
-
-class Part(NamedTuple):
-    """A mixture of networks over the same tables, as part of a larger mixture.
-
-    Attributes
-    ----------
-    values : array, shape (cells, states)
-        The log-values of all cells.
-    log_shares : array, shape (states,)
-        The log-probabilities of the hidden states, less the log Z of their networks.
-    """
-
-    values: FloatArray
-    log_shares: FloatArray
-
-
-class HiddenRows(NamedTuple):
-    """Rows of a table, distinct ones only.
-
-    Attributes
-    ----------
-    codes : array, shape (rows, columns)
-    weights : array, shape (rows,)
-        How often each row occurs.
-    cells, by_cell : sparse arrays
-        Rows by cells, 1 for the cell of each table that a row is in; and its transpose.
-    single : array of float32, shape (rows, features that test a single state, and 1)
-        Which of these features hold, and a column of ones.
-    """
-
-    codes: Codes | IntArray
-    weights: FloatArray
-    cells: Any
-    by_cell: Any
-    single: Float32Array
-
-
 class HiddenFit:
     """One fit of a hidden column.
 
@@ -310,8 +149,6 @@ class HiddenFit:
     def __init__(self, tables: HiddenTables, priors: Priors) -> None:
         self.tables, self.priors = tables, priors
         self.longer = tables.longer if priors.longer_sd else tables.longer[:0]
-        self._longer32 = tables.matrix[:, self.longer].astype(np.float32).tocsr()
-        self._longer_transposed = self._longer32.T.tocsr()
 
     def part(self) -> Part:
         """Return the fit as part of a larger mixture."""
@@ -333,39 +170,48 @@ class HiddenFit:
 
     def log_density(self, rows: HiddenRows, p: Parameters, log_z: FloatArray) -> FloatArray:
         """Return the log-probability of each row, the hidden column summed out."""
-        result = self._common(rows, p)
-        for some, scores in self._scores(rows, p, log_z, self._longer_mapped(rows, p)):
-            top = scores.max(axis=1, keepdims=True)
-            total = np.exp(scores - top).sum(axis=1)
-            result[some] += top[:, 0] + np.log(total)
+        result = np.empty(len(rows.codes))
+        for chunk, scores, _ in self._scores(rows, p, log_z):
+            result[chunk.rows] = _log_sums(scores)
+        differences, usual = rows.relative(self.tables.matrix @ self._common(p))
+        for chunk in rows.chunks:
+            result[chunk.rows] += chunk.cells @ differences + usual
         return result
 
-    def _common(self, rows: HiddenRows, p: Parameters) -> FloatArray:
-        """Return the part of the log-potential of each row that all states share."""
-        by_cell = self.tables.matrix @ (self.tables.features.weights + p.common)
-        return (rows.cells @ by_cell).astype(np.float64)
+    def mean_log_density(self, rows: HiddenRows, p: Parameters, log_z: FloatArray) -> float:
+        """Return the mean log-probability of the rows."""
+        value = float(rows.sums @ self._common(p))
+        for chunk, scores, _ in self._scores(rows, p, log_z):
+            value += float(chunk.weights @ _log_sums(scores))
+        return value / rows.count
 
-    def _longer_mapped(self, rows: HiddenRows, p: Parameters) -> Float32Array | None:
-        """Return T f of the rows' longer features, None if these have no part in it."""
-        if not len(self.longer):
-            return None
-        return rows.cells @ (self._longer32 @ p.longer.T.astype(np.float32))
+    def _common(self, p: Parameters) -> FloatArray:
+        """Return the part of the weights that all states share."""
+        return self.tables.features.weights + p.common
 
     def _scores(
-        self, rows: HiddenRows, p: Parameters, log_z: FloatArray, mapped: Float32Array | None
-    ) -> Iterator[tuple[slice, Float32Array]]:
-        """Yield log p(row, hidden state) without what all states share, some rows at a time."""
+        self, rows: HiddenRows, p: Parameters, log_z: FloatArray
+    ) -> Iterator[tuple[Chunk, Float32Array, Float32Array | None]]:
+        """Yield log p(row, hidden state) without what all states share, and T f of the longer features.
+
+        The latter is None if the longer features have no part in it.
+        """
         shift = np.empty((p.own.shape[1] + 1, self.tables.states), np.float32)
         shift[:-1] = (p.points @ p.single + p.own).T
         shift[-1] = p.log_probabilities - log_z
+        if not len(self.longer):
+            for chunk in rows.chunks:
+                yield chunk, chunk.single @ shift, None
+            return
         points = np.ascontiguousarray(p.points.T, np.float32)
-        step = max(64, SCORES_AT_ONCE // self.tables.states)
-        for low in range(0, len(rows.single), step):
-            some = slice(low, min(low + step, len(rows.single)))
-            scores = rows.single[some] @ shift
-            if mapped is not None:
-                scores += mapped[some] @ points
-            yield some, scores
+        by_cell = self.tables.longer_matrix @ np.ascontiguousarray(p.longer.T, np.float32)
+        differences, usual = rows.relative(by_cell)
+        for chunk in rows.chunks:
+            mapped = chunk.cells @ differences
+            mapped += usual
+            scores = chunk.single @ shift
+            scores += mapped @ points
+            yield chunk, scores, mapped
 
     def fit(
         self,
@@ -391,9 +237,7 @@ class HiddenFit:
         """
         best, scores = -np.inf, []
         for step, (p, log_z) in enumerate(self._descent(train, self._start(train, rng)), 1):
-            scores.append(
-                float(np.average(self.log_density(valid, p, log_z), weights=valid.weights))
-            )
+            scores.append(self.mean_log_density(valid, p, log_z))
             if scores[-1] > best:
                 best, self.parameters, self.log_z, self.iterations = scores[-1], p, log_z, step
             if step >= min(max_steps, self.iterations + PATIENCE):
@@ -411,8 +255,7 @@ class HiddenFit:
 
     def fit_batches(
         self,
-        codes: Codes,
-        weights: FloatArray,
+        rows: HiddenRows,
         rng: np.random.Generator,
         steps: int,
         further: bool = False,
@@ -421,8 +264,8 @@ class HiddenFit:
 
         Parameters
         ----------
-        codes, weights : arrays
-            The rows and their weights.
+        rows : HiddenRows
+            The rows.
         rng : Generator
             Draws the batches.
         steps : int
@@ -430,13 +273,12 @@ class HiddenFit:
         further : bool
             Whether to continue from the parameters reached so far, in short steps.
         """
-        tables, total = self.tables, float(weights.sum())
-        drawn, ones = batches(weights, BATCH_ROWS, rng), np.ones(BATCH_ROWS)
+        tables, drawn = self.tables, batches(rows.weights, BATCH_ROWS, rng)
         if not further:
-            some = next(batches(weights, min(START_ROWS, len(weights)), rng))
-            self.parameters = self._start(tables.rows(codes[some], np.ones(len(some))), rng)
+            some = next(batches(rows.weights, min(START_ROWS, len(rows.codes)), rng))
+            self.parameters = self._start(rows.drawn(some), rng)
         p = self.parameters
-        precision = self._precisions(p) / total
+        precision = self._precisions(p) / rows.count
 
         def gradient(flat: FloatArray) -> FloatArray:
             now = p.like(flat)
@@ -444,9 +286,7 @@ class HiddenFit:
             if found is None:
                 return np.zeros_like(flat)
             self.parameters, self.log_z = now, found[0]
-            rows = tables.rows(codes[next(drawn)], ones)
-            sums = tables.transposed @ (rows.by_cell @ rows.weights)
-            _, likelihood = self._log_likelihood(rows, sums, now, *found)
+            _, likelihood = self._log_likelihood(rows.drawn(next(drawn)), now, *found)
             return precision * flat - likelihood.flat() / BATCH_ROWS
 
         gradient(adam(gradient, p.flat(), steps, RATE / 4 if further else RATE))
@@ -456,7 +296,6 @@ class HiddenFit:
     ) -> Iterator[tuple[Parameters, FloatArray]]:
         """Yield the parameters that each step reaches, and log Z of each hidden state."""
         tables, log_z = self.tables, np.zeros(self.tables.states)
-        sums = tables.transposed @ (rows.by_cell @ rows.weights)
         precision = self._precisions(start)
 
         def objective(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -466,21 +305,16 @@ class HiddenFit:
             if found is None:
                 return np.inf, np.zeros_like(flat)
             log_z, means = found
-            value, gradient = self._log_likelihood(rows, sums, p, log_z, means)
+            value, gradient = self._log_likelihood(rows, p, log_z, means)
             prior = flat * precision
             return 0.5 * float(prior @ flat) - value, prior - gradient.flat()
 
-        scale = self._curvature(start, rows, sums).flat() + precision
+        scale = self._curvature(start, rows).flat() + precision
         for step in descend(objective, start.flat(), scale=scale):
             yield start.like(step.point), log_z
 
     def _log_likelihood(
-        self,
-        rows: HiddenRows,
-        sums: FloatArray,
-        p: Parameters,
-        log_z: FloatArray,
-        means: FloatArray,
+        self, rows: HiddenRows, p: Parameters, log_z: FloatArray, means: FloatArray
     ) -> tuple[float, Parameters]:
         """Return the log-likelihood of the rows, and its gradient.
 
@@ -488,45 +322,42 @@ class HiddenFit:
         weighted by the posterior of that state, less the expectation of this sum.
         """
         single, longer = self.tables.single, self.longer
-        common = self._common(rows, p)
-        value = float(rows.weights @ common)
-        mapped = self._longer_mapped(rows, p)
+        value = float(rows.sums @ self._common(p))
         points32 = p.points.astype(np.float32)
-        held = np.zeros((self.tables.states, rows.single.shape[1]))
-        located = np.empty((len(rows.single), p.points.shape[1] if len(longer) else 0), np.float32)
+        held = np.zeros((self.tables.states, len(single) + 1))
         mapped_sums = np.zeros_like(p.points)
-        for some, scores in self._scores(rows, p, log_z, mapped):
+        located = np.zeros((self.tables.cells, p.points.shape[1] if len(longer) else 0))
+        for chunk, scores, mapped in self._scores(rows, p, log_z):
             top = scores.max(axis=1, keepdims=True)
             scores -= top
             posterior = np.exp(scores, out=scores)
             total = posterior.sum(axis=1, keepdims=True)
-            value += float(rows.weights[some] @ (top + np.log(total))[:, 0])
-            posterior *= (rows.weights[some, None] / total).astype(np.float32)
-            held += posterior.T @ rows.single[some]
+            value += float(chunk.weights @ (top + np.log(total))[:, 0])
+            posterior *= (chunk.weights[:, None] / total).astype(np.float32)
+            held += (chunk.single.T @ posterior).T
             if mapped is not None:
-                located[some] = posterior @ points32
-                mapped_sums += posterior.T @ mapped[some]
+                located += chunk.cells.T @ (posterior @ points32)
+                mapped_sums += posterior.T @ mapped
         count = held[:, -1]
         own = held[:, :-1] - count[:, None] * means[:, single]
         points = held[:, :-1] @ p.single.T + mapped_sums
         points -= count[:, None] * (means @ self._mapping(p).T)
         towards_longer = np.zeros_like(p.longer)
-        if mapped is not None:
-            towards_longer = (self._longer_transposed @ (rows.by_cell @ located)).T
-            towards_longer = towards_longer - ((count[:, None] * p.points).T @ means)[:, longer]
+        if len(longer):
+            rows.complete(located, count @ p.points)
+            expected = (count[:, None] * p.points).T @ means
+            towards_longer = (self.tables.longer_matrix.T @ located).T - expected[:, longer]
         shares = count - count.sum() * np.exp(p.log_probabilities)
         gradient = Parameters(
-            sums - count @ means, points, p.points.T @ own, towards_longer, own, shares
+            rows.sums - count @ means, points, p.points.T @ own, towards_longer, own, shares
         )
         return value, gradient
 
     def _start(self, rows: HiddenRows, rng: np.random.Generator) -> Parameters:
         """Return parameters read off a mixture of independent columns, by its singular vectors."""
         tables = self.tables
-        log_ratio, shares = mixture(rows, tables.network.domain.cards, tables.states, rng)
-        column, state = tables.single_states
-        cards = tables.network.domain.cards
-        shift = np.clip(0.5 * log_ratio[:, (np.cumsum(cards) - cards)[column] + state], -3, 3)
+        log_ratio, shares = mixture(rows, tables, rng)
+        shift = np.clip(0.5 * log_ratio, -3, 3)
         shift -= shares @ shift
         root = np.sqrt(shares)[:, None]
         left, singular, right = np.linalg.svd(root * shift, full_matrices=False)
@@ -548,10 +379,10 @@ class HiddenFit:
         pairs = zip(p.parts, sds, strict=True)
         return np.concatenate([np.full(part.size, sd**-2) for part, sd in pairs])
 
-    def _curvature(self, p: Parameters, rows: HiddenRows, sums: FloatArray) -> Parameters:
+    def _curvature(self, p: Parameters, rows: HiddenRows) -> Parameters:
         """Return an approximate Hessian diagonal of the negative log-likelihood."""
-        count = float(rows.weights.sum())
-        mean = sums / count
+        count = rows.count
+        mean = rows.sums / count
         variance = np.maximum(mean * (1 - mean), 1e-3) * count
         shares = np.exp(p.log_probabilities)[:, None]
         single, longer = variance[self.tables.single], variance[self.longer]
@@ -562,118 +393,55 @@ class HiddenFit:
         )  # fmt: skip
 
 
+def _log_sums(scores: Float32Array) -> Float32Array:
+    """Return the logarithm of the sum of each row's exponentials; the scores are overwritten."""
+    top = scores.max(axis=1, keepdims=True)
+    scores -= top
+    found: Float32Array = top[:, 0] + np.log(np.exp(scores, out=scores).sum(axis=1))
+    return found
+
+
 def mixture(
-    rows: HiddenRows, cards: IntArray, states: int, rng: np.random.Generator
+    rows: HiddenRows, tables: HiddenTables, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Fit a mixture of independent columns by EM.
 
     Returns
     -------
-    log_ratio : array, shape (hidden states, states of all columns)
+    log_ratio : array, shape (hidden states, features that test a single state)
         How the log-probability of each state given a hidden state differs from that of its column,
         centred; for columns with two states, the difference of their log-odds.
     shares : array, shape (hidden states,)
         The probabilities of the hidden states.
     """
-    first = np.cumsum(cards) - cards
-    column = np.repeat(np.arange(len(cards)), cards)
-    codes, row_weights = rows.codes, rows.weights
-    if len(codes) > START_ROWS:
-        some = np.sort(rng.choice(len(codes), START_ROWS, replace=False))
-        codes, row_weights = codes[some], row_weights[some]
-    held = np.zeros((len(codes), int(cards.sum())), np.float32)
-    held[np.arange(len(held))[:, None], first + codes] = 1
-    weights = row_weights.astype(np.float32)
-    marginal = weights @ held + 0.5
-    marginal = (marginal / np.bincount(column, marginal)[column]).astype(np.float64)
-    chosen = rng.choice(len(held), states, p=row_weights / row_weights.sum())
-    given = 0.5 * held[chosen] + 0.5 * marginal
-    shares = np.full(states, 1 / states)
+    column, state = tables.single_states
+    cards = tables.network.domain.cards
+    two = cards[column] == 2  # only one of the states has a feature here
+    marginal = (rows.sums[tables.single] + 0.5) / (rows.count + 0.5 * cards[column])
+
+    def logs(p: FloatArray) -> FloatArray:
+        return np.log(p) - np.where(two, np.log1p(-np.where(two, p, 0.0)), 0.0)
+
+    chosen = rng.choice(len(rows.codes), tables.states, p=rows.weights / rows.count)
+    given = 0.5 * (rows.codes[chosen][:, column] == state) + 0.5 * marginal
+    shares = np.full(tables.states, 1 / tables.states)
+    weights = np.empty((len(column) + 1, tables.states), np.float32)
     for _ in range(EM_STEPS):
-        score = held @ np.log(given).T.astype(np.float32) + np.log(shares).astype(np.float32)
-        score -= score.max(axis=1, keepdims=True)
-        posterior = np.exp(score, out=score)
-        posterior *= weights[:, None] / posterior.sum(axis=1, keepdims=True)
-        count = posterior.sum(axis=0, dtype=np.float64)
-        given = (posterior.T @ held + PSEUDO_ROWS * marginal) / (count + PSEUDO_ROWS)[:, None]
-        given = np.maximum(given, 1e-5)
+        weights[:-1] = logs(given).T
+        weights[-1] = np.log(shares) + np.log1p(-given[:, two]).sum(axis=1)
+        held = np.zeros(weights.shape)
+        for chunk in rows.chunks:
+            scores = chunk.single @ weights
+            scores -= scores.max(axis=1, keepdims=True)
+            posterior = np.exp(scores, out=scores)
+            total = posterior.sum(axis=1, keepdims=True)
+            posterior *= (chunk.weights[:, None] / total).astype(np.float32)
+            held += chunk.single.T @ posterior
+        count = held[-1]
+        given = (held[:-1].T + PSEUDO_ROWS * marginal) / (count + PSEUDO_ROWS)[:, None]
+        given = np.clip(given, 1e-5, np.where(two, 1 - 1e-5, 1.0))
         shares = (count + 0.1) / (count + 0.1).sum()
-    ratio = np.log(given / marginal)
-    centre = np.zeros((states, len(cards)))
-    np.add.at(centre.T, column, ratio.T)
-    ratio -= (centre / cards)[:, column]
-    return np.where(cards[column] == 2, 2 * ratio, ratio), shares
-
-
-def stacking_weights(
-    log_densities: Sequence[FloatArray], weights: FloatArray, steps: int = 300
-) -> FloatArray:
-    """Return the weights of a mixture of models that maximise the likelihood of held-out rows.
-
-    Examples
-    --------
-    >>> better, worse = np.log([0.5, 0.5, 0.1]), np.log([0.1, 0.1, 0.6])
-    >>> stacking_weights([better, worse], np.ones(3)).round(3)  # 2 (.4) / (.1 + .4 q) = .5 / (.6 - .5 q)
-    array([0.717, 0.283])
-    """
-    scores = np.stack(log_densities, axis=1)
-    density = np.exp(scores - scores.max(axis=1, keepdims=True))
-    share = np.full(scores.shape[1], 1 / scores.shape[1])
-    for _ in range(steps):
-        posterior = density * share
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        share = weights @ posterior / weights.sum()
-    return share
-
-
-def tree_part(tables: HiddenTables, tree: MarkovNetwork) -> Part:
-    """Return the maximum-likelihood tree, whose pairs all lie within tables of the thin network."""
-    values = np.zeros(tables.cells)
-    layout = tables.tables
-    for factor in tree.factors:
-        assert isinstance(factor, TableFactor)
-        pair = [v for v, n in zip(factor.variables, factor.table.shape, strict=True) if n > 1]
-        if not pair:
-            continue  # columns of one state, which have probability 1
-        host = next((i for i, s in enumerate(layout.scopes) if set(pair).issubset(s)), None)
-        assert host is not None, "the thin network has all pairs of the tree"
-        scope = layout.scopes[host]
-        table = factor.table.squeeze().transpose([pair.index(v) for v in scope if v in pair])
-        shape = [n if v in pair else 1 for v, n in zip(scope, layout.shapes[host], strict=True)]
-        some = slice(layout.first[host], layout.first[host + 1])
-        values[some] += np.broadcast_to(table.reshape(shape), layout.shapes[host]).ravel()
-    return Part(values[:, None], np.zeros(1))  # its log Z is 0
-
-
-def stacked(
-    tables: HiddenTables, parts: Sequence[Part], shares: FloatArray, name: str
-) -> MarkovNetwork:
-    """Return one Markov network whose hidden column has the states of several mixtures.
-
-    Parameters
-    ----------
-    tables : HiddenTables
-        The tables that all of them are over.
-    parts : sequence of Part
-        The mixtures; those with share 0 are left out.
-    shares : array, shape (parts,)
-        Their shares.
-    name : str
-        The name of the hidden column.
-    """
-    used = [(part, share) for part, share in zip(parts, shares, strict=True) if share > 0]
-    table = np.concatenate([part.values for part, _ in used], axis=1)
-    prior = np.concatenate([np.log(share) + part.log_shares for part, share in used])
-    states = table.shape[1]
-    network = tables.network
-    hidden = Variable(name, range(states), hidden=True)
-    domain = Domain([*network.domain.variables, hidden])
-    first = tables.tables.first
-    factors = [
-        TableFactor((*scope, len(network.domain)), table[low:high].reshape(*shape, states))
-        for scope, shape, low, high in zip(
-            tables.tables.scopes, tables.tables.shapes, first[:-1], first[1:], strict=True
-        )
-    ]
-    factors.append(TableFactor((len(network.domain),), prior))
-    return MarkovNetwork(domain, factors=factors, provenance=network.provenance)
+    ratio = logs(given) - logs(marginal)
+    centre = np.zeros((tables.states, len(cards)))
+    np.add.at(centre.T, column, np.where(two, 0.0, ratio).T)
+    return ratio - (centre / cards)[:, column], shares

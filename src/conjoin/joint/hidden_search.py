@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes
 from conjoin.joint.batches import batches
-from conjoin.joint.hidden_column import (
-    MAX_ITERATIONS,
-    HiddenFit,
+from conjoin.joint.hidden_column import MAX_ITERATIONS, HiddenFit, Priors
+from conjoin.joint.hidden_tables import (
     HiddenRows,
     HiddenTables,
     Part,
-    Priors,
     stacked,
     stacking_weights,
     tree_part,
@@ -47,6 +45,10 @@ TRIAL_STEPS = 50
 
 MANY_ROWS = 1 << 14
 """With more distinct rows than this, one fit is learned, from batches: its prior matters less."""
+
+MANY_VALUES = 1 << 22
+"""With more values than this (rows times columns), and more rows than those of fits with few states, fits
+with many states are learned from batches, and those with few states from half as many rows."""
 
 Rows = tuple[Codes, FloatArray]
 """Distinct rows and their weights."""
@@ -101,12 +103,13 @@ class Mixture:
         """
         tables = self.fits[0].tables
         parts: list[Part] = []
-        data = tables.rows(*rows) if rows is not None and len(rows[0]) <= MANY_ROWS else None
+        everything = None if rows is None else tables.rows(*rows)
         for fit, share in zip(self.fits, self.shares, strict=False):
-            if data is not None and share > 0:
-                fit.fit_all(data)
-            elif rows is not None and share > 0:
-                fit.fit_batches(*rows, rng, -(-steps // 4), further=True)
+            if everything is not None and share > 0:
+                if _in_batches(everything.codes):
+                    fit.fit_batches(everything, rng, -(-steps // 4), further=True)
+                else:
+                    fit.fit_all(everything)
             parts.append(fit.part())
         parts += [tables.part(base), tree_part(tables, tree)]
         return stacked(tables, parts, self.shares, name)
@@ -172,28 +175,27 @@ class HiddenSearch:
     def _fits(self, train: Rows, held: Rows) -> Iterator[list[HiddenFit]]:
         """Yield the fits of each size, for the settings that are left by then."""
         few: HiddenRows | None = None
-        whole: HiddenRows | None = None
         reached = -np.inf
+        wide = len(train[0]) <= MANY_ROWS and _in_batches(train[0])
         max_steps = TRIAL_STEPS if len(train[0]) > TRIAL_ROWS else MAX_ITERATIONS
         # In a part of the rows, more states may not help though they do in all of them.
         sizes = self.sizes if len(train[0]) <= TRIAL_ROWS else [self.sizes[0], self.sizes[-1]]
         for states in dict.fromkeys(sizes):
             tables = HiddenTables(self.base, states)
             if few is None:
-                if len(train[0]) <= MANY_ROWS:
-                    whole = tables.rows(*train)
-                few, stopping = (
-                    tables.rows(*self._some(train, TRIAL_ROWS)),
+                whole, few, stopping = (
+                    tables.rows(*train),
+                    tables.rows(*self._some(train, TRIAL_ROWS // (2 if wide else 1))),
                     tables.rows(*self._some(held, STOPPING_ROWS)),
                 )
             fits = [HiddenFit(tables, priors) for priors in self.settings]
             for fit in fits:
                 if states < self.sizes[-1]:
                     reached = max(fit.fit(few, stopping, self.rng, max_steps, reached), reached)
-                elif whole is not None:
-                    reached = max(fit.fit(whole, stopping, self.rng, reached=reached), reached)
+                elif _in_batches(train[0]):
+                    fit.fit_batches(whole, self.rng, self.steps)
                 else:
-                    fit.fit_batches(*train, self.rng, self.steps)
+                    reached = max(fit.fit(whole, stopping, self.rng, reached=reached), reached)
             yield fits
 
     def _some(self, rows: Rows, count: int) -> Rows:
@@ -218,3 +220,8 @@ class HiddenSearch:
             logs = np.log(shares)
         mixed: Any = np.logaddexp.reduce(np.stack(densities, axis=1) + logs, axis=1)
         return Mixture(fits, shares, mixed)
+
+
+def _in_batches(codes: Codes | IntArray) -> bool:
+    """Return whether fits with many states are learned from batches of these rows."""
+    return len(codes) > (TRIAL_ROWS if codes.size > MANY_VALUES else MANY_ROWS)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import check_pairs
 from conjoin.conversion.convert import convert
 from conjoin.data.frames import as_table
 from conjoin.errors import names_lack_of_memory
-from conjoin.joint.dependence_tree import check_pairs
 from conjoin.joint.refine import MIN_ROWS, refine
 from conjoin.learning.learn import learn
 from conjoin.models.dependency import DependencyNetwork

@@ -9,13 +9,13 @@ All draws are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.data.table import Table
 from conjoin.inference.completion import FEW_ROWS, Completion, completed
-from conjoin.joint.dependence_tree import tree_network
 from conjoin.models.markov import MarkovNetwork
 
 DRAWS, DRAWN_ROWS = 4, 1 << 13
@@ -29,32 +29,32 @@ FirstNetwork = Callable[[bool, Table, Table, np.random.Generator], MarkovNetwork
 
 
 def without_holes(
-    model: MarkovNetwork, train: Table, held: Table, learn: FirstNetwork, rng: np.random.Generator
-) -> tuple[Table, Table]:
-    """Return rows to learn from and rows to choose by, with missing values drawn.
+    model: MarkovNetwork, parts: Sequence[Table], learn: FirstNetwork, rng: np.random.Generator
+) -> list[Table]:
+    """Return the rows of a table, which come in several parts, with missing values drawn.
 
     Parameters
     ----------
     model : MarkovNetwork
         The converted network. If it has hard constraints, all missing values are drawn from it at once.
-    train, held : Table
-        The rows.
+    parts : sequence of Table
+        The rows. The first network is learned from all parts but the last one, which stops it.
     learn : callable
         Learns the first network.
     rng : Generator
         The random numbers.
     """
-    lacking = sum(int((t.codes == t.missing).any(axis=1).sum()) for t in (train, held))
+    lacking = sum(int((t.codes == t.missing).any(axis=1).sum()) for t in parts)
     if not lacking:
-        return train, held
+        return list(parts)
     hard = bool(model.form.hard.any())
-    source = model if hard else tree_network(train)
-    first = [completed(source, table, int(rng.integers(2**31))) for table in (train, held)]
+    source = model if hard else tree_network(joined(*parts[:-1]))
+    first = [completed(source, table, int(rng.integers(2**31))) for table in parts]
     if hard:
-        return first[0], first[1]
-    network = learn(lacking <= HIDDEN_ROWS, first[0], first[1], rng)
-    draws = DRAWS if len(train) <= DRAWN_ROWS else 1
-    return drawn(network, train, draws, rng), drawn(network, held, draws, rng)
+        return first
+    network = learn(lacking <= HIDDEN_ROWS, joined(*first[:-1]), first[-1], rng)
+    draws = DRAWS if sum(map(len, parts)) <= DRAWN_ROWS else 1
+    return [drawn(network, table, draws, rng) for table in parts]
 
 
 def drawn(network: MarkovNetwork, table: Table, draws: int, rng: np.random.Generator) -> Table:
@@ -77,10 +77,10 @@ def drawn(network: MarkovNetwork, table: Table, draws: int, rng: np.random.Gener
     return Table.adopt(table.domain, flat, np.tile(weights / draws, draws))
 
 
-def joined(first: Table, second: Table) -> Table:
-    """Return the rows of two tables over the same domain."""
-    codes = np.concatenate([first.codes, second.codes])
-    if first.weights is None and second.weights is None:
-        return Table.adopt(first.domain, codes)
-    weights = [np.ones(len(t)) if t.weights is None else t.weights for t in (first, second)]
-    return Table.adopt(first.domain, codes, np.concatenate(weights))
+def joined(*tables: Table) -> Table:
+    """Return the rows of tables over the same domain."""
+    codes = np.concatenate([table.codes for table in tables])
+    if all(table.weights is None for table in tables):
+        return Table.adopt(tables[0].domain, codes)
+    weights = [np.ones(len(t)) if t.weights is None else t.weights for t in tables]
+    return Table.adopt(tables[0].domain, codes, np.concatenate(weights))

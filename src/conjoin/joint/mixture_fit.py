@@ -22,7 +22,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.joint.category_base import softened
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
-from conjoin.joint.hidden_column import HiddenRows, HiddenTables
+from conjoin.joint.hidden_tables import HiddenRows, HiddenTables
 from conjoin.joint.lbfgs import descend
 from conjoin.models.gaussians import Gaussians, Scores
 from conjoin.models.hidden_states import log_sum
@@ -92,7 +92,6 @@ class MixedRows:
         self.indicators = np.zeros((len(codes), int(cards.sum())))
         self.indicators[np.arange(len(codes))[:, None], first + codes] = 1.0
         self.column = np.repeat(np.arange(len(cards)), cards)
-        self.log_width = np.where(np.isnan(scores.middle), 0.0, np.log(scores.width)).sum(axis=1)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -297,7 +296,8 @@ class MixtureFit:
         return rows.indicators @ np.log(self.given).T
 
     def _posterior(self, rows: MixedRows, categories: FloatArray) -> FloatArray:
-        score = rows.numbers.log_densities(self.gaussians) + categories + self.log_shares
+        numbers = rows.numbers.log_densities(self.gaussians, self.settings.prior.cells)
+        score = numbers + categories + self.log_shares
         score -= score.max(axis=1, keepdims=True)
         posterior = np.exp(score, out=score)
         posterior *= rows.weights[:, None] / posterior.sum(axis=1, keepdims=True)

@@ -10,48 +10,39 @@ Bayesian network are candidates, too, so the result is never worse than these on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
+from conjoin.bayesian.directed_network import fitted, learn_structure
 from conjoin.data.arrays import FloatArray
-from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
-from conjoin.data.holdout import hold_out
-from conjoin.data.row_hashing import merge_rows
+from conjoin.data.holdout import deal_out, hold_out
+from conjoin.data.row_hashing import in_content_order, merge_rows
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
-from conjoin.joint.dependence_tree import tree_network
-from conjoin.joint.directed_network import fitted, learn_structure
+from conjoin.joint.candidates import Candidate, hidden_name
+from conjoin.joint.cross_fitting import FOLDS, MAX_COLUMNS, MAX_ROWS, CrossFitting
 from conjoin.joint.hidden_column import SETTINGS, Priors
 from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.likelihood import Expectations
 from conjoin.joint.missing_values import joined, without_holes
+from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
-from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import no_hidden_variables
+from conjoin.models.network import no_hidden_variables, takes_estimators
 
 HELD_OUT = 0.1
 """The share of the rows that chooses among networks, if there is no validation table."""
 
 MIN_ROWS = 50
 """Fewer rows are too few to hold some out."""
-
-MIN_GAIN = 1e-3
-"""A larger network must predict held-out rows better by this, in nats per row."""
-
-MIN_ERRORS = 2.0
-"""A larger network, or a hidden column, must be better by this number of standard errors."""
-
-TUNING_GAIN = 10.0
-"""How much better all held-out rows together are under networks whose settings they chose, in nats."""
 
 MAX_DIRECTED = 512
 """Bayesian networks are tried for at most this number of columns."""
@@ -61,9 +52,6 @@ MAX_WIDTH, CELLS_PER_ROW = 64, 64
 
 MIN_STATES = 4
 """A hidden column has at least this number of states per fit."""
-
-PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
-"""Standard deviations of the prior around converted weights, to choose from."""
 
 
 class Effort(NamedTuple):
@@ -81,6 +69,9 @@ class Effort(NamedTuple):
         The maximum number of cells of a network with its hidden column.
     batches : int
         The number of batches of rows that a hidden column is learned from, if there are many rows.
+    few_rows : tuple of int
+        Cells of the tables of thin networks if there are few rows, so that all of them are dealt into
+        folds; empty to hold some of them out nevertheless.
     """
 
     cells: tuple[int, ...]
@@ -88,18 +79,25 @@ class Effort(NamedTuple):
     settings: tuple[Priors, ...]
     hidden_cells: int
     batches: int
+    few_rows: tuple[int, ...] = ()
 
 
 EFFORTS = {
     "quick": Effort((1 << 15,), (), (), 0, 0),
-    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 128),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 128, (1 << 13,)),
     "thorough": Effort(
-        (1 << 12, 1 << 17), (8, 32, 128, 256), (*SETTINGS, *SETTINGS), 1 << 22, 1024
+        (1 << 12, 1 << 17),
+        (8, 32, 128, 256),
+        (*SETTINGS, *SETTINGS),
+        1 << 22,
+        1024,
+        (1 << 13, 1 << 17),
     ),
 }
 """The settings of `effort`."""
 
 
+@takes_estimators()
 @names_lack_of_memory
 def refine(
     model: MarkovNetwork,
@@ -116,7 +114,8 @@ def refine(
 
     Thin networks of different size, with weights that maximise the likelihood of the rows, with and
     without a hidden column, a Bayesian network and the maximum-likelihood tree are compared on held-out
-    rows. The result allows exact inference, and does not depend on the order of the columns.
+    rows. The result allows exact inference, and does not depend on the order of rows and
+    columns.
 
     Parameters
     ----------
@@ -127,7 +126,8 @@ def refine(
         the maximum-likelihood tree.
     valid : Table, array or frame, optional
         Rows that choose among the networks. By default a tenth of the table's rows are held out for
-        that; the network that is chosen is then learned further on all rows.
+        that, and the network that is chosen is then learned further on all rows. Tables with few rows
+        and columns are dealt into folds instead, each of which is held out in turn.
     effort : {'quick', 'default', 'thorough'}
         How many networks are compared, and how large they are. With "quick" there is no hidden column.
     max_cells : int, optional
@@ -175,16 +175,23 @@ def refine(
     rng, whole = np.random.default_rng(random_state), model.in_canonical_order()
     names = whole.domain.names
     rows = rows.reordered(names)
-    if valid is None:
-        train, held = hold_out(rows, HELD_OUT, rng)
-    else:
-        train, held = rows, _rows_of(model, valid).reordered(names)
     settings = EFFORTS[effort]
+    few = valid is None and bool(settings.few_rows) and _has_few_rows(rows)
+    if few:
+        parts = [fold for _, fold in deal_out(rows, FOLDS, rng)]
+    elif valid is None:
+        parts = list(hold_out(rows, HELD_OUT, rng))
+    else:
+        parts = [rows, _rows_of(model, valid).reordered(names)]
 
     def run() -> MarkovNetwork:
-        complete = without_holes(whole, train, held, partial(_first_network, whole, settings), rng)
-        everything = None if valid is not None else joined(*complete)
-        return _Search(whole, *complete, everything, settings, rng).run(max_cells)
+        complete = without_holes(whole, parts, partial(_first_network, whole, settings), rng)
+        if few:
+            sizes = settings.few_rows if max_cells is None else (max_cells,)
+            return CrossFitting(whole, parts, complete, sizes, settings.hidden_cells, rng).run()
+        train, held = complete
+        everything = None if valid is not None else joined(train, held)
+        return _Search(whole, train, held, everything, settings, rng).run(max_cells)
 
     with one_thread():
         refined = off_main_thread(run, n_jobs)
@@ -204,49 +211,16 @@ def _first_network(
     return _Search(model, train, held, None, fewer, rng).run(None)
 
 
+def _has_few_rows(table: Table) -> bool:
+    """Return whether a table is small enough for fits without each part of its rows."""
+    weight = float(len(table) if table.weights is None else table.weights.sum())
+    return len(table) >= FOLDS and weight <= MAX_ROWS and len(table.domain) <= MAX_COLUMNS
+
+
 def _rows_of(model: MarkovNetwork, table: Any) -> Table:
     rows = as_table(table, model.domain)
     codes_of(model.domain, rows, complete=False)
-    return rows
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A network in the making.
-
-    Attributes
-    ----------
-    name : str
-        What it is, for the provenance.
-    log_density : array of float
-        The log-probability of each distinct held-out row.
-    finish : callable
-        Learns it further on all rows, if some were held out, and returns the network.
-    hidden : bool
-        Whether it has a hidden column.
-    """
-
-    name: str
-    log_density: FloatArray
-    finish: Callable[[], MarkovNetwork]
-    hidden: bool = False
-
-    def beats(self, other: _Candidate, weights: FloatArray) -> bool:
-        """Return whether it is better by more than the choice among candidates gains by chance."""
-        mean, error = self._gain(other, weights)
-        return mean > max(MIN_GAIN, MIN_ERRORS * error)
-
-    def is_worth_tuning(self, counted: _Candidate, weights: FloatArray) -> bool:
-        """Return whether it beats a network that is counted from the rows, without settings to choose."""
-        mean, error = self._gain(counted, weights)
-        return mean > max(MIN_GAIN, TUNING_GAIN / float(weights.sum()), error)
-
-    def _gain(self, other: _Candidate, weights: FloatArray) -> tuple[float, float]:
-        """Return the mean gain over another candidate, and its standard error."""
-        gain = self.log_density - other.log_density
-        count = float(weights.sum())
-        mean = float(weights @ gain) / count
-        return mean, float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+    return in_content_order(rows)
 
 
 class _Search:
@@ -284,7 +258,7 @@ class _Search:
         """Return the best network; a larger one must be clearly better than those before it."""
         tree = tree_network(self.train)
         everything = self.train if self.everything is None else self.everything
-        found = [_Candidate("tree", self._log_density(tree), lambda: tree_network(everything))]
+        found = [Candidate("tree", self._log_density(tree), lambda: tree_network(everything))]
         edges = [f.variables for f in tree.factors if len(f.variables) == 2]
         left, right = np.array(edges, np.int64).reshape(-1, 2).T
         cards = self.model.domain.cards
@@ -298,7 +272,7 @@ class _Search:
             base = with_weights(thinned[-1], left, right, self.train, self.held)
             name = f"thin, {cells:,} cells"
             finish = partial(self._weights_of_all, base)
-            found.append(_Candidate(name, self._log_density(base), finish))
+            found.append(Candidate(name, self._log_density(base), finish))
             if len(thinned) == 1 or self._score(found[-1]) >= max(map(self._score, found)):
                 # A larger network must be better than the smaller one with its hidden column to get one.
                 found += self._hidden(base, found[-1], tree)
@@ -314,7 +288,7 @@ class _Search:
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         return MarkovNetwork(network.domain, network.features, network.factors, provenance)
 
-    def _directed(self, everything: Table) -> list[_Candidate]:
+    def _directed(self, everything: Table) -> list[Candidate]:
         """Return a Bayesian network, unless there are too many columns for the search."""
         if len(self.model.domain) > MAX_DIRECTED:
             return []
@@ -324,9 +298,9 @@ class _Search:
         def finish() -> MarkovNetwork:
             return fitted(everything, parents).to_markov_network()
 
-        return [_Candidate("Bayesian network", density, finish)]
+        return [Candidate("Bayesian network", density, finish)]
 
-    def _worth_trying(self, cells: int, found: Sequence[_Candidate]) -> bool:
+    def _worth_trying(self, cells: int, found: Sequence[Candidate]) -> bool:
         """Return whether tables larger than necessary may pay off.
 
         They do not for wide tables or few rows, nor if a hidden column gains more over the smaller thin
@@ -340,7 +314,7 @@ class _Search:
     def _log_density(self, network: MarkovNetwork) -> FloatArray:
         return network.log_potential(self.held_rows) - log_partition(network).value
 
-    def _score(self, candidate: _Candidate) -> float:
+    def _score(self, candidate: Candidate) -> float:
         return float(np.average(candidate.log_density, weights=self.held_weights))
 
     def _weights_of_all(self, base: MarkovNetwork) -> MarkovNetwork:
@@ -353,8 +327,8 @@ class _Search:
         )  # fmt: skip
 
     def _hidden(
-        self, base: MarkovNetwork, without: _Candidate, tree: MarkovNetwork
-    ) -> list[_Candidate]:
+        self, base: MarkovNetwork, without: Candidate, tree: MarkovNetwork
+    ) -> list[Candidate]:
         """Try hidden columns with more and more states over one thin network."""
         effort = self.effort
         cells = Expectations(base.form.features).plan.cells
@@ -372,64 +346,10 @@ class _Search:
             return []
 
         def finish() -> MarkovNetwork:
-            everything, name = self.everything, _hidden_name(self.model.domain)
+            everything, name = self.everything, hidden_name(self.model.domain)
             rows = None if everything is None else merge_rows(everything.codes, everything.weights)
             return found.network(without.finish(), tree, rows, name, effort.batches, self.rng)
 
         used = np.count_nonzero(found.shares[: len(found.fits)])
         name = f"{without.name}, {used} x {found.states} hidden states"
-        return [_Candidate(name, found.log_density, finish, hidden=True)]
-
-
-def with_weights(
-    thinned: MarkovNetwork, left: Any, right: Any, train: Table, held: Table
-) -> MarkovNetwork:
-    """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included."""
-    domain = thinned.domain
-    pairs = _pair_features(domain, left, right)
-    features = Features.concatenate([thinned.form.features, pairs]).merged()
-    features = _cells_instead(domain, features)
-    network = MarkovNetwork(domain, features, provenance=thinned.provenance)
-    return learn_weights(
-        network, train, valid=held, objective="likelihood", start="model",
-        prior_sd=PRIOR_SDS, max_iterations=300, patience=20, tolerance=1e-6,
-    )  # fmt: skip
-
-
-def _pair_features(domain: Domain, left: Any, right: Any) -> Features:
-    """Return features of weight 0 for the joint states of pairs of columns, first states left out."""
-    variables = domain.variables
-    terms = [
-        (0.0, {variables[a].name: s, variables[b].name: t})
-        for a, b in zip(left.tolist(), right.tolist(), strict=True)
-        for s in variables[a].states[1:]
-        for t in variables[b].states[1:]
-    ]
-    return Features.from_terms(domain, terms)
-
-
-def _cells_instead(domain: Domain, features: Features) -> Features:
-    """Return one feature per cell of the tables of exact inference, if there are more features.
-
-    They express the same networks. Long conjunctions over few columns can outnumber the joint states.
-    """
-    expectations = Expectations(features)
-    tables = expectations.tables.tables(features.weights)
-    if len(expectations.outside) or len(features) <= sum(table.table.size for table in tables):
-        return features
-    variables, terms = domain.variables, []
-    for table in tables:
-        for cell, weight in np.ndenumerate(table.table):
-            states = zip(table.variables, cell, strict=True)
-            terms.append(
-                (float(weight), {variables[v].name: variables[v].states[s] for v, s in states})
-            )
-    return Features.from_terms(domain, terms).merged()
-
-
-def _hidden_name(domain: Domain) -> str:
-    """Return a name for the hidden column that no other column has."""
-    name = "(hidden)"
-    while name in domain.names:
-        name = f"({name})"
-    return name
+        return [Candidate(name, found.log_density, finish, hidden=True)]

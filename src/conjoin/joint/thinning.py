@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import dependence_tree
 from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.plan import MAX_VARIABLES, find_order
-from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.models.features import Features, segment_product
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network, no_hidden_variables
+from conjoin.models.network import Network, no_hidden_variables, takes_estimators
 
 MAX_CELLS = 1 << 17
 """Default of the maximum number of cells of all tables of exact inference."""
@@ -39,6 +39,7 @@ ENTRIES_AT_ONCE = 1 << 22
 """About how many pairs of tests of a feature are compared at a time."""
 
 
+@takes_estimators()
 @names_lack_of_memory
 def thin(
     model: Network,

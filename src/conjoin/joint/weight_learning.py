@@ -12,19 +12,21 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import hold_out
+from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.lbfgs import descend
 from conjoin.joint.likelihood import Expectations, Likelihood
+from conjoin.joint.marginal_likelihood import MarginalLikelihood, incomplete
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.markov import MarkovNetwork
-from conjoin.models.network import Network, no_hidden_variables
+from conjoin.models.network import Network, no_hidden_variables, takes_estimators
 from conjoin.models.vocabulary import mask_words, state_masks
 from conjoin.progress import progress
 
@@ -37,7 +39,14 @@ SDS_FROM_MODEL = (0.02, 0.05)
 SDS_FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
 """Default standard deviations of the prior, from a model by likelihood."""
 
+Objective = PseudoLikelihood | Likelihood | MarginalLikelihood
+"""A function of the weights to maximise."""
 
+SUMMED_ROWS = 1 << 10
+"""Maximum number of rows whose missing values are summed out in the likelihood."""
+
+
+@takes_estimators()
 @names_lack_of_memory
 def learn_weights(
     model: Network,
@@ -76,8 +85,8 @@ def learn_weights(
         The share of the rows to hold out.
     objective : {'pseudo-likelihood', 'likelihood'}
         The function to maximise. For the likelihood every state has a weight of its own besides the
-        model's features, and missing values are drawn once from the model, which must then be a joint
-        distribution.
+        model's features. Missing values are summed out; if more than 1,024 rows lack some, they are
+        drawn once from the model instead, which must then be a joint distribution.
     start : {'zero', 'model'}
         Start with all weights 0, or with the weights of the model (a Markov network).
     prior_sd : float or sequence of float, optional
@@ -204,13 +213,16 @@ class _Settings:
 def _usable_rows(
     model: Network, table: Any, settings: _Settings, rng: np.random.Generator
 ) -> Table:
-    """Return the rows of positive weight, with missing values drawn if the likelihood needs them."""
+    """Return the rows of positive weight, with missing values drawn if too many rows lack them."""
     rows = as_table(table, model.domain)
     codes_of(model.domain, rows, complete=False)
+    rows = in_content_order(rows)
     if rows.weights is not None and (rows.weights == 0).any():
         some = rows.weights > 0
         rows = Table(rows.domain, rows.codes[some], rows.weights[some])
-    return completed(model, rows, int(rng.integers(2**31))) if settings.exact else rows
+    if not settings.exact or np.count_nonzero(incomplete(rows)) <= SUMMED_ROWS:
+        return rows
+    return completed(model, rows, int(rng.integers(2**31)))
 
 
 def _starting_form(model: Network, settings: _Settings) -> LogLinearForm:
@@ -346,19 +358,20 @@ class _Learner:
             now = point
         return now
 
-    def _objective(self, table: Table) -> PseudoLikelihood | Likelihood:
+    def _objective(self, table: Table) -> Objective:
         """Return the function to maximise, on some rows."""
-        if self.settings.exact:
-            return Likelihood(self.form.features, table, self.expectations)
-        return PseudoLikelihood(self.form, table, self.n_jobs)
+        if not self.settings.exact:
+            return PseudoLikelihood(self.form, table, self.n_jobs)
+        kind = MarginalLikelihood if incomplete(table).any() else Likelihood
+        return kind(self.form.features, table, self.expectations)
 
     def _descend(
         self,
-        objective: PseudoLikelihood | Likelihood,
+        objective: Objective,
         curvature: FloatArray,
         start: FloatArray,
         sd: float,
-        check: PseudoLikelihood | Likelihood | None,
+        check: Objective | None,
     ) -> _Found:
         """Descend with one prior; from a model, stop where the validation score is best."""
         settings, now = self.settings, start
@@ -379,7 +392,7 @@ class _Learner:
 
     def _steps(
         self,
-        objective: PseudoLikelihood | Likelihood,
+        objective: Objective,
         curvature: FloatArray,
         start: FloatArray,
         sd: float,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.kernels.layouts import Float1, Int1
+from conjoin.kernels.layouts import Float1, Float2, Half3, Int1
 from conjoin.kernels.signatures import layout
 
 
@@ -202,3 +202,23 @@ class RowFeatures(NamedTuple):
     literal_var: Int1
     literal_first: Int1
     numbers: Float1
+
+
+@layout
+class RowAnswers(NamedTuple):
+    """What kernels write for each of some rows.
+
+    Attributes
+    ----------
+    log_sum : float64, (rows,)
+        The logarithm of the sum of the potentials of all instances that agree with a row (MAXIMUM: the
+        largest of them): -inf for an impossible row, NaN where a component was left out.
+    marginals : float64, (rows, states)
+        Written in mode MARGINALS.
+    filled : uint16, (rows, draws, variables)
+        For MAXIMUM (one draw) and DRAWS: the rows, whose free variables are written.
+    """
+
+    log_sum: Float1
+    marginals: Float2
+    filled: Half3

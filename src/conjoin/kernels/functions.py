@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.kernel import inner_fused, power_of_two
+from conjoin.kernels.kernel import inner_fused, inner_sums, power_of_two
 
 f32 = np.float32
 
@@ -92,3 +92,12 @@ def log1p64(e):
     s = 1 / 3 + u * s
     s = 1 + u * s
     return 2 * t * s + (0.34657359027997264 if large else 0.0)
+
+
+@inner_sums
+def sum_of(values):
+    """Return the sum of numbers, added up in any order."""
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i]
+    return total

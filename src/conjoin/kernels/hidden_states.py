@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.kernels.clique_tables import exponentials
-from conjoin.kernels.kernel import compiled, inner, inner_sums
+from conjoin.kernels.functions import sum_of
+from conjoin.kernels.kernel import compiled, inner
 from conjoin.kernels.layouts import Float2, Half2, HiddenTables, Int1
 
 LANES = 8
@@ -32,15 +33,6 @@ def add_line(out, line, sign):
     """Add one line of a table, or subtract it."""
     for z in range(len(out)):
         out[z] += sign * line[z]
-
-
-@inner_sums
-def sum_of(values):
-    """Sum numbers in any order."""
-    total = 0.0
-    for z in range(len(values)):
-        total += values[z]
-    return total
 
 
 @inner

@@ -17,7 +17,7 @@ from conjoin.kernels.conditionals import (
     score_table,
     sign_of_test,
 )
-from conjoin.kernels.functions import LOWEST_64, exp64
+from conjoin.kernels.functions import LOWEST_64, exp64, sum_of
 from conjoin.kernels.kernel import (
     add_lanes,
     compiled,
@@ -137,15 +137,6 @@ def add_times(factor, values, out):
         out[r] += factor * values[r]
 
 
-@inner_sums
-def sum_line(line):
-    """Add up the numbers of a line."""
-    total = 0.0
-    for r in range(len(line)):
-        total += line[r]
-    return total
-
-
 @inner_fused
 def binary_errors(column, row_weights, line, loss, factor):
     """Turn the log-odds of a variable with two states into the errors of state 1.
@@ -245,14 +236,14 @@ def score_rows(
             loss -= log_p
         if not len(sums):
             continue
-        total = sum_line(line)
+        total = sum_of(line)
         for t in range(features.test_first[i], features.test_first[i + 1]):
             sign = 1.0
             if card == 2:
                 sign = sign_of_test(features, t)
             else:
                 state_errors(column, row_weights, features, t, score, line)
-                total = sum_line(line)
+                total = sum_of(line)
             sum_live(t, live, sign, line, slopes)
             sums[t] += sign * total
             if len(lines):

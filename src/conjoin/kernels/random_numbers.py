@@ -22,3 +22,12 @@ def scatter(counter):
 def uniform(counter):
     """Return a number in [0, 1) for a counter."""
     return np.float64(np.int64(scatter(counter) >> np.uint64(11))) * (1.0 / 9007199254740992.0)
+
+
+@inner
+def draw_uniforms(counter, out):
+    """Fill an array of two axes with numbers in [0, 1)."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            counter += STEP
+            out[i, j] = uniform(counter)

@@ -16,13 +16,14 @@ from conjoin.kernels.elimination_layouts import (
     SUM,
     JunctionTree,
     Program,
+    RowAnswers,
     Terms,
     Workspace,
 )
 from conjoin.kernels.kernel import compiled, inner
-from conjoin.kernels.layouts import Float1, Float2, Half2, Half3, Int1, Word1
+from conjoin.kernels.layouts import Half2, Int1, Word1
 from conjoin.kernels.message_passing import backward, forward, trace, workspace_for
-from conjoin.kernels.random_numbers import STEP, uniform
+from conjoin.kernels.random_numbers import draw_uniforms
 
 
 @inner
@@ -191,9 +192,7 @@ def answer_rows_on_tree(
     tree: JunctionTree,
     program: Program,
     terms: Terms,
-    log_sum: Float1,
-    marginals: Float2,
-    filled: Half3,
+    answers: RowAnswers,
 ) -> None:
     """Answer for the missing values of rows by messages over the tree of the whole network.
 
@@ -211,9 +210,10 @@ def answer_rows_on_tree(
         Where the marginals of each of them start.
     tree, program, terms
         The plan for these variables.
-    log_sum, marginals, filled
-        The answers, as for `answer_rows`.
+    answers : RowAnswers
+        Gets the answers.
     """
+    log_sum, marginals, filled = answers.log_sum, answers.marginals, answers.filled
     passed = MARGINALS if mode == DRAWS else mode
     fitted, steps = _room_for_row(tree, program)
     work = workspace_for(fitted, terms, passed)
@@ -232,11 +232,7 @@ def answer_rows_on_tree(
         if mode == MARGINALS:
             backward(fitted, steps, terms, work, marginal_first, marginals[r])
             continue
-        counter = counters[r]
-        for d in range(numbers.shape[0]):
-            for c in range(numbers.shape[1]):
-                counter += STEP
-                numbers[d, c] = uniform(counter)
+        draw_uniforms(counters[r], numbers)
         trace(fitted, work, numbers, states)
         for i in range(len(free)):
             if row[free[i]] == MISSING:

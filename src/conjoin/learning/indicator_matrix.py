@@ -60,7 +60,8 @@ class Dense:
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""
-        return np.asarray(weights.astype(np.float32) @ self.x.T)
+        by_row = self.x @ weights.T.astype(np.float32)  # faster than the transpose of this product
+        return np.ascontiguousarray(by_row.T)
 
     def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
         """Return the sums of some rows of values over the rows that have each feature."""

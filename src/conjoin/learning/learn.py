@@ -15,6 +15,7 @@ from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
+from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.learning.checkpoint import Checkpoint, fingerprint
@@ -61,6 +62,8 @@ def learn(
     limits: Limits = LIMITS,
 ) -> DependencyNetwork:
     """Learn one conditional distribution per variable from a table.
+
+    The result does not depend on the order of rows and columns.
 
     Parameters
     ----------
@@ -119,12 +122,12 @@ def learn(
         penalty are chosen on at most 20,000 rows, and scored on as many others; weights are learned
         from at most 150,000 distinct rows. If there are many columns and rows, each regression
         considers the columns that tell most about its target, and those that its tree tests; about
-        100 targets choose the penalty. With True, all rows and columns are always considered.
+        50 targets choose the penalty. With True, all rows and columns are always considered.
     discretize : str, mapping or Discretizer, optional
-        How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", or {column: one
-        of these, or a list of cut points}, where the key None stands for all other numeric columns.
-        The network's domain keeps the cut points, so that numbers are accepted wherever its states
-        are, for example in later tables.
+        How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", "dependence", or
+        {column: one of these, or a list of cut points}, where the key None stands for all other
+        numeric columns. The network's domain keeps the cut points, so that numbers are accepted
+        wherever its states are, for example in later tables.
     checkpoint : path, optional
         A folder in which the results of finished tasks are kept, for runs of hours. The same call
         resumes from there, with the same result; the folder is removed at the end.
@@ -157,11 +160,14 @@ def learn(
     if discretize is not None:
         table, _ = discretize_by(table, discretize)
     check_states(table.domain)
+    names = table.domain.names
+    table = in_content_order(table.reordered(table.domain.sorted_names()))
     if valid is not None:
         valid = as_table(valid, table.domain)
         if discretize is not None and valid.domain != table.domain:
             valid = Discretizer.of(table.domain).apply(valid)
         codes_of(table.domain, valid, complete=False)
+        valid = in_content_order(valid.reordered(table.domain.names))
     leaves = leaf_options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)
     _check_required(table, rules)
@@ -196,7 +202,7 @@ def learn(
         dn = learner.path(cpd, split_rows(rows, held, holdout, folds, rng), kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
-    return dn
+    return dn.reordered(names)
 
 
 def _check_required(table: Table, rules: npt.NDArray[np.int8]) -> None:

@@ -231,7 +231,8 @@ class Batch:
 
     def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
         """Minimise for one penalty, all targets together."""
-        from conjoin.kernels.logistic import Spread, Weights, steps
+        from conjoin.kernels.coordinate_descent import steps
+        from conjoin.kernels.logistic import Spread, Weights
 
         shared, _, _ = self.design.correlations
         nodes = self._nodes()
@@ -273,7 +274,8 @@ class Batch:
         self, column: int, penalty: float, at: Point, tolerance: float, spread: Spread
     ) -> None:
         """Finish one column with correlations weighted by its own second derivatives."""
-        from conjoin.kernels.logistic import QuadraticModel, Weights, coordinate_descent
+        from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
+        from conjoin.kernels.logistic import Weights
 
         assert self.weights is not None
         one = np.array([column])

@@ -167,7 +167,7 @@ class Multinomial:
         Returns the step, that of the biases, and the decrease that the model predicts. The response
         of the biases to a step is part of the model.
         """
-        from conjoin.kernels.logistic import QuadraticModel, coordinate_descent
+        from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
 
         assert self.weights is not None
         slope, bend = rows.derivatives(p)

@@ -89,26 +89,21 @@ class LogisticPath:
             required = (rules == REQUIRED).any(axis=1)
             wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
             self.by_tree = np.flatnonzero(cards > most_states).tolist()
-        merged = merge_rows(table.codes, table.weights)
-        ordered = table.domain.ordered
-        self.design = Design.of(cards, *merged, wide, limits.sparse_share, ordered)
-        self.valid = None
+
+        def design_of(rows: Table) -> Design:
+            merged = merge_rows(rows.codes, rows.weights)
+            return Design.of(cards, *merged, wide, limits.sparse_share, table.domain.ordered)
+
+        self.design = design_of(table)
+        self.valid = None if valid is None else design_of(valid)
         self.tree_scores = np.zeros(len(cards))
-        if valid is not None:
-            merged = merge_rows(valid.codes, valid.weights)
-            self.valid = Design.of(cards, *merged, wide, limits.sparse_share, ordered)
-            if trees is not None and self.by_tree:
-                packed = pack_table(valid, trees.data)
-                for t in self.by_tree:
-                    self.tree_scores[t] = trees.score(t, packed, kappa)
+        if valid is not None and trees is not None and self.by_tree:
+            packed = pack_table(valid, trees.data)
+            for t in self.by_tree:
+                self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
-        tables: list[Codes] = []
-        if trees is not None:
-            held = self.design.codes[:0] if self.valid is None else self.valid.codes
-            tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
-        self.batches: list[Solver] = []
-        left, most = np.setdiff1d(np.arange(len(cards)), self.by_tree), MAX_BATCH
+        left = np.setdiff1d(np.arange(len(cards)), self.by_tree)
         count = len(cards) if exhaustive else columns_to_keep(self.design, limits)
         screen = count < len(cards)
         large = screen or (len(table) > limits.choice_rows and not exhaustive)
@@ -116,22 +111,8 @@ class LogisticPath:
         if screen:
             order, considered = self._screen(rules, count)
             factor[~considered[self.design.var]] = -1.0
-            left, most = order[np.isin(order, left)], SCREENED_BATCH
-        features = np.arange(self.design.x.width)
-        binary = [t for t in left.tolist() if cards[t] <= 2]
-        for targets in batches(self.design, binary, most, limits.batch_cells):
-            paths = None
-            if trees is not None:
-                paths = [self._paths_of(trees, t, tables) for t in targets]
-            if screen:
-                features = np.flatnonzero((factor[:, targets] >= 0).any(axis=1))
-            batch = Batch(self.design, targets, factor, features, paths, self.valid)
-            self.batches.append(batch)
-        for t in left.tolist():
-            if cards[t] > 2:
-                path = None if trees is None else self._paths_of(trees, t, tables)
-                rows = limits.curvature_rows
-                self.batches.append(Multinomial(self.design, t, factor, path, self.valid, rows))
+            left = order[np.isin(order, left)]
+        self.batches = self._make_batches(left.tolist(), factor, screen)
         self.solutions: dict[float, list[Solution]] = {}
         self.choosing = 0  # the number of batches that choose the penalty alone, if any do
         apart = sum(len(batch.targets) for batch in self.batches) // limits.probe_targets
@@ -139,6 +120,32 @@ class LogisticPath:
             chosen = self.batches[::apart]
             self.choosing = len(chosen)
             self.batches = chosen + [b for i, b in enumerate(self.batches) if i % apart]
+
+    def _make_batches(self, targets: list[int], factor: FloatArray, screen: bool) -> list[Solver]:
+        """Return what solves the targets: batches of those with two states, then all others.
+
+        `factor` multiplies the penalties; a feature takes no part where it is negative.
+        """
+        trees, cards, limits = self.trees, self.design.cards, self.limits
+        tables: list[Codes] = []
+        if trees is not None:
+            held = self.design.codes[:0] if self.valid is None else self.valid.codes
+            tables = [np.ascontiguousarray(codes.T) for codes in (self.design.codes, held)]
+        made: list[Solver] = []
+        features = np.arange(self.design.x.width)
+        binary = [t for t in targets if cards[t] <= 2]
+        most = SCREENED_BATCH if screen else MAX_BATCH
+        for some in batches(self.design, binary, most, limits.batch_cells):
+            paths = None if trees is None else [self._paths_of(trees, t, tables) for t in some]
+            if screen:
+                features = np.flatnonzero((factor[:, some] >= 0).any(axis=1))
+            made.append(Batch(self.design, some, factor, features, paths, self.valid))
+        for t in targets:
+            if cards[t] > 2:
+                path = None if trees is None else self._paths_of(trees, t, tables)
+                rows = limits.curvature_rows
+                made.append(Multinomial(self.design, t, factor, path, self.valid, rows))
+        return made
 
     def _screen(self, rules: npt.NDArray[np.int8], count: int) -> tuple[IntArray, BoolArray]:
         """Return the targets, similar ones together, and the variables that each of them considers."""

@@ -82,8 +82,8 @@ class Limits:
     screened_columns: int = 100
     kept_columns: int = 32
     products: int = 400_000_000
-    probe_targets: int = 100
-    large_tolerance: float = 1e-4
+    probe_targets: int = 50
+    large_tolerance: float = 3e-4
     batch_cells: int = 1 << 24
     sparse_share: float = 0.1
     curvature_rows: int = 4096

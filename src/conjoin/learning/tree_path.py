@@ -130,7 +130,7 @@ class NestedTree:
 
         `codes` has one row per variable.
         """
-        from conjoin.kernels.trees import walk
+        from conjoin.kernels.nested_trees import walk
 
         out = np.empty(codes.shape[1], np.int64)
         sets = (data.set_var, data.set_state, data.set_last)
@@ -139,7 +139,7 @@ class NestedTree:
 
     def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
         """Return the log-likelihood of rows under the tree of a threshold."""
-        from conjoin.kernels.trees import count_leaves
+        from conjoin.kernels.nested_trees import count_leaves
 
         counts = np.zeros((self.size, self.states))
         rows, state_sets = data.rows_of(self.target), index.state_sets(data, self.target)
@@ -152,7 +152,7 @@ class NestedTree:
 
         Nodes that the tree does not have get -1.
         """
-        from conjoin.kernels.trees import visible_nodes
+        from conjoin.kernels.nested_trees import visible_nodes
 
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
         size = visible_nodes(self._table(), float(threshold), order, number)

@@ -78,7 +78,7 @@ class FeatureTables:
             cell += first
         return cells
 
-    def counts(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
+    def counts(self, codes: Codes | IntArray, weights: FloatArray | None = None) -> FloatArray:
         """Return how many rows are in each cell; rows may have weights."""
         total = np.zeros(int(self.first[-1]))
         for low in range(0, len(codes), ROWS_AT_ONCE):

@@ -22,26 +22,45 @@ def no_hidden_variables(model: Network, action: str) -> None:
         raise ModelError(f"a network with hidden columns cannot be {action}; learn it anew instead")
 
 
-def network_of(model: Any, *, picture: bool = False) -> Any:
+def network_of(model: Any, *, picture: bool = False, numbers: bool = False) -> Any:
     """Return the network of a fitted estimator, and any other model as it is.
 
-    For a picture, an estimator may return a network that only resembles its own.
+    For a picture, an estimator may return a network that only resembles its own. With `numbers`, it may
+    be a mixed network.
     """
     if picture and hasattr(model, "as_network"):
         return model.as_network()
+    if numbers and hasattr(model, "model_"):
+        return model.model_
+    if not numbers and getattr(model, "kind", "") == "mixed network":
+        raise ModelError(
+            "this needs a network of states, and the model has columns of numbers; learn one with "
+            "discretize='quantile:5', for example"
+        )
     return model.known(None)[0] if hasattr(model, "known") else model
+
+
+def conditionals_of(model: Any) -> Any:
+    """Return the dependency network of a fitted estimator, and any other model as it is."""
+    if not hasattr(model, "known"):
+        return model
+    model.known(None)  # raises if it is not fitted, or has numbers
+    if model.network_ is None:
+        raise ModelError("this model has no conditionals; use `learn`")
+    return model.network_
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_estimators(*, picture: bool = False) -> Callable[[F], F]:
-    """Let the first argument of a function be a fitted estimator, which stands for its network."""
+def takes_estimators(*, picture: bool = False, numbers: bool = False) -> Callable[[F], F]:
+    """Let the first argument of a function be a fitted estimator (see `network_of`)."""
 
     def decorated(function: F) -> F:
         @wraps(function)
         def call(model: Any, *arguments: Any, **options: Any) -> Any:
-            return function(network_of(model, picture=picture), *arguments, **options)
+            own = network_of(model, picture=picture, numbers=numbers)
+            return function(own, *arguments, **options)
 
         return cast(F, call)
 

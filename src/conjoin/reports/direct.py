@@ -36,7 +36,7 @@ def direct_effect(subject: Subject, said: Statement, rows: MixedTable) -> Contra
     """
     given, about = subject.names[said.given], subject.names[said.about]
     if said.condition is None:
-        low, high = fifths(subject.drawn.column(given))
+        low, high = fifths(subject, given)
         changed = [_with_number(rows, given, value) for value in (high, low)]
     else:
         i = subject.domain.categories.index(given)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from conjoin import __version__
-from conjoin.data.mixed_table import MixedTable
-from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.formats.storage import write_bytes
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.mixed import MixedNetwork
-from conjoin.models.network import Network
 from conjoin.reports import (
     disagreements,
     distributions,
@@ -29,10 +26,10 @@ from conjoin.reports.subject import Subject
 
 
 def write_report(
-    model: Network | MixedNetwork,
+    model: Any,
     path: str | Path,
-    table: Table | MixedTable | None = None,
-    valid: Table | MixedTable | None = None,
+    table: Any = None,
+    valid: Any = None,
     *,
     conditionals: DependencyNetwork | None = None,
     title: str | None = None,
@@ -49,10 +46,10 @@ def write_report(
         The model.
     path : str or Path
         The file to write.
-    table : Table or MixedTable, optional
+    table : Table or MixedTable, or, with a JointModel, an array or frame, optional
         The rows that it was learned from: they are described, compared with the model, and searched for
         odd values.
-    valid : Table or MixedTable, optional
+    valid : as `table`, optional
         Rows that the model has not seen, to check its predictions on; by default `table`.
     conditionals : DependencyNetwork, optional
         The dependency network that a Markov network was converted from, to show where its conditionals

@@ -102,8 +102,11 @@ def _figures(subject: Subject, v: VariableScore, theirs: float | None) -> tuple[
         other = "" if theirs is None else f"{percent(theirs)} right"
         return f"{percent(v.accuracy)} right", f"{percent(v.most_frequent)} right", other
     unit = {"number": "", "date": " days", "datetime": " s"}[subject.domain.scale(v.name).kind]
-    other = "" if theirs is None else f"off by {theirs:.3g}{unit}"
-    return f"off by {v.error:.3g}{unit}", f"off by {v.error_of_mean:.3g}{unit}", other
+
+    def off(error: float) -> str:
+        return f"off by {f'{error:,.0f}' if error >= 999.5 else f'{error:.3g}'}{unit}"
+
+    return off(v.error), off(v.error_of_mean), "" if theirs is None else off(theirs)
 
 
 def _reliability(found: Calibration) -> str:

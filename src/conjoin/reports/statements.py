@@ -13,6 +13,8 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.mixed_table import MixedTable
+from conjoin.inference.conditions import Range
+from conjoin.inference.number_evidence import range_words
 from conjoin.reports.markup import percent, short, state
 from conjoin.reports.subject import Subject, evenly
 
@@ -172,7 +174,7 @@ def _means(subject: Subject, rows: MixedTable, i: int, j: int, condition: int | 
     if condition is None:
         x = rows.column(subject.names[i])
         known = ~np.isnan(y) & ~np.isnan(x)
-        low, high = fifths(x[known]) if known.any() else (0.0, 0.0)
+        low, high = fifths(subject, subject.names[i])
         held, otherwise = known & (x >= high), known & (x <= low)
     else:
         codes = rows.categories.codes[:, _place(subject, i)]
@@ -186,9 +188,20 @@ def _means(subject: Subject, rows: MixedTable, i: int, j: int, condition: int | 
     return Contrast(*ends)
 
 
-def fifths(x: FloatArray) -> tuple[float, float]:
-    """Return the numbers below and above which a fifth of the values lie."""
-    low, high = np.quantile(x, [0.2, 0.8])
+def fifths(subject: Subject, name: str) -> tuple[float, float]:
+    """Return where the lowest fifth of a number ends and the highest begins.
+
+    These are recorded values, of the table if there is one. The highest is above the lowest, even if most
+    values are the same.
+    """
+    for rows in (subject.rows, subject.drawn):
+        x = np.zeros(0) if rows is None else rows.column(name)
+        x = x[~np.isnan(x)]
+        if len(x):
+            break
+    low, high = np.quantile(x, [0.2, 0.8], method="nearest")
+    if low == high:
+        high = x[x > low].min(initial=np.inf) if (x > low).any() else high
     return float(low), float(high)
 
 
@@ -196,9 +209,19 @@ def sentence(subject: Subject, said: Statement) -> str:
     """Return a statement as a sentence, in HTML."""
     given, about = subject.names[said.given], subject.names[said.about]
     if said.outcome is None:
-        more = "higher" if said.model.difference > 0 else "lower"
+        number = subject.domain.scale(about).kind == "number"
+        up, down = ("higher", "lower") if number else ("later", "earlier")
+        more = up if said.model.difference > 0 else down
         if said.condition is None:
-            return f"The higher <b>{short(given)}</b>, the {more} <b>{short(about)}</b>"
+            scale = subject.domain.scale(given)
+            low, high = (scale.value(x) for x in fifths(subject, given))
+            most, least = (
+                range_words(scale, Range(at_least=high)),
+                range_words(scale, Range(at_most=low)),
+            )
+            where = f"Where <b>{short(given)}</b> is {short(most)}"
+            than = f"on average than where it is {short(least)}"
+            return f"{where}, <b>{short(about)}</b> is {more} {than}"
         label = subject.domain.categories[given].states[said.condition]
         return f"Where {state(given, label)}, <b>{short(about)}</b> is {more} on average"
     one = state(given, subject.domain.categories[given].states[said.condition or 0])

@@ -43,18 +43,16 @@ class Subject:
     test: MixedTable | None
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        train: Table | MixedTable | None,
-        test: Table | MixedTable | None,
-    ) -> Subject:
-        """Return the subject of a report on a model, or on that of a fitted `JointModel`.
+    def of(cls, model: Any, train: Any, test: Any) -> Subject:
+        """Return the subject of a report on a model, or on a fitted `JointModel`, which takes frames.
 
         Tables of a network of states may be of either kind.
         """
-        model = getattr(model, "model_", model)
-        return cls(model, *(None if t is None else _rows(model, t) for t in (train, test)))
+        tables = [train, test]
+        if hasattr(model, "model_"):
+            tables = [None if t is None else model.coded(t) for t in tables]
+            model = model.model_
+        return cls(model, *(None if t is None else _rows(model, t) for t in tables))
 
     @cached_property
     def domain(self) -> MixedDomain:

@@ -109,7 +109,7 @@ def _odd_numbers(answers: MixedAnswers, rows: MixedTable, name: str) -> list[Odd
     ends = [answer.select(odd).quantile((1 + sign * LEVEL) / 2) for sign in (-1, 1)]
     for k, low, high in zip(odd.tolist(), *(end.tolist() for end in ends), strict=True):
         p = float(min(1.0, tail[k]))
-        expected = f"{scale.text(low)} to {scale.text(high)} ({percent(LEVEL)})"
+        expected = f"{scale.short(low)} to {scale.short(high)} ({percent(LEVEL)})"
         said = state(name, scale.text(float(x[k])))
         found.append(Oddity(int(known[k]), said, p, expected, float(-np.log2(max(p, 1e-300)))))
     return found

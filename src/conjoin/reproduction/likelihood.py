@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.inference.engines import forecast
-from conjoin.joint.dependence_tree import tree_network
 from conjoin.joint.learning import learn_joint
 from conjoin.reproduction.data import Files
 from conjoin.reproduction.stored_results import read_result, write_result

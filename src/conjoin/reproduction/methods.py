@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from conjoin.bayesian.dependence_tree import tree_network
+from conjoin.bayesian.learning import to_bayesian_network
 from conjoin.conversion.convert import MAX_LENGTH, convert
 from conjoin.data.table import Table
-from conjoin.joint.bayesian_learning import to_bayesian_network
-from conjoin.joint.dependence_tree import tree_network
-from conjoin.joint.feature_search import METHODS as FEATURE_SEARCHES
-from conjoin.joint.feature_search import learn_features
+from conjoin.feature_search.learning import METHODS as FEATURE_SEARCHES
+from conjoin.feature_search.learning import learn_features
 from conjoin.joint.learning import learn_joint
 from conjoin.joint.reliability import learn_say
 from conjoin.joint.weight_learning import learn_weights

@@ -146,7 +146,8 @@ def _against(results: Results, method: str, rival: str, key: str) -> str:
     found = signed_ranks(first, second)
     mean = float(np.mean(np.subtract(first, second)))
     ties = f" ({found.ties} ties)" if found.ties else ""
-    p_value = f", p = {found.p_value:.3f}" if len(pairs) > 5 else ""
+    small = "< 0.001" if found.p_value < 0.001 else f"= {found.p_value:.3f}"
+    p_value = f", p {small}" if len(pairs) > 5 else ""
     return f"better on {found.wins} of {len(pairs)}{ties}, mean {mean:+.2f}{p_value}"
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.data.arrays import FloatArray
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.joint.dependence_tree import tree_network
 from conjoin.models.markov import MarkovNetwork
 
 SIZES = (2, 4, 8, 16, 32)

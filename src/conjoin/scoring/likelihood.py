@@ -16,6 +16,7 @@ from conjoin.inference.engines import log_partition
 from conjoin.inference.results import LogValue
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.result import Score
 
@@ -67,10 +68,14 @@ class LogLikelihood(Score):
         return f"<Score: ll {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows, {how}>"
 
 
-@takes_estimators()
+@takes_estimators(numbers=True)
 @names_lack_of_memory
 def log_likelihood(
-    model: Network, table: Any, *, random_state: int = 0, max_memory: float | None = None
+    model: Network | MixedNetwork,
+    table: Any,
+    *,
+    random_state: int = 0,
+    max_memory: float | None = None,
 ) -> LogLikelihood:
     """Score a network by the log-probability of the rows of a table, in nats.
 
@@ -80,8 +85,8 @@ def log_likelihood(
 
     Parameters
     ----------
-    model : MarkovNetwork or BayesianNetwork
-        The network to score.
+    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+        The model to score. With numbers, the score is a log-density, per unit of each number.
     table : Table, 2-dimensional array, or frame
         The rows, with their weights if they have some.
     random_state : int
@@ -103,6 +108,10 @@ def log_likelihood(
     >>> score.by_row.round(3).tolist()  # log(e / (3 + e)), log(2 / (3 + e))
     [-0.744, -1.051]
     """
+    if isinstance(model, MixedNetwork):
+        from conjoin.scoring.mixed_scores import log_densities
+
+        return log_densities(model, table)
     domain = model.domain.observed
     rows = as_table(table, domain).over(domain)
     if not len(rows):

@@ -134,7 +134,7 @@ def cmll(
 
     Parameters
     ----------
-    model : Network
+    model : Network or JointModel
         A dependency, Markov or Bayesian network.
     data : Table, array or frame
         The rows. Missing values are not scored; they are free variables whatever their set.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conjoin.errors import ModelError, did_you_mean
-from conjoin.models.network import Network, takes_estimators
+from conjoin.models.network import takes_estimators
 from conjoin.scoring.likelihood import log_likelihood
 from conjoin.scoring.marginal_likelihood import cmll
 from conjoin.scoring.pseudo_likelihood import pll
@@ -14,14 +14,14 @@ from conjoin.scoring.result import Score
 METRICS = {"pll": pll, "cmll": cmll, "ll": log_likelihood}
 
 
-@takes_estimators()
-def score(model: Network, table: Any, metric: str = "pll", **options: Any) -> Score:
+@takes_estimators(numbers=True)
+def score(model: Any, table: Any, metric: str = "pll", **options: Any) -> Score:
     """Score a network on a table, in nats per row.
 
     Parameters
     ----------
-    model : Network
-        The network to score.
+    model : Network, MixedNetwork or JointModel
+        The model to score.
     table : Table, 2-dimensional array, or frame
         The rows.
     metric : {'pll', 'cmll', 'll'}

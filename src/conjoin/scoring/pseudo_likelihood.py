@@ -16,6 +16,7 @@ from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.hidden_states import HiddenStates
+from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
 from conjoin.scoring.result import Score
@@ -24,9 +25,15 @@ ROWS_PER_TASK = 8 * ROWS_PER_BLOCK
 """Number of rows that one task scores, whatever the number of jobs."""
 
 
-@takes_estimators()
+@takes_estimators(numbers=True)
 @names_lack_of_memory
-def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None = None) -> Score:
+def pll(
+    model: Network | MixedNetwork,
+    table: Any,
+    *,
+    marginals: Any = None,
+    n_jobs: int | None = None,
+) -> Score:
     """Score a network by its pseudo-log-likelihood on a table.
 
     The score of a row is the sum over the variables of log P(x_i | the rest of the row), in nats.
@@ -37,8 +44,9 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
 
     Parameters
     ----------
-    model : DependencyNetwork, MarkovNetwork or BayesianNetwork
-        The network to score.
+    model : DependencyNetwork, MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+        The model to score. With numbers, the score of a number is a log-density, per unit of its column,
+        and missing values are summed out of the rest of the row.
     table : Table, 2-dimensional array, or frame
         The rows, with their weights if they have some.
     marginals : Table, array or frame, optional
@@ -61,6 +69,10 @@ def pll(model: Network, table: Any, *, marginals: Any = None, n_jobs: int | None
     >>> score.by_row.round(3).tolist()  # 2 log(e / (1 + e)), 2 log(1/2)
     [-0.627, -1.386]
     """
+    if isinstance(model, MixedNetwork):
+        from conjoin.scoring.mixed_scores import conditional_log_densities
+
+        return conditional_log_densities(model, table)
     domain = model.domain.observed
     rows = as_table(table, domain).over(domain)
     if not len(rows):

@@ -15,15 +15,10 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.joint.candidate_features import CandidateSearch, total_weight
-from conjoin.joint.feature_task import FeatureTask
-from conjoin.joint.growing_network import (
-    GrowingNetwork,
-    Method,
-    Objective,
-    learning_method,
-    maximised,
-)
+from conjoin.feature_search.candidates import CandidateSearch, total_weight
+from conjoin.feature_search.growing_network import GrowingNetwork, Objective, maximised
+from conjoin.feature_search.task import FeatureTask
+from conjoin.feature_search.weight_methods import Method, learning_method
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
-from conjoin.data.table import Table
+from conjoin.data.table import Codes, Table
 from conjoin.errors import OutOfMemoryError
 from conjoin.inference.free_memory import memory_limit
 from conjoin.learning.screening import strongest_tree
@@ -54,21 +54,54 @@ def pair_counts(table: Table) -> tuple[FloatArray, IntArray]:
     first : array of int, shape (columns + 1,)
         The number of each column's first state.
     """
-    from scipy import sparse
-
     cards = table.domain.cards
     first = np.concatenate([[0], np.cumsum(cards)])
+    kept = np.ones(int(first[-1]), bool)
+    whole = not (table.codes == table.missing).any()
+    if whole:
+        kept[first[:-1]] = False  # the first states are where no other state is
+    found = np.zeros((np.count_nonzero(kept),) * 2)
     weights = np.ones(len(table)) if table.weights is None else table.weights
-    counts = np.zeros((int(first[-1]), int(first[-1])))
+    number = np.cumsum(kept) - 1
     for low in range(0, len(table), ROWS_AT_ONCE):
-        codes = table.codes[low : low + ROWS_AT_ONCE]
-        row, column = np.nonzero(codes < cards)
-        state = first[column] + codes[row, column]
-        shape = (len(codes), len(counts))
-        held = sparse.csr_array((np.ones(len(row), np.float32), (row, state)), shape=shape)
-        scaled = held * weights[low : low + ROWS_AT_ONCE, None].astype(np.float32)
-        counts += _product(held, sparse.csr_array(scaled))
-    return counts, first
+        some = slice(low, low + ROWS_AT_ONCE)
+        held = _held(table.codes[some], cards, first, kept, number)
+        found += _product(held, held * weights[some, None].astype(np.float32))
+    if not whole:
+        return found, first
+    return _with_first_states(found, np.flatnonzero(kept), first, float(weights.sum())), first
+
+
+def _held(codes: Codes, cards: IntArray, first: IntArray, kept: BoolArray, number: IntArray) -> Any:
+    """Return which of some states each row has, rows by states."""
+    from scipy import sparse
+
+    known = codes < cards if kept.all() else (codes < cards) & (codes > 0)
+    row, column = np.nonzero(known)
+    state = number[first[column] + codes[row, column]]
+    shape = (len(codes), int(np.count_nonzero(kept)))
+    return sparse.csr_array((np.ones(len(row), np.float32), (row, state)), shape=shape)
+
+
+def _with_first_states(
+    found: FloatArray, kept: IntArray, first: IntArray, total: float
+) -> FloatArray:
+    """Return the counts of all pairs of states, given those without the first state of each column."""
+    from scipy import sparse
+
+    column = np.searchsorted(first, kept, side="right") - 1
+    ones = np.ones(len(kept))
+    columns = sparse.csr_array((ones, (column, np.arange(len(kept)))), (len(first) - 1, len(kept)))
+    alone = np.diag(found)
+    by_column = columns @ found
+    others = columns @ alone
+    counts = np.empty((int(first[-1]), int(first[-1])))
+    counts[np.ix_(kept, kept)] = found
+    counts[np.ix_(first[:-1], kept)] = alone - by_column
+    counts[np.ix_(kept, first[:-1])] = (alone - by_column).T
+    both = (columns @ by_column.T).T
+    counts[np.ix_(first[:-1], first[:-1])] = total - others[:, None] - others + both
+    return np.maximum(counts, 0.0, out=counts)  # sums of fractional weights are rounded
 
 
 def _product(left: Any, right: Any) -> FloatArray:

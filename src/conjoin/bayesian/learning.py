@@ -1,9 +1,9 @@
 """`to_bayesian_network`: from a dependency network to a Bayesian network over the same columns.
 
 The graph of a dependency network has cycles. There are two ways to a graph without: removing the edges
-that matter least (`conjoin.joint.cycle_breaking`), and searching for the order of the columns with the
+that matter least (`conjoin.bayesian.cycle_breaking`), and searching for the order of the columns with the
 best score, with the network's strongest interactions as candidate parents
-(`conjoin.joint.directed_search`). The conditionals are then learned again from all rows.
+(`conjoin.bayesian.directed_search`). The conditionals are then learned again from all rows.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from conjoin.bayesian.cycle_breaking import TreeFamily, acyclic_parents, restored_parents
+from conjoin.bayesian.dependence_tree import tree_network
+from conjoin.bayesian.directed_network import fitted, learn_structure
+from conjoin.bayesian.directed_search import MAX_FAMILY_CELLS, Parents
 from conjoin.conversion.convert import convert
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import hold_out
+from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.completion import completed
-from conjoin.joint.cycle_breaking import TreeFamily, acyclic_parents, restored_parents
-from conjoin.joint.dependence_tree import tree_network
-from conjoin.joint.directed_network import fitted, learn_structure
-from conjoin.joint.directed_search import MAX_FAMILY_CELLS, Parents
 from conjoin.learning.learn import KINDS, learn
 from conjoin.learning.options import Options
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.network import conditionals_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -61,7 +63,7 @@ def to_bayesian_network(
 ) -> BayesianNetwork:
     """Turn a dependency network into a Bayesian network.
 
-    The result does not depend on the order of the columns.
+    The result does not depend on the order of rows and columns.
 
     Parameters
     ----------
@@ -123,9 +125,10 @@ def to_bayesian_network(
     >>> round(float(np.exp(bn.log_likelihood({"rain": "no", "fog": "no", "wet": "no"}))[0]), 2)
     0.52
     """
+    dn = conditionals_of(dn)
     _check(dn, method, cpd)
     names = dn.domain.sorted_names()
-    rows = as_table(table, dn.domain)
+    rows = in_content_order(as_table(table, dn.domain))
     codes_of(dn.domain, rows, complete=False)
     if not len(rows):
         raise ModelError("the table has no rows to learn from")

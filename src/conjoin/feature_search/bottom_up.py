@@ -16,9 +16,10 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.holdout import sample_rows
 from conjoin.data.table import Table
-from conjoin.joint.conjunctions import States, new_conjunctions
-from conjoin.joint.feature_task import FeatureTask
-from conjoin.joint.growing_network import ByPseudoLikelihood, GrowingNetwork, maximised
+from conjoin.feature_search.conjunctions import States, new_conjunctions
+from conjoin.feature_search.growing_network import GrowingNetwork, maximised
+from conjoin.feature_search.task import FeatureTask
+from conjoin.feature_search.weight_methods import ByPseudoLikelihood
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import no_hidden_variables

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import hold_out
-from conjoin.data.row_hashing import merge_rows
+from conjoin.data.row_hashing import in_content_order, merge_rows
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError
+from conjoin.feature_search.conjunctions import States
 from conjoin.inference.completion import completed
-from conjoin.joint.conjunctions import States
-from conjoin.joint.dependence_tree import tree_network
 from conjoin.models.markov import MarkovNetwork
 
 
@@ -60,12 +60,12 @@ class FeatureTask:
         if start is not None:
             codes_of(start.domain, rows, complete=False)
         names = rows.domain.sorted_names()
-        rows = rows.reordered(names)
+        rows = in_content_order(rows.reordered(names))
         if not len(rows.domain):
             raise ModelError("the table has no columns")
         other = None
         if valid is not None:
-            other = as_table(valid, rows.domain).reordered(names)
+            other = in_content_order(as_table(valid, rows.domain).reordered(names))
             codes_of(rows.domain, other, complete=False)
         if not len(rows) or (other is not None and not len(other)):
             raise ModelError("the table has no rows to learn from, or none to choose by")

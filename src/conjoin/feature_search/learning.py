@@ -13,13 +13,13 @@ import numpy as np
 
 from conjoin.data.frames import as_table
 from conjoin.errors import ModelError, did_you_mean
+from conjoin.feature_search.bottom_up import BottomUp
+from conjoin.feature_search.candidates import total_weight
+from conjoin.feature_search.generate_select import GenerateSelect
+from conjoin.feature_search.staged import Staged
+from conjoin.feature_search.task import FeatureTask
+from conjoin.feature_search.top_down import TopDown
 from conjoin.jobs import off_main_thread, one_thread
-from conjoin.joint.candidate_features import total_weight
-from conjoin.joint.feature_generalisation import BottomUp
-from conjoin.joint.feature_induction import TopDown
-from conjoin.joint.feature_selection import GenerateSelect
-from conjoin.joint.feature_task import FeatureTask
-from conjoin.joint.staged_features import Staged
 from conjoin.models.markov import MarkovNetwork
 
 METHODS = {
@@ -72,8 +72,8 @@ def learn_features(
         Number of parts of the rows that are evaluated at the same time. It does not change the result.
     **options
         Settings of the method, which bound its work: the attributes of
-        `conjoin.joint.feature_induction.TopDown`, `conjoin.joint.feature_generalisation.BottomUp`,
-        `conjoin.joint.feature_selection.GenerateSelect` or `conjoin.joint.staged_features.Staged`.
+        `conjoin.feature_search.top_down.TopDown`, `conjoin.feature_search.bottom_up.BottomUp`,
+        `conjoin.feature_search.generate_select.GenerateSelect` or `conjoin.feature_search.staged.Staged`.
 
     Returns
     -------

@@ -17,15 +17,11 @@ from conjoin.data.domain import Domain
 from conjoin.data.holdout import sample_rows
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes, Table
-from conjoin.joint.candidate_features import total_weight
-from conjoin.joint.conjunctions import new_conjunctions
-from conjoin.joint.feature_task import FeatureTask
-from conjoin.joint.growing_network import (
-    ByPseudoLikelihood,
-    GrowingNetwork,
-    Objective,
-    maximised,
-)
+from conjoin.feature_search.candidates import total_weight
+from conjoin.feature_search.conjunctions import new_conjunctions
+from conjoin.feature_search.growing_network import GrowingNetwork, Objective, maximised
+from conjoin.feature_search.task import FeatureTask
+from conjoin.feature_search.weight_methods import ByPseudoLikelihood
 from conjoin.models.features import Features, segment_index
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import no_hidden_variables

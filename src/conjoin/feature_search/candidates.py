@@ -14,8 +14,15 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
-from conjoin.joint.conjunctions import States, membership, new_conjunctions, pair_shares, scopes
-from conjoin.joint.growing_network import FITS, NOT_TRIED, REFUSED, GrowingNetwork, Method
+from conjoin.feature_search.conjunctions import (
+    States,
+    membership,
+    new_conjunctions,
+    pair_shares,
+    scopes,
+)
+from conjoin.feature_search.growing_network import GrowingNetwork
+from conjoin.feature_search.weight_methods import FITS, NOT_TRIED, REFUSED, Method
 from conjoin.models.features import Features
 
 MAX_PAIRS = 1 << 23

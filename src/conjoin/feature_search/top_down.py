@@ -15,15 +15,10 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
-from conjoin.joint.candidate_features import CandidateSearch, total_weight
-from conjoin.joint.feature_task import FeatureTask
-from conjoin.joint.growing_network import (
-    GrowingNetwork,
-    Method,
-    Objective,
-    learning_method,
-    maximised,
-)
+from conjoin.feature_search.candidates import CandidateSearch, total_weight
+from conjoin.feature_search.growing_network import GrowingNetwork, Objective, maximised
+from conjoin.feature_search.task import FeatureTask
+from conjoin.feature_search.weight_methods import Method, learning_method
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
 
@@ -58,21 +53,8 @@ def gain(share: FloatArray, expected: FloatArray) -> FloatArray:
     return part(p, q) + part(1 - p, 1 - q)
 
 
-def best_weight(share: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return the weight of a feature with which the log-likelihood increases by `gain`.
-
-    Examples
-    --------
-    >>> best_weight(np.array([0.5, 0.2]), np.array([0.25, 0.2])).round(4).tolist()
-    [1.0986, 0.0]
-    """
-    p, q = share, expected
-    with np.errstate(divide="ignore"):
-        return np.log(p) + np.log1p(-q) - np.log(q) - np.log1p(-p)
-
-
 def shrunk(share: FloatArray, expected: FloatArray, rows: float) -> FloatArray:
-    """Return shares with one more row, distributed as the network expects: weights stay finite."""
+    """Return shares with one more row, distributed as the network expects."""
     return (rows * share + expected) / (rows + 1)
 
 

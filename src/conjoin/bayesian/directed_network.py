@@ -11,19 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import mutual_information
+from conjoin.bayesian.directed_search import (
+    EQUIVALENT_ROWS,
+    FamilyScores,
+    Parents,
+    search_parents,
+)
 from conjoin.conversion.interactions import interactions
 from conjoin.data.arrays import IntArray
 from conjoin.data.holdout import sample_rows
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table
 from conjoin.inference.plan import MAX_MEMORY, find_order
-from conjoin.joint.dependence_tree import mutual_information
-from conjoin.joint.directed_search import (
-    EQUIVALENT_ROWS,
-    FamilyScores,
-    Parents,
-    search_parents,
-)
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.table_cpd import TableCPD

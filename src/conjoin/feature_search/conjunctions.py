@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import DENSE_RATE, SPARSE_RATE
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes, Table
-from conjoin.joint.dependence_tree import DENSE_RATE, SPARSE_RATE
 from conjoin.models.features import Features
 from conjoin.models.vocabulary import mask_words, state_masks
 
@@ -60,7 +60,10 @@ class States:
 
     def features(self) -> Features:
         """Return one feature of weight 0 per state."""
-        return _conjoined(self.cards, np.arange(len(self)), self.var, self.state, len(self))
+        masks = state_masks(self.state, mask_words(self.cards))
+        return Features.from_tests(
+            self.cards, np.arange(len(self)), self.var, masks, np.zeros(len(self))
+        )
 
     def matrix(self, codes: Codes) -> BoolArray:
         """Return which states the rows have, rows by states."""
@@ -74,27 +77,6 @@ class States:
         masks = state_masks(self.state[number], mask_words(self.cards))
         mask = np.concatenate([parents.tests.mask[parents.indices], masks])
         return Features.from_tests(self.cards, feature, var, mask, np.zeros(len(parents)))
-
-
-def partial_rows_as_features(cards: IntArray, rows: Codes, missing: int) -> Features:
-    """Return the conjunctions that partial rows stand for, with weight 0.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 255, 0], [255, 1, 255]], np.uint8)
-    >>> features = partial_rows_as_features(np.array([2, 2, 2]), rows, 255)
-    >>> features.lengths.tolist()
-    [2, 1]
-    """
-    feature, var = np.nonzero(rows != missing)
-    return _conjoined(cards, feature, var, rows[feature, var].astype(np.int64), len(rows))
-
-
-def _conjoined(
-    cards: IntArray, feature: IntArray, var: IntArray, state: IntArray, count: int
-) -> Features:
-    masks = state_masks(state, mask_words(cards))
-    return Features.from_tests(cards, feature, var, masks, np.zeros(count))
 
 
 def new_conjunctions(known: Features, candidates: Features) -> IntArray:

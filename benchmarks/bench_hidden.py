@@ -1,0 +1,77 @@
+"""One fit of a hidden column by L-BFGS on all rows, and from batches of rows (Adam).
+
+    CONJOIN_DATA=FOLDER python benchmarks/bench_hidden.py [NAME | ROWSxCOLUMNS ...]
+
+FOLDER holds the data sets of debd. Generated tables are those of bench_growth.py. Both fits start from
+the same thin network. The score is the mean log-likelihood of validation rows, which also tell L-BFGS
+when to stop; times are CPU seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import conjoin as cj
+from bench_growth import generated
+from conjoin.bayesian.dependence_tree import dependence_tree
+from conjoin.data.row_hashing import merge_rows
+from conjoin.jobs import one_thread
+from conjoin.joint.hidden_column import SETTINGS, HiddenFit, Priors
+from conjoin.joint.hidden_tables import HiddenRows, HiddenTables
+from conjoin.joint.refine import EFFORTS, with_weights
+from conjoin.joint.thinning import thin
+from goals import cpu, headline, machine
+
+VALID_ROWS = 2_000
+
+
+def tables_of(name: str) -> tuple[cj.Table, cj.Table]:
+    """Return the training and the validation rows of a data set or of a generated table."""
+    if name[0].isdigit():
+        rows, columns = map(int, name.split("x"))
+        return generated(rows, columns), generated(VALID_ROWS, columns, seed=1)
+    start = Path(os.environ["CONJOIN_DATA"]) / "debd" / name / name
+    train = cj.read_table(f"{start}.train.data.gz")
+    return train, cj.read_table(f"{start}.valid.data.gz", train.domain)
+
+
+def thin_network(train: cj.Table, valid: cj.Table) -> cj.MarkovNetwork:
+    """Return the thin network that the default search starts from."""
+    model = cj.convert(cj.learn(train, "mixed", valid=valid), train)
+    left, right = dependence_tree(train)
+    cards = train.domain.cards
+    cells = max(EFFORTS["default"].cells[0], int((cards[left] * cards[right]).sum()))
+    return with_weights(thin(model, train, max_cells=cells), left, right, train, valid)
+
+
+def compare(
+    name: str, priors: Priors, train: HiddenRows, valid: HiddenRows, fit: HiddenFit
+) -> None:
+    steps = EFFORTS["default"].batches
+    ways = {
+        "L-BFGS": lambda: fit.fit(train, valid, np.random.default_rng(0)),
+        "batches": lambda: fit.fit_batches(train, np.random.default_rng(0), steps),
+    }
+    for way, learn in ways.items():
+        seconds, _ = cpu(learn)
+        score = fit.mean_log_density(valid, fit.parameters, fit.log_z)
+        print(
+            f"{name:<12} {tuple(priors)!s:<22} {way:<8} {score:>10.3f} {seconds:>7.1f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    print(machine())
+    headline("Hidden columns of 128 states: log-likelihood of validation rows, CPU time")
+    for name in sys.argv[1:] or ["plants", "cr52", "100000x50"]:
+        train, valid = tables_of(name)
+        with one_thread():
+            tables = HiddenTables(thin_network(train, valid), EFFORTS["default"].states[-1])
+            rows, held = (tables.rows(*merge_rows(t.codes, t.weights)) for t in (train, valid))
+            for priors in SETTINGS[1:3]:
+                compare(name, priors, rows, held, HiddenFit(tables, priors))

@@ -1,0 +1,224 @@
+"""What `JointModel` says about the rows of a table: predictions, missing values, scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
+from conjoin.errors import ModelError, names_lack_of_memory
+from conjoin.estimator.explain import Explanation, NumberExplanation
+from conjoin.estimator.fitted import Fitted
+from conjoin.estimator.seeds import integer_seed
+from conjoin.models.mixed import MixedNetwork
+
+
+class RowAnswers(Fitted):
+    """Predictions, probabilities, imputation, explanations and scores of rows."""
+
+    @names_lack_of_memory
+    def predict_proba(
+        self,
+        X: Any,  # noqa: N803
+        target: Any = None,
+        *,
+        bins: Any = None,
+        interval: float | None = None,
+    ) -> Any:
+        """Return the distribution of a column given the others, rows by `states(target)`.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows. A frame may lack columns; missing values are summed over. Values of the target
+            itself are ignored.
+        target : str, optional
+            Any column.
+        bins : sequence of numbers or dates, optional
+            For a column of numbers: the cut points between bins, in place of those in `states(target)`.
+            A value at a cut point belongs to the bin above it.
+        interval : float, optional
+            Also return how sure the probabilities are, given the number of training rows: the result is
+            (probabilities, low, high), with the ends of intervals of this level, 0.9 for example. They
+            come from 20 models of resampled rows (a bootstrap), so they take 20 quick fits.
+        """
+        name = self._target(target)
+        answers = self._answers(X)
+        found = answers.probabilities(name, bins)
+        if interval is None:
+            return found
+        from conjoin.estimator.resampling import bootstrap_interval
+
+        low, high = bootstrap_interval(
+            self,
+            self._kept_rows("resample them"),
+            lambda twin: twin._of_rows(answers.rows).probabilities(name, bins),
+            interval,
+        )
+        return found, np.minimum(low, found), np.maximum(high, found)
+
+    @names_lack_of_memory
+    def predict(self, X: Any, target: Any = None, *, statistic: str | None = None) -> Any:  # noqa: N803
+        """Return one value per row: the mean of a number, the most probable state of any other column.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows (see `predict_proba`).
+        target : str, optional
+            Any column.
+        statistic : {'mean', 'median', 'mode'}, optional
+            What is returned of a number, or of states that are numbers. Means are not rounded to the
+            resolution of the column; medians and modes are.
+        """
+        name = self._target(target)
+        return self._answers(X).predicted(name, statistic)
+
+    @names_lack_of_memory
+    def impute(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        draws: int | None = None,
+        by: str = "row",
+        numbers: str = "mean",
+    ) -> Any:
+        """Fill in missing values; the types of the table are kept.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows. A frame may lack columns.
+        draws : int, optional
+            Return a list of this many tables, filled in with draws from the distribution given the
+            known values, instead of one table.
+        by : {'row', 'cell'}
+            The most probable states of a row together, or of each cell on its own. In a model with
+            hidden columns or numbers, the former are the best states that a search found.
+        numbers : {'mean', 'median', 'mode'}
+            What is filled in for a number, in the type and resolution of its column. Means and medians
+            are those of each cell given what the row knows; with 'mode' and ``by='row'``, the numbers
+            and states of a row are the most probable ones together.
+        """
+        answers = self._answers(X)
+        seed = self.seed_ if draws is None else integer_seed(self.random_state)
+        if isinstance(X, Table | MixedTable):
+            if draws is None:
+                return answers.completed(by, numbers)
+            return self._of_rows(answers.rows, seed).completions(draws, seed)
+        if draws is None:
+            return self.encoding_.filled(X, answers.fills(by, numbers))
+        drawn = self._of_rows(answers.rows, seed).drawn(draws, seed)
+        return [self.encoding_.filled(X, fills) for fills in drawn]
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Fill in missing values with the most probable states and the means of numbers."""
+        return self.in_chosen_container(X, self.impute(X))
+
+    @names_lack_of_memory
+    def explain(
+        self,
+        row: Any,
+        target: Any = None,
+        state: Any = None,
+        against: Any = None,
+        *,
+        all_sets_up_to: int = 8,
+    ) -> Explanation | NumberExplanation:
+        """Explain which columns moved the probability of a state, or the mean of a number, by how much.
+
+        Parameters
+        ----------
+        row : mapping, or a table of one row
+            {column: value}.
+        target : str, optional
+            The column that is predicted.
+        state, against : optional
+            Two of its states: by default the most probable one and the next.
+        all_sets_up_to : int
+            The contributions are exact (Shapley values over all sets of known columns) for at most this
+            number of known columns; for more, they are averages over some orders of the columns.
+
+        Returns
+        -------
+        Explanation or NumberExplanation
+            Contributions of the known columns. Together with the log-odds before anything is known,
+            they add up to the log-odds of the two states given the row; those to a number, together with
+            its mean before anything is known, add up to its mean given the row.
+        """
+        from conjoin.estimator.explain import explain, explain_number
+
+        name = self._target(target)
+        rows = self._answers(row).rows
+        if len(rows) != 1:
+            raise ModelError(f"give one row to explain, not {len(rows)}")
+        if name in self.columns_.numeric:
+            if state is not None or against is not None:
+                raise ModelError(
+                    f"{name!r} is a number, which has no states: its mean is explained"
+                )
+
+            def means(r: MixedTable) -> FloatArray:
+                return self._of_rows(r).numbers(name).mean()
+
+            return explain_number(means, rows, name, self.seed_, all_sets_up_to)
+        variable = self.domain_[name]
+        a, b = (None if s is None else variable.index(s) for s in (state, against))
+        return explain(
+            lambda r: self._of_rows(r).states(name), rows, name, a, b, self.seed_, all_sets_up_to
+        )
+
+    def log_partition(self) -> float:
+        """Return log Z: exact where that fits into memory, otherwise by annealed importance sampling."""
+        self._fitted()
+        found = self.log_partition_
+        if found is None:
+            found = 0.0
+            if not isinstance(self.model_, MixedNetwork):
+                from conjoin.inference.engines import log_partition
+
+                found = log_partition(self.model_).value
+            self.log_partition_ = found
+        return found
+
+    @names_lack_of_memory
+    def score_samples(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the log-probability of each row, in nats; missing values are summed over.
+
+        If the table has columns of numbers, it is a log density: the probability of the states times
+        the probability density of the numbers, per unit of each column. Densities depend on the units:
+        they are comparable between models of the same table, and may be larger than 1.
+        """
+        answers = self._answers(X)
+        if isinstance(self.model_, MixedNetwork):
+            from conjoin.inference.mixed import log_density
+
+            return log_density(self.model_, answers.rows)
+        from conjoin.scoring.likelihood import row_log_sums
+
+        sums, _ = row_log_sums(self.model_, answers.rows.categories.codes, self.seed_)
+        return sums - self.log_partition()
+
+    @names_lack_of_memory
+    def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
+        """Return the mean score of the rows, in nats.
+
+        Parameters
+        ----------
+        X : array or frame
+            The rows.
+        y : ignored
+            For compatibility with scikit-learn.
+        metric : {'ll', 'pll', 'cmll'}
+            The mean log-probability, or another score (see `conjoin.scoring`); "cmll" needs a network
+            of states.
+        """
+        if metric == "ll":
+            return float(self.score_samples(X).mean())
+        from conjoin.scoring.metrics import score
+
+        rows = self.coded(X)
+        return score(self, rows if rows.scales else rows.categories, metric).mean

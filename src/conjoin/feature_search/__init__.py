@@ -1,0 +1,1 @@
+"""`learn_features`: Markov networks by a search for features, as an alternative to conditionals."""

@@ -1,0 +1,72 @@
+"""Networks that `refine` compares on held-out rows, and the rules of the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray
+from conjoin.data.domain import Domain
+from conjoin.models.markov import MarkovNetwork
+
+MIN_GAIN = 1e-3
+"""A larger network must predict held-out rows better by this, in nats per row."""
+
+MIN_ERRORS = 2.0
+"""A larger network, or a hidden column, must be better by this number of standard errors."""
+
+TUNING_GAIN = 10.0
+"""How much better all held-out rows together are under networks whose settings they chose, in nats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A network in the making.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for the provenance.
+    log_density : array of float
+        The log-probability of each distinct held-out row.
+    finish : callable
+        Learns it further on all rows, if some were held out, and returns the network.
+    hidden : bool
+        Whether it has a hidden column.
+    """
+
+    name: str
+    log_density: FloatArray
+    finish: Callable[[], MarkovNetwork]
+    hidden: bool = False
+
+    def beats(self, other: Candidate, weights: FloatArray, errors: float = MIN_ERRORS) -> bool:
+        """Return whether it is better by more than the choice among candidates gains by chance."""
+        mean, error = self._gain(other, weights)
+        return mean > max(MIN_GAIN, errors * error)
+
+    def is_worth_tuning(self, counted: Candidate, weights: FloatArray) -> bool:
+        """Return whether it beats a network that is counted from the rows, without settings to choose."""
+        mean, error = self._gain(counted, weights)
+        return mean > max(MIN_GAIN, TUNING_GAIN / float(weights.sum()), error)
+
+    def _gain(self, other: Candidate, weights: FloatArray) -> tuple[float, float]:
+        """Return the mean gain over another candidate, and its standard error."""
+        gain = self.log_density - other.log_density
+        count = float(weights.sum())
+        mean = float(weights @ gain) / count
+        return mean, float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+
+    def score(self, weights: FloatArray) -> float:
+        """Return the mean log-probability of a held-out row."""
+        return float(np.average(self.log_density, weights=weights))
+
+
+def hidden_name(domain: Domain) -> str:
+    """Return a name for the hidden column that no other column has."""
+    name = "(hidden)"
+    while name in domain.names:
+        name = f"({name})"
+    return name

@@ -1,0 +1,63 @@
+"""The weights of a thin network by maximum likelihood, as `refine` learns them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.domain import Domain
+from conjoin.data.table import Table
+from conjoin.joint.likelihood import Expectations
+from conjoin.joint.weight_learning import learn_weights
+from conjoin.models.features import Features
+from conjoin.models.markov import MarkovNetwork
+
+PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
+"""Standard deviations of the prior around converted weights, to choose from."""
+
+
+def with_weights(
+    thinned: MarkovNetwork, left: Any, right: Any, train: Table, held: Table
+) -> MarkovNetwork:
+    """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included."""
+    domain = thinned.domain
+    pairs = _pair_features(domain, left, right)
+    features = Features.concatenate([thinned.form.features, pairs]).merged()
+    features = _cells_instead(domain, features)
+    network = MarkovNetwork(domain, features, provenance=thinned.provenance)
+    return learn_weights(
+        network, train, valid=held, objective="likelihood", start="model",
+        prior_sd=PRIOR_SDS, max_iterations=300, patience=20, tolerance=1e-6,
+    )  # fmt: skip
+
+
+def _pair_features(domain: Domain, left: Any, right: Any) -> Features:
+    """Return features of weight 0 for the joint states of pairs of columns, first states left out."""
+    variables = domain.variables
+    terms = [
+        (0.0, {variables[a].name: s, variables[b].name: t})
+        for a, b in zip(left.tolist(), right.tolist(), strict=True)
+        for s in variables[a].states[1:]
+        for t in variables[b].states[1:]
+    ]
+    return Features.from_terms(domain, terms)
+
+
+def _cells_instead(domain: Domain, features: Features) -> Features:
+    """Return one feature per cell of the tables of exact inference, if there are more features.
+
+    They express the same networks. Long conjunctions over few columns can outnumber the joint states.
+    """
+    expectations = Expectations(features)
+    tables = expectations.tables.tables(features.weights)
+    if len(expectations.outside) or len(features) <= sum(table.table.size for table in tables):
+        return features
+    variables, terms = domain.variables, []
+    for table in tables:
+        for cell, weight in np.ndenumerate(table.table):
+            states = zip(table.variables, cell, strict=True)
+            terms.append(
+                (float(weight), {variables[v].name: variables[v].states[s] for v, s in states})
+            )
+    return Features.from_terms(domain, terms).merged()

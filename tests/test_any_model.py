@@ -1,0 +1,140 @@
+"""Every function that takes a network takes a fitted `JointModel`, with and without numbers."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import conjoin as cj
+from conjoin.data.mixed_table import MixedTable
+from conjoin.errors import ModelError
+from conjoin.explorer import explore
+from conjoin.inference import forecast, joint, samples
+from conjoin.inference.mixed_questions import MixedMarginals
+from conjoin.inference.scenarios import what_if
+from conjoin.joint import learn_weights, thin
+from conjoin.reports import html_card, plot, to_networkx, write_report
+from conjoin.scoring import cmll, log_likelihood, score
+
+CALLS = {
+    "convert": lambda m, X, _: cj.convert(m, X),
+    "inconsistency": lambda m, X, _: cj.inconsistency(m, X),
+    "interactions": lambda m, X, _: cj.interactions(m),
+    "log_partition": lambda m, X, _: cj.log_partition(m, "ill=yes"),
+    "marginals": lambda m, X, _: cj.marginals(m, "ill=yes"),
+    "most_probable": lambda m, X, _: cj.most_probable(m, "ill=yes"),
+    "next_questions": lambda m, X, _: cj.next_questions(m, "city"),
+    "pll": lambda m, X, _: cj.pll(m, X),
+    "probability": lambda m, X, _: cj.probability(m, "ill=yes", "city=A"),
+    "refine": lambda m, X, _: cj.refine(m, X, effort="quick"),
+    "sample": lambda m, X, _: cj.sample(m, 5, "ill=yes"),
+    "save": lambda m, X, folder: cj.save(m, folder / "m.conjoin"),
+    "surprises": lambda m, X, _: cj.surprises(m, X),
+    "to_bayesian_network": lambda m, X, _: cj.to_bayesian_network(m, X),
+}
+"""The functions of `conjoin` itself."""
+
+MORE = {
+    "cmll": lambda m, X, _: cmll(m, X, samples=10, burn_in=1),
+    "explore": lambda m, X, _: explore(m, X),
+    "forecast": lambda m, X, _: forecast(m, "ill=yes"),
+    "html_card": lambda m, X, _: html_card(m),
+    "joint": lambda m, X, _: joint(m, ["ill", "city"]),
+    "learn_weights": lambda m, X, _: learn_weights(m, X, max_iterations=1),
+    "log_likelihood": lambda m, X, _: log_likelihood(m, X),
+    "plot": lambda m, X, _: plot(m),
+    "samples": lambda m, X, _: list(samples(m, 5)),
+    "score": lambda m, X, _: score(m, X, "pll"),
+    "thin": lambda m, X, _: thin(m),
+    "to_networkx": lambda m, X, _: to_networkx(m),
+    "what_if": lambda m, X, _: what_if(m, "ill=yes", "ill=no"),
+    "write_report": lambda m, X, folder: write_report(m, folder / "r.html", X),
+}
+"""Those of other modules."""
+
+NO_MODEL = {"__version__", "learn", "learn_features", "load", "read_table", "write_table"}
+NEED_STATES = {
+    "cmll", "convert", "inconsistency", "learn_weights", "refine", "samples", "thin",
+    "to_bayesian_network",
+}  # fmt: skip
+
+
+def frame(rows=200):
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, rows)
+    ill = np.where(rng.random(rows) < age / 100, "yes", "no")
+    return pd.DataFrame({"age": age, "ill": ill, "city": rng.choice(["A", "B", "C"], rows)})
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Two fitted models, by whether they have numbers, with their tables."""
+    mixed, states = frame(), frame().assign(age=np.where(frame().age > 50, "old", "young"))
+    return {
+        "numbers": (cj.JointModel(effort="quick").fit(mixed), mixed),
+        "states": (cj.JointModel("tree", refine=False).fit(states), states),
+    }
+
+
+def test_no_function_is_forgotten():
+    functions = {n for n in cj.__all__ if not inspect.isclass(getattr(cj, n))}
+    assert functions == set(CALLS) | NO_MODEL
+
+
+@pytest.mark.parametrize("kind", ["numbers", "states"])
+@pytest.mark.parametrize("name", [*CALLS, *MORE])
+def test_it_takes_a_joint_model(name, kind, models, tmp_path):
+    model, X = models[kind]
+    call = {**CALLS, **MORE}[name]
+    if kind == "numbers" and name in NEED_STATES:
+        for one in (model, model.model_):
+            with pytest.raises(ModelError, match=r"discretize='quantile:5'|dependency network"):
+                call(one, X, tmp_path)
+        return
+    found = call(model, X, tmp_path)
+    assert found is not None or all(path.stat().st_size for path in tmp_path.iterdir())
+    if kind == "numbers" and name not in ("plot", "to_networkx", "interactions"):
+        rows = model.coded(X)  # the network alone takes coded rows
+        assert type(call(model.model_, rows, tmp_path)) is type(found)
+
+
+def test_draws_and_answers_with_numbers(models):
+    model, _ = models["numbers"]
+    drawn = cj.sample(model, 400, "age > 60", random_state=1)
+    assert isinstance(drawn, MixedTable) and (drawn.column("age") > 60).all()
+    again = cj.sample(model.model_, 400, "age > 60", random_state=1)
+    np.testing.assert_array_equal(drawn.numbers, again.numbers)
+    share = (drawn.categories.codes[:, 0] == drawn.categories.domain["ill"].index("yes")).mean()
+    expected = cj.marginals(model, "age > 60")
+    assert isinstance(expected, MixedMarginals)
+    assert share == pytest.approx(expected["ill"]["yes"], abs=0.08)
+    for call in (cj.marginals, cj.log_partition):
+        with pytest.raises(ModelError, match="method='bp' is for networks of states"):
+            call(model, "ill=yes", method="bp")
+    with pytest.raises(ModelError, match="not sampled by 'gibbs'"):
+        cj.sample(model, 3, method="gibbs")
+
+
+def test_scores_of_numbers_are_differences_of_log_densities(models):
+    model, X = models["numbers"]
+    X = X.head(30).copy()
+    X["age"] = X["age"].astype(float)
+    X.loc[3, "age"], X.loc[4, "city"] = np.nan, None
+    whole = model.score_samples(X)
+    found = log_likelihood(model, X)
+    np.testing.assert_allclose(found.by_row, whole, rtol=0, atol=1e-12)
+    assert model.score(X) == pytest.approx(found.mean)
+    expected = np.zeros(len(X))
+    for name in X:
+        known = X[name].notna().to_numpy()
+        given = whole - model.score_samples(X.assign(**{name: None}))
+        expected += np.where(known, given, 0.0)
+        assert cj.pll(model, X).by_variable[name] == pytest.approx(given[known].mean(), abs=1e-9)
+    pll = cj.pll(model, X)
+    np.testing.assert_allclose(pll.by_row, expected, rtol=0, atol=1e-9)
+    assert pll.cells == 88 and model.score(X, metric="pll") == pytest.approx(pll.mean)
+    with pytest.raises(cj.ConjoinError, match="there is no column 'city' in the table"):
+        cj.pll(model, X[["age", "ill"]])

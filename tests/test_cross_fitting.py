@@ -1,0 +1,100 @@
+"""Small tables: networks learned without each part of the rows, and their mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn, refine
+from conjoin.bayesian.dependence_tree import dependence_tree, tree_network
+from conjoin.joint.cross_fitting import FOLDS, CrossFitting, _mean
+from conjoin.joint.missing_values import joined
+from conjoin.scoring import log_likelihood
+from reference import all_states, feature_rows, feature_sum, normalized
+from strategies import generators
+
+
+def grouped(rng, rows, cards=(2, 3, 2, 2, 3)):
+    """Rows of three groups, each with its own distribution of every column."""
+    group = rng.integers(0, 3, rows)
+    columns = [
+        np.array([rng.choice(c, p=p) for p in rng.dirichlet(np.full(c, 0.4), 3)[group]])
+        for c in cards
+    ]
+    return Table(Domain.numbered(cards), np.stack(columns, axis=1))
+
+
+def dealt(table):
+    parts = np.array_split(np.arange(len(table)), FOLDS)
+    return [Table(table.domain, table.codes[part]) for part in parts]
+
+
+def search(rng, rows=160, cells=40):
+    table = grouped(rng, rows)
+    model = convert(learn(table, "tree"), table).in_canonical_order()
+    parts = dealt(table.reordered(model.domain.names))
+    return CrossFitting(model, parts, parts, [cells], 1 << 12, rng)
+
+
+def test_each_row_is_scored_by_networks_that_did_not_learn_from_it():
+    found = search(np.random.default_rng(0))
+    assert sum(len(fold.held) for fold in found.folds) == len(found.everything) == 160
+    for number, fold in enumerate(found.folds):
+        others = [f.held for i, f in enumerate(found.folds) if i != number]
+        np.testing.assert_array_equal(joined(*others).codes, fold.train.codes)
+    assert found.weights.sum() == 160
+
+
+@settings(max_examples=3)
+@given(generators())
+def test_the_network_is_the_mixture_of_the_fits_of_all_folds(rng):
+    found = search(rng)
+    left, right = dependence_tree(found.everything)
+    pairs = MarkovNetwork(found.model.domain, Features.empty(found.model.domain.cards))
+    bases = found.weighted(pairs, left, right)
+    nothing = np.full(len(found.weights), -30.0)
+    mixture = found.mixture(bases, [nothing, nothing])
+    kinds = len(mixture.fits[0])
+    assert mixture.shares[:kinds].sum() == pytest.approx(1.0)
+    network = mixture.network(bases[0], found.tree, found.everything, None, "h")
+    states = all_states(found.model.domain)
+    expected = np.zeros(len(states))
+    for fits in mixture.fits:
+        for fit, share in zip(fits, mixture.shares, strict=False):
+            weights, p = fit.weights(fit.parameters), np.exp(fit.parameters.log_probabilities)
+            for z in range(len(p) if share else 0):
+                holds = feature_rows(fit.tables.features.reweighted(weights[z]))
+                log_p = np.array([feature_sum(holds, x) for x in states])
+                expected += share / FOLDS * p[z] * np.exp(normalized(log_p))
+    np.testing.assert_allclose(np.exp(network.log_potential(states)), expected, atol=1e-9)
+
+
+def test_networks_without_a_hidden_column_have_the_mean_of_the_weights():
+    rng = np.random.default_rng(1)
+    table = grouped(rng, 100)
+    model = convert(learn(table, "tree"), table)
+    parts = [model.features.reweighted(rng.normal(size=len(model.features))) for _ in range(3)]
+    networks = [MarkovNetwork(model.domain, part) for part in parts]
+    expected = np.mean([n.log_potential(table.codes) for n in networks], axis=0)
+    np.testing.assert_allclose(_mean(networks).log_potential(table.codes), expected, atol=1e-12)
+
+
+def test_few_rows_are_dealt_into_folds_unless_there_is_a_validation_table():
+    rng = np.random.default_rng(2)
+    table, test = grouped(rng, 300), grouped(np.random.default_rng(2), 300)
+    closed = convert(learn(table, "tree"), table)
+    assert refine(closed, table).provenance["refined"]["folds"] == FOLDS
+    for options in ({"valid": test}, {"effort": "quick"}):
+        assert "folds" not in refine(closed, table, **options).provenance["refined"]
+
+
+def test_missing_values_and_weights_of_few_rows():
+    rng = np.random.default_rng(4)
+    full = grouped(rng, 240)
+    codes = np.where(rng.random(full.codes.shape) < 0.15, -1, full.codes.astype(int))
+    lacking = Table(full.domain, codes, np.full(len(codes), 2.0))
+    closed = convert(learn(lacking, "tree"), lacking)
+    refined = refine(closed, lacking)
+    assert refined.provenance["refined"]["folds"] == FOLDS
+    assert log_likelihood(refined, full).mean > log_likelihood(tree_network(full), full).mean - 0.2
