@@ -1,13 +1,16 @@
 """Finding planted errors: cells that do not fit the rest of their rows, on the tables of $CONJOIN_DATA.
 
-One known cell in a hundred is replaced by another state of its column: any other with equal
-probability (a slip of the finger), or the value of another row (a value in the wrong line). The model is
-learned from the table with its errors. Each method ranks all known cells; its precision is the share of
-planted errors among as many cells as were planted. Rivals: the rarity of the value in its column, and
-scikit-learn's IsolationForest, which ranks rows, with the rarest cell of each row in front. Numbers with
-many values are cut into five bins beforehand. Tables are cut to the first --rows rows of a random order.
+One known cell in a hundred is replaced by another value of its column: any other state with equal
+probability or, of a number, one with a digit lost, doubled, replaced or swapped with the next (a slip of
+the finger), or the value of another row (a value in the wrong line). The model is learned from the table
+with its errors. Each method ranks all known cells; its precision is the share of planted errors among as
+many cells as were planted. "ratio" ranks by how much more probable the most probable value is than the
+one in the cell. Rivals: the rarity of the value in its column (of a number, its rank from either end),
+and scikit-learn's IsolationForest, which ranks rows, with the rarest cell of each row in front. Numbers
+with many values are cut into five bins beforehand, or kept with --numbers. Tables are cut to the first
+--rows rows of a random order.
 
-    python benchmarks/bench_errors.py [--rows 2000] [--tables vote,car] [--seeds 3]
+    python benchmarks/bench_errors.py [--rows 2000] [--tables vote,car] [--seeds 3] [--numbers]
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from sklearn.ensemble import IsolationForest
 from conjoin import JointModel, Table, surprises
 from conjoin.data.columns import columns_with_values, table_of_columns
 from conjoin.data.discretization import continuous, discretize_by
+from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.formats.table_files import read_columns
 from goals import headline, machine
 
@@ -31,63 +35,111 @@ TABLES = (
     "bnlearn_alarm,bnlearn_asia,car,college_plans,credit_approval,mushroom,r_openintro_yrbss,"
     "south_german_credit,soybean,vote"
 )
+WITH_NUMBERS = (
+    "abalone,autos,california_housing,credit_approval,hypothyroid,page_blocks,pima_diabetes"
+)
 
 
-def load(path, rows, rng):
-    table = table_of_columns(columns_with_values(read_columns(path)))
+def load(path, rows, rng, numbers):
+    columns = columns_with_values(read_columns(path))
+    if numbers:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = MixedTable.of_columns(columns)
+        return table.select(rng.permutation(len(table))[:rows])
+    table = table_of_columns(columns)
     table = Table(table.domain, table.codes[rng.permutation(len(table))[:rows]])
     bins = {v.name: "quantile:5" for v in table.domain if continuous(v.states)}
-    return discretize_by(table, bins)[0] if bins else table
+    table = discretize_by(table, bins)[0] if bins else table
+    domain = MixedDomain(table.domain, (), table.domain.names)
+    return MixedTable(domain, table, np.empty((len(table), 0)))
+
+
+def mistyped(scale, x, rng):
+    """Return a number with a digit lost, doubled, replaced or swapped with the next one."""
+    text = scale.text(x)
+    digits = [i for i, sign in enumerate(text) if sign.isdigit()]
+    i, how = digits[rng.integers(len(digits))], rng.integers(4)
+    if how == 0:
+        text = text[:i] + text[i + 1 :]
+    elif how == 1:
+        text = text[:i] + text[i] + text[i:]
+    elif how == 2:
+        text = f"{text[:i]}{rng.integers(10)}{text[i + 1 :]}"
+    else:
+        text = text[:i] + text[i + 1 : i + 2] + text[i] + text[i + 2 :]
+    try:
+        return float(scale.rounded(scale.number(text)))
+    except ValueError:
+        return x
 
 
 def planted(table, share, how, rng):
     """Return a table with errors, and where they are."""
-    codes, cards = table.codes.astype(np.int64), table.domain.cards
-    known = np.argwhere((table.codes != table.missing) & (cards > 1))
-    cells = known[rng.permutation(len(known))]
-    wanted, done = max(1, round(share * len(known))), []
-    for r, v in cells:
-        old = codes[r, v]
-        new = rng.integers(cards[v]) if how == "slip" else table.codes[rng.integers(len(codes)), v]
-        if new != old and new != table.missing:
-            codes[r, v] = new
-            done.append((r, v))
-        if len(done) == wanted:
+    states, numbers = table.categories, table.numbers.copy()
+    codes, cards = states.codes.astype(np.int64), states.domain.cards
+    varied = [n in table.domain.numeric or len(table.domain.categories[n]) > 1 for n in table.names]
+    known = np.argwhere(~table.holes & np.array(varied))
+    wanted, at = max(1, round(share * len(known))), np.zeros(table.holes.shape, bool)
+    for r, column in known[rng.permutation(len(known))]:
+        name, other = table.names[column], rng.integers(len(codes))
+        if name in table.domain.numeric:
+            j = table.domain.numeric.index(name)
+            old, line = numbers[r, j], table.numbers[other, j]
+            new = mistyped(table.scales[j], old, rng) if how == "slip" else line
+            if new != old and not np.isnan(new):
+                numbers[r, j], at[r, column] = new, True
+        else:
+            v = states.domain.index(name)
+            new = rng.integers(cards[v]) if how == "slip" else states.codes[other, v]
+            if new not in (codes[r, v], states.missing):
+                codes[r, v], at[r, column] = new, True
+        if at.sum() == wanted:
             break
-    at = np.zeros(codes.shape, bool)
-    at[tuple(np.array(done).T)] = True
-    return Table(table.domain, codes.astype(table.codes.dtype)), at
+    coded = Table(states.domain, codes.astype(states.codes.dtype))
+    return MixedTable(table.domain, coded, numbers), at
 
 
 def rarity(table):
     """Return the negative logarithm of the frequency of each cell's value; -inf where it is missing."""
-    result = np.full(table.codes.shape, -np.inf)
-    for v in range(len(table.domain)):
-        known = table.codes[:, v] != table.missing
-        counts = table.counts(v)
-        result[known, v] = -np.log(counts[table.codes[known, v]] / counts.sum())
+    result = np.full(table.holes.shape, -np.inf)
+    for column, name in enumerate(table.names):
+        known = ~table.holes[:, column]
+        if name in table.domain.numeric:
+            x = table.column(name)[known]
+            ends = [np.searchsorted(np.sort(sign * x), sign * x, "right") for sign in (-1, 1)]
+            result[known, column] = -np.log(np.minimum(*ends) / len(x))
+        else:
+            v = table.categories.domain.index(name)
+            counts = table.categories.counts(v)
+            own = counts[table.categories.codes[known, v]]
+            result[known, column] = -np.log(own / counts.sum())
     return result
 
 
 def isolation(table, seed):
     """Return the anomaly of each row at its rarest cell, and below all of these at the other cells."""
-    hot = [table.codes[:, [v]] == np.arange(card) for v, card in enumerate(table.domain.cards)]
-    rows = np.concatenate(hot, axis=1).astype(float)
+    states = table.categories
+    hot = [states.codes[:, [v]] == np.arange(card) for v, card in enumerate(states.domain.cards)]
+    filled = np.where(np.isnan(table.numbers), np.nanmedian(table.numbers, axis=0), table.numbers)
+    rows = np.concatenate([*hot, filled], axis=1).astype(float)
     anomaly = -IsolationForest(random_state=seed).fit(rows).score_samples(rows)
     rare = rarity(table)
     place = np.argsort(np.argsort(-rare, axis=1), axis=1)
     return np.where(np.isneginf(rare), -np.inf, anomaly[:, None] - 10.0 * place)
 
 
-def ours(table, seed):
-    """Return the surprise of each cell, and the negative logarithm of its probability."""
-    found = surprises(JointModel(discretize=None, random_state=seed).fit(table), table)
-    gap, low = (np.full(table.codes.shape, -np.inf) for _ in range(2))
-    position = [table.domain.index(name) for name in found.names]
-    for cell in found:
-        at = cell.row, position[found.names.index(cell.column)]
-        gap[at], low[at] = cell.surprise, -np.log(max(cell.probability, 1e-300))
-    return gap, low
+def ours(table, seed, effort):
+    """Return the surprise of each cell, and how much more probable the most probable value is."""
+    kept = table if table.scales else table.categories
+    cut = "auto" if table.scales else None
+    model = JointModel(discretize=cut, random_state=seed, effort=effort)
+    bits, ratio = (np.full(table.holes.shape, -np.inf) for _ in range(2))
+    for cell in surprises(model.fit(kept), kept):
+        at = cell.row, table.names.index(cell.column)
+        bits[at] = cell.surprise
+        ratio[at] = np.log(cell.suggested_probability / max(cell.probability, 1e-300))
+    return bits, ratio
 
 
 def precision(score, at):
@@ -98,7 +150,9 @@ def precision(score, at):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--tables", default=TABLES)
+    parser.add_argument("--tables")
+    parser.add_argument("--numbers", action="store_true")
+    parser.add_argument("--effort", default="default")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--share", type=float, default=0.01)
@@ -106,24 +160,23 @@ def main():
     folder = Path(os.environ["CONJOIN_DATA"]) / "tables"
     headline("Planted errors: precision at the number planted")
     print(machine())
-    print(
-        "| table | rows | errors | kind | surprise | -log P | rarity | isolation forest | CPU s |"
-    )
+    print("| table | rows | errors | kind | surprise | ratio | rarity | isolation forest | CPU s |")
     print("|---|--:|--:|---|--:|--:|--:|--:|--:|")
     every = []
-    for name in options.tables.split(","):
+    tables = options.tables or (WITH_NUMBERS if options.numbers else TABLES)
+    for name in tables.split(","):
         for how in ("slip", "line"):
             results, spent = [], 0.0
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 rng = np.random.default_rng(seed)
-                table = load(folder / f"{name}.csv.gz", options.rows, rng)
+                table = load(folder / f"{name}.csv.gz", options.rows, rng, options.numbers)
                 wrong, at = planted(table, options.share, how, rng)
                 start = time.process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    gap, low = ours(wrong, seed)
+                    bits, ratio = ours(wrong, seed, options.effort)
                 spent += (time.process_time() - start) / options.seeds
-                scores = (gap, low, rarity(wrong), isolation(wrong, seed))
+                scores = (bits, ratio, rarity(wrong), isolation(wrong, seed))
                 results.append([precision(score, at) for score in scores])
             mean = np.mean(results, axis=0)
             every.append(mean)

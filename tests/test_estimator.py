@@ -831,6 +831,30 @@ def test_a_row_of_a_frame_is_explained(fitted):
     assert str(fitted.explain(row, "smokes")) == str(fitted.explain(frame.head(1), "smokes"))
 
 
+def test_columns_that_were_left_out_are_ignored_in_rows_of_every_kind():
+    frame = people(60, 3).assign(id=[f"no. {i}" for i in range(60)])
+    with pytest.warns(DataWarning, match="left out: 'id'"):
+        model = JointModel("tree").fit(frame)
+    known = frame[["smokes", "age", "id"]]
+    rows = {
+        "table": known.head(1),
+        "row": known.iloc[0],
+        "row with a column more": known.assign(note="new").iloc[0],
+        "mapping": known.iloc[0].to_dict(),
+        "known columns": known.iloc[0].drop("id").to_dict(),
+    }
+    found = {kind: str(model.explain(row, "cough")) for kind, row in rows.items()}
+    assert len(set(found.values())) == 1 and "no. 0" not in found["table"]
+    p = [model.predict_proba(row, "cough").tolist() for row in rows.values()]
+    assert p[1:] == p[:-1]
+    with pytest.raises(DataError, match="no variable 'smoke'"):
+        model.explain({"smoke": "yes"}, "cough")
+    with pytest.raises(DataError, match="none of the columns belongs"):
+        model.explain(pd.Series({"note": "new"}), "cough")
+    with pytest.raises(DataError, match="'id' was left out"):
+        model.marginals({"id": "no. 0"})
+
+
 @pytest.fixture
 def islands():
     """Two groups of states, one as probable as the other, that no single change connects."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from conjoin import Domain, JointModel, Table, load, surprises
 from conjoin.cli.main import main
 from conjoin.errors import DataError
+from conjoin.inference.mixed import MixedAnswers
+from mixed_reference import slow_probability
 from test_evidence import KINDS, random_model
+from test_mixed import as_known, rows_of
+from test_mixed import random_model as mixed_model
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,9 +41,92 @@ def test_probabilities_given_the_rest_of_the_row(kind, seed):
         assert cell.probability == pytest.approx(p[row[v]], abs=1e-9)
         assert cell.suggested_probability == pytest.approx(p.max(), abs=1e-9)
         assert p[shown.variables[v].index(cell.suggestion)] == pytest.approx(p.max(), abs=1e-9)
+        tail = p[p <= p[row[v]] * (1 + 1e-7)].sum()
+        assert cell.tail == pytest.approx(tail, abs=1e-9)
+        assert cell.surprise == pytest.approx(max(0.0, np.log2(p.max() / tail)), abs=1e-6)
     ranks = [cell.surprise for cell in found]
     assert ranks == sorted(ranks, reverse=True)
-    assert repr(found).startswith("row ")
+    assert repr(found).startswith("row ") and repr(found).endswith("(rows are counted from 0)")
+
+
+def slow_tail(model, rest, name, x):
+    """The tail of a number given the rest of a row, and the probability of its most probable state."""
+    whole = slow_probability(model, rest)
+
+    def true(known):
+        return slow_probability(model, rest | {name: known}) / whole
+
+    atoms = {a: true([(a, a, 1.0)]) for a in model.map_of(name).atoms.tolist()}
+    left = true([(-np.inf, x + 0.5, 1.0)]) - sum(p for a, p in atoms.items() if a <= x)
+    right = true([(x - 0.5, np.inf, 1.0)]) - sum(p for a, p in atoms.items() if a >= x)
+    others = 1 - sum(atoms.values())
+    level = atoms.get(x, min(2 * left, 2 * right, others))
+    tail = min(level, others) + sum(p for p in atoms.values() if p <= level * (1 + 1e-7))
+    return tail, max(others, *atoms.values(), 0.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tails_of_numbers_given_the_rest_of_the_row(seed):
+    model = mixed_model(seed)
+    rows = [
+        {"p": 3, "q": 7, "r": 5, "a": "u", "b": "x"},
+        {"p": 19, "q": 2, "b": "z"},
+        {"q": 7, "r": 0},
+        {"q": 18, "p": 9, "r": 12, "a": "v"},
+    ]
+    found = surprises(model, rows_of(model, rows))
+    assert len(found) == sum(map(len, rows))
+    for cell in found:
+        rest = as_known({n: x for n, x in rows[cell.row].items() if n != cell.column})
+        if cell.column in "pqr":
+            x = float(cell.value)
+            tail, best = slow_tail(model, rest, cell.column, x)
+            around = {
+                cell.column: [(x, x, 1.0)]
+                if (cell.column, x) == ("q", 7)
+                else [(x - 0.5, x + 0.5, 1.0)]
+            }
+            p = slow_probability(model, rest | around) / slow_probability(model, rest)
+            assert cell.probability == pytest.approx(p, abs=1e-9)
+        else:
+            states = model.domain.categories[cell.column].states
+            p = np.array([slow_probability(model, rest | {cell.column: {s: 1.0}}) for s in states])
+            p /= p.sum()
+            tail, best = p[p <= p[states.index(cell.value)] * (1 + 1e-7)].sum(), p.max()
+        assert cell.tail == pytest.approx(tail, abs=1e-9)
+        assert cell.surprise == pytest.approx(max(0.0, np.log2(best / tail)), abs=1e-6)
+    ranks = [cell.surprise for cell in found]
+    assert ranks == sorted(ranks, reverse=True)
+    assert found[3] == list(found)[3] and found[-1] == found[len(found) - 1]
+    with pytest.raises(IndexError, match="none at 99"):
+        found[99]
+
+
+def test_tiny_tails_are_told_apart():
+    model = mixed_model(0)
+    rows = [{"p": x} for x in (100, 1000, 10_000, -1000)]
+    found = MixedAnswers(model, rows_of(model, rows)).number("p")
+    tails, _ = found.tails(np.array([100.0, 1000.0, 10_000.0, -1000.0]))
+    lower = [found[0].cdf(-1000)]
+    assert 1e-3 > tails[0] > tails[1] > tails[2] and tails[3] == pytest.approx(2 * lower[0])
+    assert [cell.value for cell in surprises(model, rows_of(model, rows))][-1] == 100
+
+
+def test_an_error_is_odder_than_a_rare_value():
+    """Nine in ten rows have no cents; the others have any, and one age was mistyped."""
+    rng = np.random.default_rng(5)
+    cents = np.where(rng.random(600) < 0.9, 0, rng.integers(1, 100, 600))
+    age = rng.integers(20, 60, 600)
+    pay = 500 * age + rng.normal(0, 300, 600).round()
+    pay[77] *= 10
+    frame = pd.DataFrame({"cents": cents, "age": age, "pay": pay})
+    found = surprises(JointModel(effort="quick").fit(frame), frame)
+    assert (found[0].row, found[0].column) == (77, "pay")
+    odd = [cell for cell in found if cell.column == "cents" and cell.value]
+    assert len(odd) == (cents > 0).sum() and max(cell.surprise for cell in odd) < 12
+    assert np.median([cell.tail for cell in odd]) == pytest.approx(0.05, abs=0.02)
+    none = [cell for cell in found if cell.column == "cents" and not cell.value]
+    assert {cell.surprise for cell in none} == {0.0}
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +161,12 @@ def test_the_command(model, tmp_path, capsys):
     assert said.out.startswith(f"{out}: the 2 most surprising of 21 cells") and said.err == ""
     with out.open(encoding="utf-8", newline="") as file:
         header, first, second = csv.reader(file)
-    assert header == [
-        "row",
-        "column",
-        "value",
-        "probability",
-        "suggestion",
-        "suggested probability",
-    ]
-    assert first[:5] == ["7", "v1", "rde", "0", "green"]
-    assert second[:3] == ["6", "v1", "blue"] and second[4] == "red"
+    assert ",".join(header) == (
+        "row,column,value,probability,tail,suggestion,suggested probability,surprise"
+    )
+    assert first[:6] == ["7", "v1", "rde", "0", "0", "green"] and first[7] == "inf"
+    assert second[:3] == ["6", "v1", "blue"] and second[5] == "red"
+    assert float(second[7]) == pytest.approx(np.log2(float(second[6]) / float(second[4])), abs=0.01)
     assert main(command) == 0 and len(out.read_text(encoding="utf-8").splitlines()) == 2
     for wrong in (["-o", "x.txt"], ["--top", "0"], ["-o", str(tmp_path / "no" / "x.csv")]):
         assert main([*command, *wrong]) == 1

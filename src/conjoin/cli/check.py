@@ -1,8 +1,10 @@
 """Find the cells of a table that do not fit the rest of their rows.
 
 Rank the cells of a table by how improbable they are given the rest of their rows, and write them with
-the values that the model would rather have seen: often typing errors. A value that the model does not
-know has probability 0. The model may have been learned from the same table.
+the values that the model would rather have seen: often typing errors. The tail is the probability of all
+values that are as improbable as the one in the cell, or more so: of a number, of those at least as
+extreme. A value that the model does not know has probability 0. The model may have been learned from the
+same table. Row 1 is the first row below the header.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from pathlib import Path
 from conjoin.cli import arguments as shared
 from conjoin.errors import ModelError
 
+HEADER = (
+    "row", "column", "value", "probability", "tail", "suggestion", "suggested probability", "surprise",
+)  # fmt: skip
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -24,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_output(
         parser,
         "FILE",
-        "the .csv file to write: row, column, value, probability, suggestion, its probability",
+        "the .csv file to write: row (from 1), column, value, its probability, tail, suggestion, its "
+        "probability, and the surprise in bits",
     )
     parser.add_argument(
         "--top", metavar="N", type=int, help="write at most N cells (default: 1% of all cells)"
@@ -56,13 +63,12 @@ def run(options: argparse.Namespace) -> None:
     top = max(1, len(found) // 100) if options.top is None else options.top
     page = io.StringIO()
     writer = csv.writer(page, lineterminator="\n")
-    writer.writerow(
-        ["row", "column", "value", "probability", "suggestion", "suggested probability"]
-    )
+    writer.writerow(HEADER)
     cells = [cell for cell in found[:top] if cell.surprise > 0]
     for cell in cells:
-        p, q = f"{cell.probability:.6g}", f"{cell.suggested_probability:.6g}"
-        writer.writerow([cell.row + 1, cell.column, cell.value, p, cell.suggestion, q])
+        p, tail, q = cell.probability, cell.tail, cell.suggested_probability
+        figures = f"{p:.6g}", f"{tail:.6g}", cell.suggestion, f"{q:.6g}", f"{cell.surprise:.2f}"
+        writer.writerow([cell.row + 1, cell.column, cell.value, *figures])
     write_bytes(path, page.getvalue().encode())
     if not found.exact:
         print("conjoin: some probabilities are approximate (sampled)", file=sys.stderr)

@@ -228,11 +228,12 @@ class Encoding:
             code = variable.find_all([self.scales[variable.name].number(value)])[0]
         return code
 
-    def row(self, evidence: Mapping[Any, Any] | str | None) -> MixedTable:
-        """Return evidence as a table of one row."""
-        if isinstance(evidence, str):
-            raise DataError(f"give values as {{column: value}}, not as the text {evidence!r}")
-        known = self.given(evidence)
+    def row(self, values: Mapping[Any, Any] | str | None) -> MixedTable:
+        """Return the values of a row as a table; columns that were left out of the model are ignored."""
+        if isinstance(values, str):
+            raise DataError(f"give values as {{column: value}}, not as the text {values!r}")
+        left_out = set(self.sources) - set(self.columns.names)
+        known = self.given({k: v for k, v in (values or {}).items() if str(k) not in left_out})
         columns = [Column.of_values(name, [value]) for name, value in known.items()]
         none = Column("", np.full(1, -1, np.int64), [])
         return MixedTable.like(self.columns, columns or [none])
@@ -240,7 +241,7 @@ class Encoding:
     def table(self, X: Any, *, subset: bool = False) -> MixedTable:  # noqa: N803
         """Return rows as states and numbers; with `subset`, columns that a frame lacks are missing."""
         if type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "to_frame"):
-            return self.row(X.to_dict())  # one row of a frame
+            X = X.to_frame().T  # one row of a frame  # noqa: N806
         if isinstance(X, Mapping):
             return self.row(X)
         if isinstance(X, MixedTable) and X.domain == self.columns:

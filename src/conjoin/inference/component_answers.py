@@ -100,7 +100,7 @@ class GaussianAnswers:
                 codes[:, v] = state
                 logs.append(_log_states(self.network, codes) + self.numbers)
             joint = normalized(np.concatenate(logs, axis=1)).reshape(
-                len(codes), len(mapped.atoms) + 1, -1
+                len(codes), len(mapped.atoms) + 1, logs[0].shape[1]
             )
             atoms, weights = joint[:, :-1].sum(axis=2), joint[:, -1]
         else:

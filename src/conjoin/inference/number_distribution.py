@@ -33,6 +33,9 @@ LARGEST_PARTS = 3
 BISECTIONS = 40
 """Steps of the search for a quantile; scores are then exact to 10 decimals."""
 
+TIE = 1e-9
+"""Probabilities that differ by less, relative to themselves, are equal."""
+
 PAIRS_AT_ONCE = 1 << 18
 
 
@@ -78,33 +81,40 @@ class NumberDistributions:
         )  # fmt: skip
 
     @cached_property
-    def _inside(self) -> tuple[FloatArray, FloatArray]:
-        """The cumulative probability of each Gaussian at its lower cut, and that between its cuts.
+    def _at_cuts(self) -> tuple[FloatArray, FloatArray]:
+        """The cumulative probability of each Gaussian at its lower and at its upper cut.
 
         Gaussians of which only the upper tail is left are reflected.
         """
         from scipy.special import ndtr
 
-        below = ndtr(self._side * (self.low - self.means) / self.sds)
-        upper = ndtr(self._side * (self.high - self.means) / self.sds)
-        return below, np.maximum(np.abs(upper - below), 1e-300)
+        lower, upper = (
+            ndtr(self._side * (cut - self.means) / self.sds) for cut in (self.low, self.high)
+        )
+        return lower, upper
+
+    @cached_property
+    def _inside(self) -> FloatArray:
+        """The probability of each Gaussian between its cuts."""
+        lower, upper = self._at_cuts
+        return np.maximum(np.abs(upper - lower), 1e-300)
 
     @cached_property
     def _side(self) -> FloatArray:
         return np.where(self.low > self.means, -1.0, 1.0)
 
-    def _score_cdf(self, score: FloatArray) -> FloatArray:
-        """Return the probability of lower scores, atoms not counted."""
+    def _score_cdf(self, score: FloatArray, above: bool = False) -> FloatArray:
+        """Return the probability of lower scores, or of those above; atoms not counted."""
         from scipy.special import ndtr
 
-        below, inside = self._inside
-        whole = self._whole
+        whole, sign = self._whole, -1.0 if above else 1.0
         z = (score[:, None] - self.means[:, :whole]) / self.sds[:, :whole]
-        total = np.einsum("rk,rk->r", self.weights[:, :whole], ndtr(z))
+        total = np.einsum("rk,rk->r", self.weights[:, :whole], ndtr(sign * z))
         if whole < len(self.low):
             at = np.clip(score[:, None], self.low[whole:], self.high[whole:])
             z = self._side[:, whole:] * (at - self.means[:, whole:]) / self.sds[:, whole:]
-            share = np.abs(ndtr(z) - below[:, whole:]) / inside[:, whole:]
+            end = self._at_cuts[int(above)][:, whole:]
+            share = np.abs(ndtr(z) - end) / self._inside[:, whole:]
             total = total + (self.weights[:, whole:] * share).sum(axis=1)
         return np.asarray(total)
 
@@ -139,17 +149,48 @@ class NumberDistributions:
         lower = np.where(np.isneginf(first), 0.0, self.cdf(start, strict=True))
         return np.maximum(upper - lower, 0.0)
 
+    def tails(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of values that are as improbable as given ones, or more so.
+
+        How improbable a value is: an atom has its probability; any other value has twice the probability
+        of values at least as low, or at least as high, whichever is less, atoms not counted. The
+        probability of all values that are no more probable than the given one in this sense follows.
+
+        Parameters
+        ----------
+        values : array of float
+            A recorded value per row.
+
+        Returns
+        -------
+        tails : array
+            The probabilities, one per row.
+        best : array
+            The probability of the most probable atom or, if that is more, of all that is no atom.
+        """
+        rest = self.weights.sum(axis=1)
+        lower = self._score_cdf(self.map.to_scores(self._edge(values, strict=False)))
+        upper = self._score_cdf(self.map.to_scores(self._edge(values, strict=True)), above=True)
+        level = np.minimum(2 * np.minimum(lower, upper), rest)
+        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
+        if not atoms:
+            return level, rest
+        own = self.atoms[np.arange(len(self)), np.clip(atom, 0, atoms - 1)]
+        level = np.where(atom < atoms, own, level)
+        rarer = self.atoms <= level[:, None] * (1 + TIE)
+        tails = np.minimum(level, rest) + (self.atoms * rarer).sum(axis=1)
+        return np.minimum(tails, 1.0), np.maximum(self.atoms.max(axis=1), rest)
+
     def log_mass(self, values: FloatArray) -> FloatArray:
         """Return the log-probability of recorded values, one per row."""
         from scipy.special import ndtr
 
         atom, atoms = self.map.atom_of(values), len(self.map.atoms)
         low, high = self.map.cell(values)
-        _below, inside = self._inside
         ends = [np.clip(end[:, None], self.low, self.high) for end in (low, high)]
         first, last = ((end - self.means) / self.sds for end in ends)
         sign = np.where(first > 0, -1.0, 1.0)  # differences of small numbers are more exact
-        part = np.abs(ndtr(sign * last) - ndtr(sign * first)) / inside
+        part = np.abs(ndtr(sign * last) - ndtr(sign * first)) / self._inside
         mass = (self.weights * part).sum(axis=1)
         if atoms:
             own = self.atoms[np.arange(len(self)), np.clip(atom, 0, atoms - 1)]
@@ -182,7 +223,7 @@ class NumberDistributions:
             own = np.log(np.append(self.atoms, np.ones((len(self), 1)), axis=1))
         if whole < len(self.low):
             inside = (middle >= self.low[whole:]) & (middle < self.high[whole:])
-            cut = parts[:, whole:] - np.log(self._inside[1][:, whole:])
+            cut = parts[:, whole:] - np.log(self._inside[:, whole:])
             parts[:, whole:] = np.where(inside, cut, -np.inf)
         width = self.map.slopes_at(values) * self.map.step
         logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)

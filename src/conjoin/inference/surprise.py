@@ -1,14 +1,17 @@
 """What is odd in a table: cells that are improbable given the rest of their rows.
 
-The surprise of a cell is the logarithm of how much more probable the most probable value is than the one
-that the cell holds, both given the rest of the row. A rare value in a column of many rare values is
-therefore no surprise, and neither is a value that is as good as any other.
+A cell is as improbable as all values together that are no more probable than the one that it holds, given
+the rest of the row. Of a number these are the values that are at least as extreme, so that numbers and
+categories have one scale. Its surprise is the logarithm of how much more probable the most probable
+value is. A rare value in a column of many rare values is therefore no surprise, and neither is a value
+that is as good as any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -24,7 +27,7 @@ from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
 from conjoin.inference.completion import Completion
 from conjoin.inference.engines import known_of
 from conjoin.inference.mixed import MixedAnswers
-from conjoin.inference.number_distribution import NumberDistribution
+from conjoin.inference.number_distribution import TIE, NumberDistributions
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
@@ -35,6 +38,12 @@ SHOWN = 20
 LEVEL = 0.8
 """The probability of the range that is expected of a number."""
 
+CELLS_AT_ONCE = 1 << 12
+"""Number of cells whose suggestions are found together."""
+
+SMALLEST = 1e-300
+"""Numbers are at least as probable as this, and unlike unknown values not impossible."""
+
 
 @dataclass(frozen=True)
 class Surprise:
@@ -43,7 +52,7 @@ class Surprise:
     Attributes
     ----------
     row : int
-        The row, counted from 0.
+        The position of the row, counted from 0: ``frame.iloc[row]``.
     column : str
         The column.
     value : object
@@ -51,27 +60,27 @@ class Surprise:
     probability : float
         The probability of this value given the rest of the row; 0 if the model does not know the value.
         That of a number is the probability of the value as recorded, to the step of its column.
+    tail : float
+        The probability of all values that are as improbable as this one or more so, given the rest of the
+        row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`).
     suggestion : object
         The most probable value given the rest of the row.
     suggested_probability : float
         Its probability.
     surprise : float
-        The base-2 logarithm of how much more probable the suggestion is, in bits.
+        The base-2 logarithm of how much more probable the most probable state is than `tail`, in bits;
+        0 if `tail` is more. Frequent numbers with a probability of their own count as states, and all
+        other numbers together as one more.
     """
 
     row: int
     column: str
     value: Any
     probability: float
+    tail: float
     suggestion: Any
     suggested_probability: float
-
-    @property
-    def surprise(self) -> float:
-        """The base-2 logarithm of how much more probable the suggestion is, in bits."""
-        if self.probability == 0:
-            return np.inf
-        return float(np.log2(self.suggested_probability / self.probability))
+    surprise: float
 
 
 class Surprises(Sequence[Surprise]):
@@ -92,8 +101,8 @@ class Surprises(Sequence[Surprise]):
         self.exact = all(part.exact for part in found)
         rows = np.concatenate([part.rows for part in found])
         columns = np.repeat(np.arange(len(found)), [len(part.rows) for part in found])
-        gap = np.concatenate([part.gap for part in found])
-        order = np.lexsort((columns, rows, -gap))
+        bits = np.concatenate([part.bits for part in found])
+        order = np.lexsort((columns, rows, -bits))
         self.rows, self.columns = rows[order], columns[order]
         self._found = found
         first = np.cumsum([0] + [len(part.rows) for part in found])
@@ -105,17 +114,29 @@ class Surprises(Sequence[Surprise]):
     def __getitem__(self, at: slice) -> Sequence[Surprise]: ...
     def __getitem__(self, at: int | slice) -> Surprise | Sequence[Surprise]:
         if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        part = self._found[self.columns[at]]
-        i = int(self._at[at])
-        return Surprise(
-            int(self.rows[at]),
-            self.names[self.columns[at]],
-            part.value(i),
-            float(part.probability[i]),
-            part.suggestions[part.best[i]],
-            float(part.best_probability[i]),
-        )
+            return self._cells(np.arange(*at.indices(len(self))))
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there are {len(self)} cells, and none at {at}")
+        return self._cells(np.array([at % len(self)]))[0]
+
+    def __iter__(self) -> Iterator[Surprise]:
+        for low in range(0, len(self), CELLS_AT_ONCE):
+            yield from self[low : low + CELLS_AT_ONCE]
+
+    def _cells(self, places: IntArray) -> list[Surprise]:
+        """Return some cells; the suggestions for those of a column are found together."""
+        result: dict[int, Surprise] = {}
+        for c in np.unique(self.columns[places]).tolist():
+            part, own = self._found[c], places[self.columns[places] == c]
+            inside = self._at[own]
+            for place, i, (value, p) in zip(
+                own.tolist(), inside.tolist(), part.suggested(inside), strict=True
+            ):
+                result[place] = Surprise(
+                    int(part.rows[i]), self.names[c], part.value(i), float(part.probability[i]),
+                    float(part.tails[i]), value, p, float(part.bits[i]),
+                )  # fmt: skip
+        return [result[place] for place in places.tolist()]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -130,45 +151,108 @@ class Surprises(Sequence[Surprise]):
         first_row : int
             The number of the first row.
         """
-        cell, part = self[at], self._found[self.columns[at]]
-        start = f"row {cell.row + first_row}: {shown(cell.column)}={shown(cell.value)}"
-        expected = f"{shown(cell.suggestion)} ({cell.suggested_probability:.2g})"
-        if part.number is None:
-            return f"{start} ({cell.probability:.2g}), rather {expected}"
-        answer = part.number(int(self._at[at]))
-        low, high = answer.interval(LEVEL)
-        if low != high:
-            ends = (answer.scale.short(answer.scale.number(end)) for end in (low, high))
-            expected = f"{' to '.join(ends)} ({LEVEL:.0%})"
-        if not cell.probability:
-            return f"{start} (0), rather {expected}"
-        tails = answer.cdf(cell.value), 1 - answer.cdf(cell.value, strict=True)
-        return f"{start} ({min(1.0, 2 * min(tails)):.2g} as extreme), rather {expected}"
+        part, i = self._found[self.columns[at]], int(self._at[at])
+        column, value = self.names[self.columns[at]], part.value(i)
+        start = f"row {self.rows[at] + first_row}: {shown(column)}={shown(value)}"
+        extreme = " as extreme" if part.number is not None and part.tails[i] else ""
+        expected, p = self.expected(at)
+        return f"{start} ({part.tails[i]:.2g}{extreme}), rather {expected} ({p:.2g})"
+
+    def expected(self, at: int) -> tuple[str, float]:
+        """Return what was expected of a cell, and its probability: a state, or a range of a number."""
+        part, i = self._found[self.columns[at]], int(self._at[at])
+        if part.number is not None:
+            answer = part.number(np.array([i]))[0]
+            low, high = answer.interval(LEVEL)
+            if low != high:
+                ends = (answer.scale.short(answer.scale.number(end)) for end in (low, high))
+                return " to ".join(ends), LEVEL
+        ((value, p),) = part.suggested(np.array([i]))
+        return shown(value), p
 
     def __repr__(self) -> str:
         lines = [self.words(at) for at in range(min(len(self), SHOWN))]
         if len(self) > SHOWN:
             lines.append(f"... and {len(self) - SHOWN:,} more cells")
-        return "\n".join(lines) or "no known cells"
+        return "\n".join([*lines, "(rows are counted from 0)"] if lines else ["no known cells"])
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The known cells of one column: probabilities, suggestions and values."""
+    """The known cells of one column.
+
+    Attributes
+    ----------
+    rows : array of int
+        Their rows.
+    raw : Column
+        The column as it was written.
+    probability, tails, best : arrays of float
+        The probability of each value, of those no more probable, and of the most probable state.
+    suggested : callable
+        Returns the most probable values of some of the cells, with their probabilities.
+    exact : bool
+        Whether no probability was sampled.
+    number : callable, optional
+        For a column of numbers, returns the distributions of some of the cells.
+    """
 
     rows: IntArray
-    suggestions: Sequence[Any]
     raw: Column
     probability: FloatArray
-    best: IntArray
-    best_probability: FloatArray
-    exact: bool
-    number: Callable[[int], NumberDistribution] | None = None  # given the rest of the row
+    tails: FloatArray
+    best: FloatArray
+    suggested: Callable[[IntArray], list[tuple[Any, float]]]
+    exact: bool = True
+    number: Callable[[IntArray], NumberDistributions] | None = None
 
-    @property
-    def gap(self) -> FloatArray:
+    @classmethod
+    def of_states(
+        cls, rows: IntArray, raw: Column, states: Sequence[Any], p: FloatArray, own: IntArray,
+        exact: bool,
+    ) -> _Cells:  # fmt: skip
+        """Return the cells of a column of states: p is rows by states, unknown values are -1."""
+        at = np.arange(len(rows))
+        probability = np.where(own >= 0, p[at, own], 0.0)
+        rarer = p <= probability[:, None] * (1 + TIE)
+        top = p.argmax(axis=1)
+        best = p[at, top]
+
+        def suggested(cells: IntArray) -> list[tuple[Any, float]]:
+            return [(states[top[i]], float(best[i])) for i in cells.tolist()]
+
+        return cls(rows, raw, probability, (p * rarer).sum(axis=1), best, suggested, exact)
+
+    @classmethod
+    def of_numbers(
+        cls, rows: IntArray, raw: Column, values: FloatArray, answers: MixedAnswers, name: str
+    ) -> _Cells:
+        """Return the cells of a column of numbers; values that are no numbers are NaN."""
+        found, known = answers.number(name), ~np.isnan(values)
+        safe = np.where(known, values, found.scale.low)
+        tails, best = found.tails(safe)
+
+        def number(cells: IntArray) -> NumberDistributions:
+            return answers.select(cells).number(name)
+
+        def suggested(cells: IntArray) -> list[tuple[Any, float]]:
+            part = number(cells)
+            modes = part.mode()
+            p = np.exp(part.log_mass(modes))
+            return [
+                (part.scale.value(x), y) for x, y in zip(modes.tolist(), p.tolist(), strict=True)
+            ]
+
+        return cls(
+            rows, raw, np.where(known, np.exp(found.log_mass(safe)), 0.0),
+            np.where(known, np.maximum(tails, SMALLEST), 0.0), best, suggested, number=number,
+        )  # fmt: skip
+
+    @cached_property
+    def bits(self) -> FloatArray:
+        """The surprise of each cell."""
         with np.errstate(divide="ignore"):
-            return np.log(self.best_probability) - np.log(self.probability)
+            return np.maximum(np.log2(self.best) - np.log2(self.tails), 0.0)
 
     def value(self, i: int) -> Any:
         """Return what a cell holds, as it was written."""
@@ -235,12 +319,8 @@ def column_surprises(
         raw = by_name[domain.names[v]]
         at = np.flatnonzero(raw.codes >= 0)
         p, exact = _given_the_rest(model, domain, codes[at], v, random_state)
-        own = codes[at, v]
-        probability = np.where(own >= 0, p[np.arange(len(at)), own], 0.0)
-        best = p.argmax(axis=1)
-        top = p[np.arange(len(at)), best]
         states = domain.variables[v].states
-        cells.append(_Cells(at, states, raw, probability, best, top, exact))
+        cells.append(_Cells.of_states(at, raw, states, p, codes[at, v], exact))
     return Surprises(tuple(domain.names[v] for v in present), cells)
 
 
@@ -253,7 +333,7 @@ def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[A
 
 
 def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprises:
-    """Rank the cells of a table with numbers; a number is compared with the most probable one."""
+    """Rank the cells of a table with numbers."""
     by_name = {column.name: column for column in columns}
     present = [name for name in model.names if name in by_name]
     _check(by_name, model.names, present)
@@ -263,32 +343,16 @@ def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprise
         raw = by_name[name]
         at = np.flatnonzero(raw.codes >= 0)
         part = table.select(at)
-        answers, rows = MixedAnswers(model, part), np.arange(len(at))
-        number = None
+        answers = MixedAnswers(model, part)
         if name in model.domain.numeric:
-            number = _number_of(answers, name)
-            found, values = answers.number(name), part.column(name)
-            known = ~np.isnan(values)
-            modes = found.mode()
-            probability = np.where(
-                known, np.exp(found.log_mass(np.where(known, values, modes))), 0.0
-            )
-            scale = model.scale(name)
-            suggestions: Sequence[Any] = [scale.value(x) for x in modes.tolist()]
-            best, top = rows, np.maximum(np.exp(found.log_mass(modes)), probability)
-        else:
-            p = answers.category(name)
-            own = part.categories.codes[:, model.domain.categories.index(name)].astype(np.int64)
-            known = own != part.categories.missing
-            probability = np.where(known, p[rows, np.where(known, own, 0)], 0.0)
-            best = p.argmax(axis=1)
-            top, suggestions = p[rows, best], model.domain.categories[name].states
-        cells.append(_Cells(at, suggestions, raw, probability, best, top, True, number))
+            cells.append(_Cells.of_numbers(at, raw, part.column(name), answers, name))
+            continue
+        variable = model.domain.categories[name]
+        own = part.categories.codes[:, model.domain.categories.index(name)].astype(np.int64)
+        own[own == part.categories.missing] = -1
+        p = answers.category(name)
+        cells.append(_Cells.of_states(at, raw, variable.states, p, own, exact=True))
     return Surprises(tuple(present), cells)
-
-
-def _number_of(answers: MixedAnswers, name: str) -> Callable[[int], NumberDistribution]:
-    return lambda row: answers.select(np.array([row])).number(name)[0]
 
 
 def _given_the_rest(
