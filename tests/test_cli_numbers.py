@@ -226,3 +226,30 @@ def test_other_formats_and_options_cut_numbers(folder, tmp_path, capsys):
     assert capsys.readouterr().err == ""
     assert main(["convert", str(folder / "m.conjoin"), "-o", out]) == 1
     assert "has columns of numbers, and this needs a network of states" in capsys.readouterr().err
+
+
+def test_evidence_far_outside_is_one_line_on_standard_error(folder, tmp_path, capsys):
+    model, table = str(folder / "m.conjoin"), tmp_path / "far.csv"
+    table.write_text("age,old\n17,yes\n400,\n300,\n400,\n", encoding="utf-8")
+    seen = "the values that the model has seen (18 to 89): answers are extrapolated\n"
+    one, two = (
+        f"conjoin: warning: age=400{more} is far outside {seen}"
+        for more in ("", " (and 1 other value)")
+    )
+    given = ["--given", "age=400"]
+    for command, said in {
+        ("query", model, *given, "--target", "old"): one,
+        ("query", model, *given, "--probability", "old=yes"): one,
+        ("sample", model, "-n", "3", "-o", str(tmp_path / "drawn.csv"), *given): one,
+        ("predict", model, str(table), "--target", "old"): two,
+        ("impute", model, str(table), "-o", str(tmp_path / "full.csv")): two,
+    }.items():
+        assert main([*command]) == 0
+        assert capsys.readouterr().err.count(said) == 1, command
+    for command in (
+        ("query", model, "--given", "age=120", "--target", "old"),
+        ("query", model, "--probability", "age > 400"),
+        ("predict", model, str(table), "--target", "age"),
+    ):
+        assert main([*command]) == 0
+        assert "far outside" not in capsys.readouterr().err

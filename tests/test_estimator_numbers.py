@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,10 +11,10 @@ import pyarrow as pa
 import pytest
 import sklearn.base  # noqa: F401
 
-from conjoin import JointModel, Table
+from conjoin import JointModel, Table, probability
 from conjoin.data.frames import columns_of
 from conjoin.data.mixed_table import MixedTable
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import DataError, DataWarning, ModelError
 from conjoin.estimator.answers import BinnedNumbers
 from conjoin.estimator.encoding import Bins, weighted_rows
 from conjoin.models.mixed import MixedNetwork
@@ -302,3 +304,39 @@ def test_fractions_are_weights():
 def test_wrong_weights(weights, said):
     with pytest.raises(DataError, match=said):
         weighted_rows(5, weights)
+
+
+def test_evidence_far_outside_is_warned_of(model):
+    """Ages are 20 to 65: far outside means below -2.5 or above 87.5."""
+    said = r"age=200 is far outside the values that the model has seen \(20 to 65\)"
+    rows = pd.DataFrame({"age": [30, 200, 120, None], "grade": ["junior", None, None, "senior"]})
+    for ask in (
+        lambda: model.marginals("age=200"),
+        lambda: model.marginals({"age": 200}, targets=["grade"]),
+        lambda: model.sample(2, {"age": 200}),
+        lambda: model.explain({"age": 200}, "grade"),
+        lambda: model.predict(pd.DataFrame({"age": [200]}), "grade"),
+    ):
+        with pytest.warns(DataWarning, match=said):
+            ask()
+    many = r"age=200 \(and 1 other values?\) is far outside"
+    for ask in (lambda: model.predict_proba(rows, "grade"), lambda: model.impute(rows)):
+        with pytest.warns(DataWarning, match=many):
+            ask()
+    for given, words in {
+        "age > 90": "age > 90 is far",
+        "age < -5": "age < -5 is far",
+        "age in {150, 160}": r"age in \{150, 160\} is far",
+        "since=1900-05-05": r"since=1900-05-05 is far outside .* \(19\d\d-\d\d-\d\d to 20",
+    }.items():
+        with pytest.warns(DataWarning, match=words), suppress(ModelError):  # "impossible"
+            model.marginals(given, targets=["grade"])
+
+
+def test_evidence_a_little_outside_is_not_warned_of(model):
+    """Warnings are errors in these tests."""
+    for given in ("age=87", "age=-2", "age > 60", "age < 1000", "age in {30, 500}", {"age": None}):
+        model.marginals(given, targets=["grade"])
+    model.predict(pd.DataFrame({"age": [300, 40], "bonus": [0, 3]}), "age")  # of no account
+    model.score_samples(pd.DataFrame({"age": [300]}))
+    assert float(probability(model, "age > 150")) < 0.01  # a question, not evidence

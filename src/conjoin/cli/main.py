@@ -113,12 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _shown_by(others: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that prints our warnings as one line, and leaves other warnings to `others`."""
+    """Return a function that prints each of our warnings as one line, once, and leaves others alone."""
+    said = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         ours = place and str(place[0]).startswith(PACKAGE)
         if ours or issubclass(category, OWN_WARNINGS):
-            print(f"conjoin: warning: {_printable(str(message))}", file=sys.stderr)
+            if str(message) not in said:
+                print(f"conjoin: warning: {_printable(str(message))}", file=sys.stderr)
+            said.add(str(message))
         else:
             others(message, category, *place, **more)
 

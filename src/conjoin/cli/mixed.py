@@ -35,6 +35,7 @@ def read_rows(
             f"{path} has none of the columns of the model: {', '.join(model.names[:8])}"
         )
     part = read_table(path, model.domain.subset(present), missing=missing)
+    part.warn_of_far_numbers()
     return widened(part, model.domain)
 
 

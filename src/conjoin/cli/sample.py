@@ -107,7 +107,7 @@ def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: flo
     from conjoin.formats.table_files import write_table
     from conjoin.inference.mixed_evidence import MixedKnown
 
-    known = MixedKnown(model, ", ".join(options.given))
+    known = MixedKnown.asked(model, ", ".join(options.given))
     write_table(
         known.sample(options.n, options.random_state), options.output, defuse=options.defuse
     )

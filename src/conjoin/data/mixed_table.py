@@ -16,6 +16,7 @@ from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.discretization import discretize_by
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain, Variable
+from conjoin.data.labels import shown
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
@@ -186,6 +187,23 @@ class MixedTable:
     def column(self, name: str) -> FloatArray:
         """Return the numbers of a column."""
         return np.asarray(self.numbers[:, self.domain.numeric.index(name)])
+
+    def warn_of_far_numbers(self, target: str | None = None) -> None:
+        """Warn, once per column, of numbers far outside it; those of `target` are no evidence.
+
+        Warns
+        -----
+        DataWarning
+            A column has numbers far outside those that were recorded (see `NumberScale.is_far`).
+        """
+        for scale in self.scales:
+            far = np.unique(self.column(scale.name)[scale.is_far(self.column(scale.name))])
+            if len(far) and scale.name != target:
+                middle = (scale.low + scale.high) / 2
+                many = f"{len(far) - 1:,} other value{'s' if len(far) > 2 else ''}"
+                others = f" (and {many})" if len(far) > 1 else ""
+                value = scale.short(far[np.abs(far - middle).argmax()])
+                scale.warn_of_far(f"{shown(scale.name)}={shown(value)}{others}")
 
     def select(self, rows: IntArray | BoolArray) -> MixedTable:
         """Return some of the rows."""

@@ -5,21 +5,26 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.label_values import is_missing, is_number, plain
-from conjoin.errors import DataError
+from conjoin.errors import DataError, DataWarning
 
 KINDS = ("number", "date", "datetime")
 MAX_DECIMALS = 9
 """Numbers with more decimals than this are not rounded to a grid."""
 LARGEST_INTEGER = 2**53
 """Integers up to this size are exact as floats."""
+
+FAR = 0.5
+"""A number is far outside a column beyond this share of the column's extent, from its nearest end."""
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 UTC = datetime.UTC
@@ -108,6 +113,32 @@ class NumberScale:
         integer = bool((known == np.rint(known)).all())
         ends = float(known.min()) + 0.0, float(known.max()) + 0.0
         return NumberScale(self.name, self.kind, integer, step, *ends, self.form, self.utc)
+
+    def is_far(self, numbers: npt.ArrayLike) -> BoolArray:
+        """Return which numbers are beyond the recorded ones by more than half their extent.
+
+        Examples
+        --------
+        >>> NumberScale.of("age", [18, 50, 90]).is_far([-19, -18, 60, 126, 200]).tolist()
+        [True, False, False, False, True]
+        """
+        margin, x = FAR * (self.high - self.low), np.asarray(numbers, np.float64)
+        return np.asarray((x > self.high + margin) | (x < self.low - margin))
+
+    def warn_of_far(self, evidence: str) -> None:
+        """Warn that evidence is far outside the recorded numbers.
+
+        Warns
+        -----
+        DataWarning
+            Always; it names the evidence and the range of the recorded numbers.
+        """
+        warnings.warn(
+            f"{evidence} is far outside the values that the model has seen ({self.short(self.low)} to "
+            f"{self.short(self.high)}): answers are extrapolated",
+            DataWarning,
+            stacklevel=4,
+        )
 
     @property
     def decimals(self) -> int | None:

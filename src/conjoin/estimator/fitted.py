@@ -70,15 +70,16 @@ class Fitted(Estimator):
         """Return the mixed network with what is known, for the functions that take any model."""
         evidence = self._fitted().mixed_evidence(given)
         assert isinstance(self.model_, MixedNetwork)
-        return MixedKnown(self.model_, evidence)
+        return MixedKnown.asked(self.model_, evidence)
 
     def coded(self, X: Any) -> MixedTable:  # noqa: N803
         """Return the rows of an array or frame as states and numbers, as the model has them."""
-        return self._answers(X, subset=False).rows
+        return self._fitted().table(X)
 
-    def _answers(self, X: Any, *, subset: bool = True) -> Answers:  # noqa: N803
-        """Return answers for rows; columns that a frame lacks are missing."""
-        rows = self._fitted().table(X, subset=subset)
+    def _answers(self, X: Any, target: str | None = None) -> Answers:  # noqa: N803
+        """Return answers for rows; columns that a frame lacks are missing, `target` is no evidence."""
+        rows = self._fitted().table(X, subset=True)
+        rows.warn_of_far_numbers(target)
         return self._of_rows(rows)
 
     def _of_rows(self, rows: MixedTable, seed: int | None = None) -> Answers:

@@ -229,7 +229,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
             Their weights.
         """
         self._fitted()
-        rows = self._answers(X).rows
+        rows = self.encoding_.table(X, subset=True)
         at, weights = weighted_rows(len(rows), sample_weight, rows.weights)
         if at is not None:
             rows = rows.select(at).weighted(weights)

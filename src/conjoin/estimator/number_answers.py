@@ -23,7 +23,7 @@ class NumberAnswers(Fitted):
     def _numbers(self, X: Any, target: Any) -> tuple[str, Numbers]:  # noqa: N803
         name = self._target(target)
         self.encoding_.scale(name)
-        return name, self._answers(X).numbers(name)
+        return name, self._answers(X, name).numbers(name)
 
     def distribution(self, X: Any, target: Any = None) -> Any:  # noqa: N803
         """Return the distribution of a number given one row: a `NumberDistribution`.

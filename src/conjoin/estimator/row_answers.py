@@ -46,7 +46,7 @@ class RowAnswers(Fitted):
             come from 20 models of resampled rows (a bootstrap), so they take 20 quick fits.
         """
         name = self._target(target)
-        answers = self._answers(X)
+        answers = self._answers(X, name)
         found = answers.probabilities(name, bins)
         if interval is None:
             return found
@@ -75,7 +75,7 @@ class RowAnswers(Fitted):
             resolution of the column; medians and modes are.
         """
         name = self._target(target)
-        return self._answers(X).predicted(name, statistic)
+        return self._answers(X, name).predicted(name, statistic)
 
     @names_lack_of_memory
     def impute(
@@ -152,7 +152,7 @@ class RowAnswers(Fitted):
         from conjoin.estimator.explain import explain, explain_number
 
         name = self._target(target)
-        rows = self._answers(row).rows
+        rows = self._answers(row, name).rows
         if len(rows) != 1:
             raise ModelError(f"give one row to explain, not {len(rows)}")
         if name in self.columns_.numeric:
@@ -192,14 +192,14 @@ class RowAnswers(Fitted):
         the probability density of the numbers, per unit of each column. Densities depend on the units:
         they are comparable between models of the same table, and may be larger than 1.
         """
-        answers = self._answers(X)
+        rows = self._fitted().table(X, subset=True)
         if isinstance(self.model_, MixedNetwork):
             from conjoin.inference.mixed import log_density
 
-            return log_density(self.model_, answers.rows)
+            return log_density(self.model_, rows)
         from conjoin.scoring.likelihood import row_log_sums
 
-        sums, _ = row_log_sums(self.model_, answers.rows.categories.codes, self.seed_)
+        sums, _ = row_log_sums(self.model_, rows.categories.codes, self.seed_)
         return sums - self.log_partition()
 
     @names_lack_of_memory

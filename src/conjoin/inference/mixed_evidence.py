@@ -181,6 +181,26 @@ class MixedKnown:
             found[name][cases.codes] = cases.log_weights
         return found
 
+    @classmethod
+    def asked(cls, model: MixedNetwork, given: Any = None) -> MixedKnown:
+        """Return a network with the evidence of a question.
+
+        Warns
+        -----
+        DataWarning
+            Evidence is far outside the recorded numbers of its column (see `NumberScale.is_far`).
+        """
+        known = cls(model, given)
+        for name, pieces in known.pieces.items():
+            scale = model.scale(name)
+            nearest = [np.clip(scale.low, piece.line.low, piece.line.high) for piece in pieces]
+            if pieces and scale.is_far(nearest).all():
+                value = known.given[name]
+                if not isinstance(value, Condition):
+                    value = scale.short(scale.number(value))
+                scale.warn_of_far(conditions_text({name: value}))
+        return known
+
     @property
     def certain(self) -> dict[str, Any]:
         """The columns whose values are known, and these values."""

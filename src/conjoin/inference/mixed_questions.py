@@ -37,7 +37,7 @@ JOINT_BINS = 5
 def mixed_known(model: Any, given: Any = None) -> MixedKnown | None:
     """Return a mixed network with evidence; None for any other model."""
     if isinstance(model, MixedNetwork):
-        return MixedKnown(model, given)
+        return MixedKnown.asked(model, given)
     if isinstance(getattr(model, "model_", None), MixedNetwork):
         found: MixedKnown = model.mixed_known(given)
         return found

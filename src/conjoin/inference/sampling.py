@@ -95,7 +95,7 @@ def sample(
         if method not in ("auto", "exact"):
             raise ModelError(f"a model with numbers is not sampled by {method!r}; leave it out")
         seed = int(seed_sequence(random_state).generate_state(1)[0])
-        return MixedKnown(model, given).sample(n, seed)
+        return MixedKnown.asked(model, given).sample(n, seed)
     parts = list(
         samples(
             model, n, given, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,

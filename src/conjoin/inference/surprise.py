@@ -156,7 +156,8 @@ class Surprises(Sequence[Surprise]):
         start = f"row {self.rows[at] + first_row}: {shown(column)}={shown(value)}"
         extreme = " as extreme" if part.number is not None and part.tails[i] else ""
         expected, p = self.expected(at)
-        return f"{start} ({part.tails[i]:.2g}{extreme}), rather {expected} ({p:.2g})"
+        sure = f"{p:.0%}" if part.number is not None and p == LEVEL else f"{p:.2g}"
+        return f"{start} ({part.tails[i]:.2g}{extreme}), rather {expected} ({sure})"
 
     def expected(self, at: int) -> tuple[str, float]:
         """Return what was expected of a cell, and its probability: a state, or a range of a number."""
