@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError
 from conjoin.models.gaussians import log_cell
@@ -36,7 +37,8 @@ BISECTIONS = 40
 TIE = 1e-9
 """Probabilities that differ by less, relative to themselves, are equal."""
 
-PAIRS_AT_ONCE = 1 << 18
+PIECES_AT_ONCE = 1 << 14
+"""Number of pieces of the map whose moments are found together; their arrays fit into a cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,21 +231,33 @@ class NumberDistributions:
         logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)
         return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
 
-    @cached_property
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """The means, and the means of the squares."""
-        first, second = self.atoms @ self.map.atoms, self.atoms @ self.map.atoms**2
+    def _moments(self, powers: tuple[int, ...]) -> list[FloatArray]:
+        """Return the means of powers of the values: 1 for the mean, and 2."""
         row, part = np.nonzero(self.weights > NEGLIGIBLE)
-        step = max(1, PAIRS_AT_ONCE // (len(self.map.values) + 1))
-        for at in range(0, len(row), step):
-            r, k = row[at : at + step], part[at : at + step]
-            one, two = self._part_moments(r, k)
-            np.add.at(first, r, self.weights[r, k] * one)
-            np.add.at(second, r, self.weights[r, k] * two)
-        return first, second
+        block = np.cumsum(self._pieces(row, part)[-1]) // PIECES_AT_ONCE
+        ends = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(row)]])
+        moments = np.empty((len(powers), len(row)))
+        for low, high in pairwise(ends.tolist()):
+            if low < high:
+                found = self._part_moments(row[low:high], part[low:high], powers)
+                moments[:, low:high] = list(found)
+        weights = self.weights[row, part]
+        return [
+            self.atoms @ self.map.atoms**power + np.bincount(row, weights * own, len(self))
+            for power, own in zip(powers, moments, strict=True)
+        ]
 
-    def _part_moments(self, r: Any, k: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the mean and the mean square of values of single parts of the mixture.
+    def _pieces(self, r: Any, k: Any) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+        """Return the ends of parts of the mixture, the first knot inside, and the number of pieces."""
+        m, sd, inner = self.means[r, k], self.sds[r, k], self.map.scores[1:-1]
+        low = np.maximum(m - FAR * sd, self.low[k])
+        high = np.maximum(np.minimum(m + FAR * sd, self.high[k]), low)
+        begin = np.searchsorted(inner, low, side="right")
+        count = np.searchsorted(inner, high, side="left").clip(min=begin) - begin + 1
+        return low, high, begin, count
+
+    def _part_moments(self, r: Any, k: Any, powers: tuple[int, ...]) -> Iterator[FloatArray]:
+        """Yield the means of powers of values of single parts of the mixture.
 
         Between two knots the value is a + b s, with a score s that has a Gaussian distribution; the
         moments of s between two numbers are closed-form. Only knots near the part count.
@@ -251,11 +265,7 @@ class NumberDistributions:
         from scipy.special import ndtr
 
         m, sd = self.means[r, k], self.sds[r, k]
-        low = np.maximum(m - FAR * sd, self.low[k])
-        high = np.maximum(np.minimum(m + FAR * sd, self.high[k]), low)
-        inner = self.map.scores[1:-1]
-        begin = np.searchsorted(inner, low, side="right")
-        count = np.searchsorted(inner, high, side="left").clip(min=begin) - begin + 1
+        low, high, begin, count = self._pieces(r, k)
         # The ends of the pieces of each part: one more than there are pieces.
         first = np.cumsum(count + 1) - (count + 1)
         owner = np.repeat(np.arange(len(m)), count + 1)
@@ -269,29 +279,35 @@ class NumberDistributions:
         inside = np.ones(len(owner) - 1, bool)
         inside[first[1:] - 1] = False
         p, e1 = np.diff(below)[inside], -np.diff(density)[inside]
-        e2 = p - np.diff(u * density)[inside]
         owner, segment = owner[:-1][inside], segment[:-1][inside]
         b = self.map.slopes[segment]
         a = self.map.values[segment] + b * (m[owner] - scores[segment])
         b = b * sd[owner]
         starts = np.cumsum(count) - count
         total = np.add.reduceat(p, starts)
-        one = np.add.reduceat(a * p + b * e1, starts)
-        two = np.add.reduceat(a * a * p + 2 * a * b * e1 + b * b * e2, starts)
         empty = total < 1e-200  # a part that is cut far out in its tail
         middle = self.map.to_values(
             np.where(np.isfinite(low), np.clip(m, self.low[k], self.high[k]), m)
         )
         safe = np.where(empty, 1.0, total)
-        return np.where(empty, middle, one / safe), np.where(empty, middle**2, two / safe)
+        for power in powers:
+            sums = a * p + b * e1
+            if power == 2:
+                e2 = p - np.diff(u * density)[inside]
+                sums = a * (sums + b * e1) + b * b * e2
+            yield np.where(empty, middle**power, np.add.reduceat(sums, starts) / safe)
 
     def mean(self) -> FloatArray:
         """Return the means."""
-        return self._moments[0]
+        return self._mean
+
+    @cached_property
+    def _mean(self) -> FloatArray:
+        return self._moments((1,))[0]
 
     def sd(self) -> FloatArray:
         """Return the standard deviations."""
-        first, second = self._moments
+        first, second = self._moments((1, 2))
         return np.sqrt(np.maximum(second - first**2, 0.0))
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:

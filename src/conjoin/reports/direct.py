@@ -15,7 +15,7 @@ from conjoin.data.table import Table
 from conjoin.reports.statements import Contrast, Statement, fifths
 from conjoin.reports.subject import Subject
 
-ROWS = 200
+ROWS = 100
 """Number of rows in which a column is changed."""
 
 MOSTLY, PARTLY = 0.5, 0.1
