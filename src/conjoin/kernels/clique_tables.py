@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.functions import exp64
+from conjoin.kernels.functions import exp64, log1p64, sum_of
 from conjoin.kernels.kernel import inner
 
 CHUNK = 512
 """Number of cells that are exponentiated together, so that they stay in the cache."""
 LOWEST = -708.0
 """Below this, e^x is not a normal number."""
+LOG_2 = np.log(2)
 
 
 @inner
@@ -144,11 +145,7 @@ def total_of(values):
     """Sum numbers in pieces, so that millions of them lose no digits."""
     result = 0.0
     for low in range(0, len(values), 1024):
-        part = values[low : low + 1024]
-        piece = 0.0
-        for j in range(len(part)):
-            piece += part[j]
-        result += piece
+        result += sum_of(values[low : low + 1024])
     return result
 
 
@@ -159,10 +156,7 @@ def sum_axis(source, outer, size, inner, out):
         start = o * size * inner
         to = out[o * inner : (o + 1) * inner]
         if inner == 1:
-            total = source[start]
-            for s in range(1, size):
-                total += source[start + s]
-            to[0] = total
+            to[0] = sum_of(source[start : start + size])
             continue
         first = source[start : start + inner]
         for j in range(inner):
@@ -271,6 +265,44 @@ def max_residual(out, block, sent):
 
 
 @inner
+def add_logs(sums, block, to):
+    """Add the logarithms of sums, which are 0 or from 1 to `block`, in vector instructions.
+
+    The sums are overwritten.
+    """
+    for j in range(len(sums)):
+        to[j] = to[j] if sums[j] > 0 else -np.inf
+    most = 2
+    while most < block:
+        for j in range(len(sums)):
+            large = sums[j] > 2
+            to[j] += LOG_2 if large else 0.0
+            sums[j] *= 0.5 if large else 1.0
+        most *= 2
+    for j in range(len(sums)):
+        to[j] += log1p64(max(sums[j] - 1.0, 0.0))
+
+
+@inner
+def sum_two(one, two, sent, keep):
+    """Sum two lines of log-values; leave their shares of the sums if asked to.
+
+    Only the smaller one needs an exponential.
+    """
+    for j in range(len(sent)):
+        a, b = one[j], two[j]
+        top, low = (a, b) if a > b else (b, a)
+        possible = top > -np.inf
+        less = low - top if possible else -np.inf
+        ratio = exp64(max(less, LOWEST)) if less > LOWEST else 0.0
+        sent[j] = top + log1p64(ratio)
+        if keep:
+            share = 1 / (1 + ratio) if possible else 0.0
+            one[j] = share if a > b else ratio * share
+            two[j] = ratio * share if a > b else share
+
+
+@inner
 def sum_residual(out, block, sent, keep, chunk):
     """Sum a table over its first axes, `block` joint states; leave conditionals if asked to."""
     top, total, work = chunk[0], chunk[1], chunk[2]
@@ -281,6 +313,9 @@ def sum_residual(out, block, sent, keep, chunk):
         if keep:
             for j in range(width):
                 out[j] = 1.0 if sent[j] > -np.inf else 0.0
+        return
+    if block == 2:
+        sum_two(out[:width], out[width:], sent, keep)
         return
     for low in range(0, width, CHUNK):
         size = min(CHUNK, width - low)
@@ -305,13 +340,15 @@ def sum_residual(out, block, sent, keep, chunk):
             exponentials(part)
             for j in range(size):
                 sums[j] += part[j]
-        to = sent[low : low + size]
-        for j in range(size):
-            to[j] = best[j] + np.log(sums[j])
         if keep:
+            scale = work[:size]
             for j in range(size):
-                sums[j] = 1 / sums[j] if sums[j] > 0 else 0.0
+                scale[j] = 1 / sums[j] if sums[j] > 0 else 0.0
             for r in range(block):
                 row = out[r * width + low : r * width + low + size]
                 for j in range(size):
-                    row[j] *= sums[j]
+                    row[j] *= scale[j]
+        to = sent[low : low + size]
+        for j in range(size):
+            to[j] = best[j]
+        add_logs(sums, block, to)
