@@ -344,10 +344,11 @@ class Domain:
 
     def reordered(self, names: Sequence[str]) -> Domain:
         """Return the domain with its variables in another order; hidden ones stay last."""
-        if sorted(set(names).difference(self.hidden_names)) != sorted(self.observed.names):
+        hidden = self.hidden_names
+        if sorted(set(names).difference(hidden)) != sorted(self.observed.names):
             raise DataError("a domain can only be reordered by all of its own names")
-        shown = [name for name in names if name not in self.hidden_names]
-        return self.subset(self.index(name) for name in (*shown, *self.hidden_names))
+        shown = [name for name in names if name not in hidden]
+        return self.subset(self.index(name) for name in (*shown, *hidden))
 
     @property
     def hidden_names(self) -> tuple[str, ...]:

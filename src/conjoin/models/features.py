@@ -160,14 +160,16 @@ class Features:
         """Concatenate sets of features over one domain, with a common vocabulary."""
         if len(parts) == 1:
             return parts[0]
+        used = list({id(p.tests): p.tests for p in parts}.values())  # many parts may share one
         tests, number = Vocabulary.unique(
             parts[0].tests.cards,
-            np.concatenate([p.tests.var for p in parts]),
-            np.concatenate([p.tests.mask for p in parts]),
+            np.concatenate([tests.var for tests in used]),
+            np.concatenate([tests.mask for tests in used]),
         )
-        first_test = np.cumsum([0] + [len(p.tests) for p in parts])
+        ends_of_tests = np.cumsum([len(tests) for tests in used])
+        first_test = {id(t): end - len(t) for t, end in zip(used, ends_of_tests, strict=True)}
         first_entry = np.cumsum([0] + [len(p.indices) for p in parts])
-        shifted = [p.indices + first_test[i] for i, p in enumerate(parts)]
+        shifted = [p.indices + first_test[id(p.tests)] for p in parts]
         ends = [p.indptr[1:] + first_entry[i] for i, p in enumerate(parts)]
         off = None
         if any(p.off is not None for p in parts):
