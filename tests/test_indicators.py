@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin import Domain, Table, learn
-from conjoin.learning.indicator_matrix import Dense, Sparse, indicators
+from conjoin.learning.indicator_matrix import Dense, Screened, Sparse, indicators
 from conjoin.learning.logistic_features import Design, PathFeatures, joint_counts
 from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import Limits, parent_rules
@@ -48,6 +48,27 @@ def test_both_forms_do_what_the_matrix_does(seed, share):
         out = np.zeros((size, width))
         form.by_leaf(leaf, h, out)
         np.testing.assert_allclose(out, by_leaf, atol=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), rows=st.sampled_from([1, 70, 5000]))
+def test_screened_products_leave_out_features_that_are_not_considered(seed, rows):
+    rng = np.random.default_rng(seed)
+    x = rng.random((rows, int(rng.integers(1, 40)))) < 0.5
+    some = rng.permutation(x.shape[1])[: int(rng.integers(1, 40))]
+    x, whole = x[:, some], Dense(x.astype(np.float32)).select(some)
+    considered = rng.random((5, len(some))) < 0.3
+    form = whole.screened(considered)
+    assert isinstance(form, Screened) == (considered.mean() <= 0.4)
+    weights = np.where(considered, rng.normal(size=considered.shape), 0.0)
+    np.testing.assert_allclose(form.logits(weights), weights @ x.T, atol=1e-4)
+    columns = np.flatnonzero(rng.random(5) < 0.7)
+    values = rng.normal(size=(5, rows)).astype(np.float32)
+    found, expected = form.slopes(values, columns), values[columns].astype(float) @ x
+    wanted = considered[columns]
+    np.testing.assert_allclose(found[wanted], expected[wanted], atol=1e-3)
+    if isinstance(form, Screened):
+        assert not found[~wanted].any()
 
 
 def test_few_ones_are_kept_by_their_places():

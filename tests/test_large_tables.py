@@ -169,6 +169,40 @@ def test_large_tables_of_any_kind(sizes, given_valid):
     assert pll(one, complete).mean > pll(whole, complete).mean * (1.1 if "rows" in sizes else 1.02)
 
 
+@pytest.mark.parametrize("columns", [5, 10**9])
+def test_paths_of_some_targets_score_these_as_paths_of_all_do(columns):
+    cards = [2, 3, 2, 2, 4, 2, 2, 2, 2, 2, 2, 2]
+    table, valid = (chain(np.random.default_rng(seed), cards=cards) for seed in (9, 10))
+    rules, limits = parent_rules(table.domain, None, None), small_limits(columns=columns)
+    found = []
+    for targets in (None, range(1, 12, 3)):
+        trees = TreePath(table, valid, Options(), rules, None, targets)
+        by_tree = trees.advance(1e-3)
+        path = LogisticPath(
+            table, valid, rules, None, trees, 1e-3, 2, exhaustive=False, limits=limits,
+            targets=targets,
+        )  # fmt: skip
+        found.append(np.stack([by_tree, path.advance(5.0)]))
+    whole, some = found
+    chosen = np.isin(np.arange(12), range(1, 12, 3))
+    assert not some[:, ~chosen].any()
+    np.testing.assert_array_equal(some[0, chosen], whole[0, chosen])
+    np.testing.assert_allclose(some[1, chosen], whole[1, chosen], rtol=1e-3)
+
+
+def test_some_targets_choose_kappa_and_the_penalty_of_wide_tables():
+    table = chain(np.random.default_rng(11), n=24, rows=300)
+    limits = small_limits(columns=20, kept=20, probe_targets=6)
+    assert screening.choosing_targets(table, limits) == range(0, 24, 4)
+    assert screening.choosing_targets(table, Limits(screened_columns=20, probe_targets=6)) is None
+    assert screening.choosing_targets(table) is None
+    record = learn(table, "hybrid", limits=limits).provenance["learned"]
+    whole = learn(table, "hybrid", exhaustive=True).provenance["learned"]
+    for setting in ("kappa_path", "penalty_path"):
+        (_, few), (_, all_targets) = record[setting][0], whole[setting][0]
+        assert few == pytest.approx(all_targets / 4, rel=0.3)  # sums over 6 targets, and over 24
+
+
 def test_samples_keep_rows_and_weights():
     table = chain(np.random.default_rng(8), n=3, rows=50, weighted=True)
     table = Table(table.domain, table.codes, np.arange(1.0, 51.0) + 0.5)

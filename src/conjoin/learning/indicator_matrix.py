@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.learning.options import LIMITS
+
+SCREENED_SHARE = 0.4
+"""If columns consider a smaller share of the features, the others are left out of dense products."""
 
 
 class Indicators(Protocol):
@@ -24,6 +29,12 @@ class Indicators(Protocol):
 
     def select(self, features: IntArray) -> Indicators:
         """Return the matrix of some of the features."""
+
+    def screened(self, considered: BoolArray) -> Indicators:
+        """Return the matrix for columns that consider some of the features, columns by features.
+
+        Weights of all other features are 0, and their slopes need not be computed.
+        """
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features, for each row of weights."""
@@ -54,9 +65,22 @@ class Dense:
         """The number of elements."""
         return self.x.size
 
+    @cached_property
+    def by_feature(self) -> npt.NDArray[np.uint8]:
+        """The transposed matrix."""
+        return np.ascontiguousarray(self.x.astype(np.uint8).T)
+
     def select(self, features: IntArray) -> Dense:
         """Return the matrix of some of the features."""
-        return Dense(np.take(self.x, features, axis=1))
+        chosen = Dense(np.take(self.x, features, axis=1))
+        chosen.__dict__["by_feature"] = self.by_feature[features]
+        return chosen
+
+    def screened(self, considered: BoolArray) -> Dense:
+        """Return the matrix for columns that consider some of the features."""
+        if np.count_nonzero(considered) > SCREENED_SHARE * considered.size:
+            return self
+        return Screened(self.x, self.by_feature, considered)
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""
@@ -84,6 +108,30 @@ class Dense:
 
 
 @dataclass(frozen=True, eq=False)
+class Screened(Dense):
+    """The same for columns that consider few of the features each: other products are left out."""
+
+    transposed: npt.NDArray[np.uint8]
+    considered: BoolArray
+
+    def logits(self, weights: FloatArray) -> Float32Array:
+        """Return the sums of the weights of each row's features."""
+        from conjoin.kernels.indicators import screened_logits
+
+        out = np.zeros((len(weights), len(self.x)), np.float32)
+        screened_logits(self.transposed, weights, out)
+        return out
+
+    def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
+        """Return the sums of some rows of values over the rows that have each considered feature."""
+        from conjoin.kernels.indicators import screened_slopes
+
+        out = np.zeros((len(columns), self.width))
+        screened_slopes(self.transposed, self.considered, values, columns, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class Sparse:
     """The rows that have each feature: those of feature j are `row[first[j] : first[j + 1]]`."""
 
@@ -106,6 +154,11 @@ class Sparse:
         parts = [self.row[self.first[j] : self.first[j + 1]] for j in features]
         first = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return Sparse(self.rows, first, np.concatenate([self.row[:0], *parts]))
+
+    def screened(self, considered: BoolArray) -> Sparse:
+        """Return the matrix itself: its products visit few elements anyway."""
+        del considered
+        return self
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features."""

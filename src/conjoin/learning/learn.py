@@ -121,8 +121,9 @@ def learn(
         By default, hybrids of large tables are learned in time linear in their size. Kappa and the
         penalty are chosen on at most 20,000 rows, and scored on as many others; weights are learned
         from at most 150,000 distinct rows. If there are many columns and rows, each regression
-        considers the columns that tell most about its target, and those that its tree tests; about
-        50 targets choose the penalty. With True, all rows and columns are always considered.
+        considers the columns that tell most about its target, and those that its tree tests; 50 to
+        100 targets choose kappa and the penalty. With True, all rows and columns are always
+        considered.
     discretize : str, mapping or Discretizer, optional
         How to cut numeric columns into bins: "quantile:5", "width:5", "mdl:TARGET", "dependence", or
         {column: one of these, or a list of cut points}, where the key None stands for all other
@@ -199,7 +200,12 @@ def learn(
             )
             holdout = max(holdout, 1 - limits.choice_rows / len(rows))
             held = None if valid is None else sample_rows(valid, limits.choice_rows, rng)
-        dn = learner.path(cpd, split_rows(rows, held, holdout, folds, rng), kappa, penalty)
+        splits = split_rows(rows, held, holdout, folds, rng)
+        if learner.rng is not None:
+            from conjoin.learning.screening import choosing_targets
+
+            learner.choosing = choosing_targets(splits[0][0], limits)
+        dn = learner.path(cpd, splits, kappa, penalty)
     if kept is not None and kept is not checkpoint:  # else it is the caller's to remove
         kept.remove()
     return dn.reordered(names)
@@ -236,6 +242,7 @@ class _Learner:
         self.last: Path | None = None
         self.trees: Any = None
         self.rng: np.random.Generator | None = None  # draws samples of rows, if that is allowed
+        self.choosing: range | None = None  # the targets that choose for all, if not all do
 
     def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
         return DependencyNetwork(self.table.domain, cpds, {"learned": record})
@@ -288,7 +295,8 @@ class _Learner:
                 build, splits, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
             )
         path = self.last
-        if path is None or splits[0][0] is not self.table:  # nothing was chosen, or not on all rows
+        everything = splits[0][0] is self.table and self.choosing is None
+        if path is None or not everything:  # nothing was chosen, or not on all rows and targets
             self.last = self.trees = None
             path = build(self.table, None, self.runner.labelled("all rows"))
             path.advance(value)
@@ -318,16 +326,17 @@ class _Learner:
     def _trees(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
         from conjoin.learning.tree_path import TreePath
 
-        self.last = TreePath(table, valid, self.options, self.rules, runner)
+        targets = None if valid is None else self.choosing
+        self.last = TreePath(table, valid, self.options, self.rules, runner, targets)
         return self.last
 
     def _logistic(self, table: Table, valid: Table | None, runner: TaskRunner) -> Path:
         from conjoin.learning.logistic_path import LogisticPath
         from conjoin.learning.tree_path import TreePath
 
-        trees = self.trees
+        trees, targets = self.trees, None if valid is None else self.choosing
         if self.kappa is not None and trees is None:
-            trees = TreePath(table, None, self.options, self.rules, runner)
+            trees = TreePath(table, None, self.options, self.rules, runner, targets)
             trees.advance(self.kappa)
         most = self.limits.weight_rows
         if self.rng and len(trees.data.members) > most:  # counts distinct rows
@@ -343,5 +352,6 @@ class _Learner:
             self.most_states,
             exhaustive,
             self.limits,
+            targets,
         )
         return self.last

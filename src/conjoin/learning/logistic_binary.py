@@ -77,6 +77,7 @@ class Batch:
 
     def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
         """Continue along the path, from the largest penalty to the smallest."""
+        self.design = self.design.screened(self.factor >= 0)
         y, m = self._labels(self.design)
         weights = self._start(y, m) if self.weights is None else self.weights
         result = []

@@ -79,6 +79,12 @@ class Design:
             result.__dict__["correlations"] = some
         return result
 
+    def screened(self, considered: BoolArray) -> Design:
+        """Return the same for columns that consider some of the features, columns by features."""
+        result = replace(self, x=self.x.screened(considered))
+        result.__dict__["correlations"] = self.correlations
+        return result
+
     @cached_property
     def ids(self) -> Int32Array:
         """The indicators of each row, -1 where there is none.

@@ -67,6 +67,8 @@ class LogisticPath:
         less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
     limits : Limits
         The sizes from which tables are treated differently.
+    targets : sequence of int, optional
+        The targets; by default all.
     """
 
     def __init__(
@@ -80,15 +82,17 @@ class LogisticPath:
         most_states: int = WIDE,
         exhaustive: bool = True,
         limits: Limits = LIMITS,
+        targets: Sequence[int] | None = None,
     ) -> None:
         self.runner, self.limits = runner or TaskRunner(), limits
         cards = table.domain.cards
+        left = np.arange(len(cards)) if targets is None else np.array(targets, np.int64)
         wide: list[int] = []
         self.by_tree: list[int] = []
         if trees is not None:
             required = (rules == REQUIRED).any(axis=1)
             wide = np.flatnonzero((cards > WIDE) & ~required).tolist()
-            self.by_tree = np.flatnonzero(cards > most_states).tolist()
+            self.by_tree = left[cards[left] > most_states].tolist()
 
         def design_of(rows: Table) -> Design:
             merged = merge_rows(rows.codes, rows.weights)
@@ -103,7 +107,7 @@ class LogisticPath:
                 self.tree_scores[t] = trees.score(t, packed, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
-        left = np.setdiff1d(np.arange(len(cards)), self.by_tree)
+        left = np.setdiff1d(left, self.by_tree)
         count = len(cards) if exhaustive else columns_to_keep(self.design, limits)
         screen = count < len(cards)
         large = screen or (len(table) > limits.choice_rows and not exhaustive)
@@ -114,12 +118,6 @@ class LogisticPath:
             left = order[np.isin(order, left)]
         self.batches = self._make_batches(left.tolist(), factor, screen)
         self.solutions: dict[float, list[Solution]] = {}
-        self.choosing = 0  # the number of batches that choose the penalty alone, if any do
-        apart = sum(len(batch.targets) for batch in self.batches) // limits.probe_targets
-        if screen and valid is not None and apart > 1:
-            chosen = self.batches[::apart]
-            self.choosing = len(chosen)
-            self.batches = chosen + [b for i, b in enumerate(self.batches) if i % apart]
 
     def _make_batches(self, targets: list[int], factor: FloatArray, screen: bool) -> list[Solver]:
         """Return what solves the targets: batches of those with two states, then all others.
@@ -154,7 +152,8 @@ class LogisticPath:
         considered = screened_columns(information, rules, parent, count)
         if self.trees is not None:
             threshold = gain_needed(self.kappa)
-            for t, tree in enumerate(self.trees.trees):
+            for t in self.trees.targets:
+                tree = self.trees.trees[t]
                 nodes, _ = tree.visible(threshold)
                 inner = nodes[(tree.yes[nodes] >= 0) & (tree.gains[nodes] > threshold)]
                 considered[self.trees.data.set_var[tree.split[inner]], t] = True
@@ -180,11 +179,7 @@ class LogisticPath:
 
         Returns the summed log-likelihood of the validation rows by target; or None, if the first
         targets together score lower than with an earlier penalty, and the others were not solved.
-        In a wide table that counts as large, some targets choose for all: others have the score 0.
         """
-        if self.choosing:
-            found = self._solve([penalty], ROUGH, slice(0, self.choosing))
-            return self._keep([penalty], found)[0]
         probe = self._probe() if self.solutions else 0
         tolerance = self.tolerance if self.valid is None else ROUGH
         found = self._solve([penalty], tolerance, slice(0, probe))
@@ -221,12 +216,12 @@ class LogisticPath:
         return found
 
     def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
-        """Keep the solutions of the first batches; return the scores by target for each penalty."""
+        """Keep the solutions of all batches; return the scores by target for each penalty."""
         scores = []
         for i, penalty in enumerate(sorted(penalties, reverse=True)):
             self.solutions[penalty] = [solutions[i] for solutions in found]
             by_target = self.tree_scores.copy()
-            for batch, solution in zip(self.batches, self.solutions[penalty], strict=False):
+            for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
                 by_target[batch.targets] = solution.score
             scores.append(by_target)
         return scores
@@ -234,10 +229,9 @@ class LogisticPath:
     def finish(self, penalty: float) -> None:
         """Solve all targets to full precision for a penalty that the path has advanced to."""
         found = self.solutions[penalty]
-        precise = all(solution.tolerance <= self.tolerance for solution in found)
-        if precise and len(found) == len(self.batches):
+        if all(solution.tolerance <= self.tolerance for solution in found):
             return
-        for batch, solution in zip(self.batches, found, strict=False):
+        for batch, solution in zip(self.batches, found, strict=True):
             batch.go_back(solution)
         self._keep([penalty], self._solve([penalty], self.tolerance, slice(None)))
 

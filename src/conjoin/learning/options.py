@@ -66,7 +66,8 @@ class Limits:
         The number of ones in the matrix of indicators times columns up to which it considers more.
     probe_targets : int
         The number of targets that are solved first: if they score lower than with an earlier penalty,
-        the others are not solved. In a screened table, this number of targets chooses for all.
+        the others are not solved. In a screened table, about this number of targets chooses kappa
+        and the penalty for all.
     large_tolerance : float
         The tolerance of regressions in large tables.
     batch_cells : int

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.row_hashing import merge_rows
+from conjoin.data.table import Table
 from conjoin.learning.logistic_features import Design
 from conjoin.learning.options import FORBIDDEN, LIMITS, REQUIRED, Limits
 
@@ -19,6 +21,21 @@ def columns_to_keep(design: Design, limits: Limits = LIMITS) -> int:
     if n <= limits.screened_columns:
         return n
     return min(n, max(limits.kept_columns, limits.products // max(1, design.x.cells)))
+
+
+def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
+    """Return the targets that choose kappa and the penalty for all, at equal distances.
+
+    None if all of them choose, as they do unless each regression considers some of the columns.
+    """
+    domain = table.domain
+    apart = len(domain) // limits.probe_targets
+    if len(domain) <= limits.screened_columns or apart < 2:
+        return None
+    rows = merge_rows(table.codes, table.weights)
+    design = Design.of(domain.cards, *rows, (), limits.sparse_share, domain.ordered)
+    screen = columns_to_keep(design, limits) < len(domain)
+    return range(0, len(domain), apart) if screen else None
 
 
 def mutual_information(design: Design) -> FloatArray:

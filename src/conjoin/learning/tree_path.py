@@ -280,6 +280,8 @@ class TreePath:
         Which variables may split the tree of which target.
     runner : TaskRunner, optional
         Runs the tasks, one per group of trees.
+    targets : sequence of int, optional
+        The targets whose trees are grown; by default all.
     """
 
     def __init__(
@@ -289,6 +291,7 @@ class TreePath:
         options: Options,
         rules: npt.NDArray[np.int8],
         runner: TaskRunner | None = None,
+        targets: Sequence[int] | None = None,
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
@@ -296,10 +299,11 @@ class TreePath:
         self.options, self.rules, self.runner = options, rules, runner or TaskRunner()
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
+        self.targets = range(len(cards)) if targets is None else targets
 
     def advance(self, kappa: float) -> FloatArray:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
-        parts = split_evenly(self.trees)
+        parts = split_evenly([self.trees[t] for t in self.targets])
         tasks = [
             (
                 self.data,
@@ -314,8 +318,11 @@ class TreePath:
         ]
         what = f"trees, kappa {kappa:g}"
         done = self.runner.run(_grow_and_score, tasks, what, list(map(len, parts)))
-        self.trees = [tree for part, _ in done for tree in part]
-        return np.concatenate([score for _, score in done])
+        scores = np.zeros(len(self.trees))
+        for trees, found in done:
+            for tree, score in zip(trees, found, strict=True):
+                self.trees[tree.target], scores[tree.target] = tree, score
+        return scores
 
     def score(self, target: int, rows: PackedTable, kappa: float) -> float:
         """Return the log-likelihood of rows under one tree of a kappa that the path has advanced to."""
