@@ -193,7 +193,7 @@ class CrossFitting:
             thinned = thin(self.model, self.everything, max_cells=cells, tree=(left, right))
             bases = self.weighted(thinned, left, right)
             density, name = self._density(bases), f"thin, {cells:,} cells"
-            base = Candidate(name, density, partial(_mean, bases))
+            base = Candidate(name, density, partial(self._further, bases))
             if found and base.score(self.weights) <= max(c.score(self.weights) for c in found):
                 break  # a larger network must be better than the smaller one with its hidden column
             found += [base, *self._hidden(bases, base, tree)]
@@ -211,13 +211,18 @@ class CrossFitting:
         self, thinned: MarkovNetwork, left: IntArray, right: IntArray
     ) -> list[MarkovNetwork]:
         """Return a thin network with the weights learned for each fold, pairs of columns included."""
-        found = [with_weights(thinned, left, right, f.train, f.held) for f in self.folds]
+        return [with_weights(thinned, left, right, f.train, f.held) for f in self.folds]
+
+    def _further(self, networks: Sequence[MarkovNetwork]) -> MarkovNetwork:
+        """Return the mean of the networks of all folds, learned further if rows lack values."""
         if self.parts is None:
-            return found
-        return [
-            summed_out(network, all_but(self.parts, number), self.parts[number])
-            for number, network in enumerate(found)
-        ]
+            return _mean(networks)
+        return _mean(
+            [
+                summed_out(network, all_but(self.parts, number), self.parts[number])
+                for number, network in enumerate(networks)
+            ]
+        )
 
     def _or_counted(self, best: Candidate, tree: Candidate) -> tuple[Candidate, dict[str, float]]:
         """Return a Bayesian network or the tree instead, unless a network is worth its tuning.
@@ -257,8 +262,8 @@ class CrossFitting:
 
         def finish() -> MarkovNetwork:
             name = hidden_name(self.model.domain)
-            base, lacking = without.finish(), None if self.parts is None else joined(*self.parts)
-            return mixture.network(base, self.tree, self.everything, lacking, name)
+            lacking = None if self.parts is None else joined(*self.parts)
+            return mixture.network(_mean(bases), self.tree, self.everything, lacking, name)
 
         used = np.count_nonzero(mixture.shares[: len(FITS)]) * len(self.folds)
         states = mixture.fits[0][-1].tables.states

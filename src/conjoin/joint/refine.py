@@ -72,6 +72,8 @@ class Effort(NamedTuple):
     few_rows : tuple of int
         Cells of the tables of thin networks if there are few rows, so that all of them are dealt into
         folds; empty to hold some of them out nevertheless.
+    directed : bool
+        Whether to search for a Bayesian network.
     """
 
     cells: tuple[int, ...]
@@ -80,6 +82,7 @@ class Effort(NamedTuple):
     hidden_cells: int
     batches: int
     few_rows: tuple[int, ...] = ()
+    directed: bool = True
 
 
 EFFORTS = {
@@ -207,6 +210,7 @@ def _first_network(
         cells=effort.cells[:1],
         states=effort.states[:2] if hidden else (),
         settings=effort.settings[1:3],
+        directed=False,
     )
     return _Search(model, train, held, None, fewer, rng).run(None)
 
@@ -290,7 +294,7 @@ class _Search:
 
     def _directed(self, everything: Table) -> list[Candidate]:
         """Return a Bayesian network, unless there are too many columns for the search."""
-        if len(self.model.domain) > MAX_DIRECTED:
+        if not self.effort.directed or len(self.model.domain) > MAX_DIRECTED:
             return []
         parents = learn_structure(self.model, self.train, np.random.default_rng(0))
         density = fitted(self.train, parents).log_likelihood(self.held_rows)
