@@ -23,10 +23,12 @@ from conjoin import (
 )
 from conjoin.errors import ModelError
 from conjoin.joint.lbfgs import descend
+from conjoin.joint.likelihood import Expectations
 from conjoin.joint.pseudo_likelihood import PseudoLikelihood, list_live_rows
+from conjoin.joint.thin_weights import _cells_instead
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.scoring.conditionals import FeatureGroups, RowBlock
-from reference import feature_rows, live_rows
+from reference import all_states, feature_rows, live_rows
 from strategies import (
     generators,
     random_dependency_network,
@@ -301,3 +303,18 @@ def test_the_papers_baseline(data, name, score):
     assert pll(mn, test).mean == pytest.approx(score, abs=0.01)
     tuned = learn_weights(convert(dn, train), train, valid=valid, start="model", n_jobs=2)
     assert pll(tuned, test).mean > max(pll(mn, test).mean, pll(convert(dn, train), test).mean)
+
+
+def test_cells_replace_features_that_outnumber_them():
+    rng = np.random.default_rng(3)
+    domain = Domain.numbered([2, 3, 2, 4])
+    terms = []
+    for _ in range(200):
+        tested = rng.choice(4, int(rng.integers(1, 5)), replace=False)
+        states = {f"v{i}": int(rng.integers(domain.cards[i])) for i in tested}
+        terms.append((float(rng.normal()), states))
+    features = Features.from_terms(domain, terms)
+    cells = _cells_instead(domain, features)
+    assert len(cells) == 48 == Expectations(cells).plan.cells
+    states = all_states(domain)
+    np.testing.assert_allclose(cells.evaluate(states), features.evaluate(states), atol=1e-12)

@@ -12,6 +12,7 @@ from conjoin.joint.likelihood import Expectations
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
+from conjoin.models.vocabulary import mask_words, state_masks
 
 PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
 """Standard deviations of the prior around converted weights, to choose from."""
@@ -53,11 +54,14 @@ def _cells_instead(domain: Domain, features: Features) -> Features:
     tables = expectations.tables.tables(features.weights)
     if len(expectations.outside) or len(features) <= sum(table.table.size for table in tables):
         return features
-    variables, terms = domain.variables, []
-    for table in tables:
-        for cell, weight in np.ndenumerate(table.table):
-            states = zip(table.variables, cell, strict=True)
-            terms.append(
-                (float(weight), {variables[v].name: variables[v].states[s] for v, s in states})
-            )
-    return Features.from_terms(domain, terms).merged()
+    owner, var, state, first = [], [], [], 0
+    for factor in tables:
+        cells = np.indices(factor.table.shape).reshape(len(factor.variables), -1).T
+        owner.append(np.repeat(first + np.arange(len(cells)), cells.shape[1]))
+        var.append(np.tile(factor.variables, len(cells)))
+        state.append(cells.ravel())
+        first += len(cells)
+    masks = state_masks(np.concatenate(state), mask_words(domain.cards))
+    weights = np.concatenate([factor.table.ravel() for factor in tables])
+    places = np.concatenate(owner), np.concatenate(var)
+    return Features.from_tests(domain.cards, *places, masks, weights).merged()
