@@ -20,6 +20,7 @@ from conjoin import (
 )
 from conjoin.errors import DataError, ModelError
 from conjoin.joint import learn_weights, thin
+from conjoin.joint.candidates import Candidate
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,
@@ -173,3 +174,22 @@ def test_refined_networks_are_over_the_given_columns(rng):
     for v, card in enumerate(domain.cards):
         share = np.bincount(rows.codes[:, v], minlength=card) / len(rows)
         np.testing.assert_allclose(np.bincount(all_states(domain)[:, v], q, card), share, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("score", "rows", "may_win"),
+    [
+        (-2.1, 100, True),
+        (-2.3, 100, False),
+        (-2.3, 20, True),
+        (-1.9, 100, True),
+        (-3.1, 100, False),
+    ],
+)
+def test_a_search_goes_on_while_its_result_may_become_the_best(score, rows, may_win):
+    """The tree has -3 and the best network -2; they differ in every row, so 10 nats in all decide."""
+    weights, tried = np.full(4, rows / 4), []
+    for value in (-3.0, -2.0, score):
+        tried.append(Candidate("", np.full(4, value), lambda: None))
+    tree, best, found = tried
+    assert found.may_win(best, tree, weights) == may_win

@@ -7,7 +7,7 @@ not fitted step by step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -49,6 +49,7 @@ def learn_structure(
     table: Table,
     rng: np.random.Generator,
     max_cells: int | None = MAX_CELLS,
+    promising: Callable[[list[Parents]], bool] | None = None,
 ) -> list[Parents]:
     """Return the parents of each column in the best structure found.
 
@@ -62,6 +63,8 @@ def learn_structure(
         Draws the rows to score structures by, if there are many, and the orders to start from.
     max_cells : int, optional
         Maximum number of cells of all tables of exact inference; None for any number.
+    promising : callable, optional
+        Returns whether the result of the first search is worth a second one; by default it always is.
     """
     cards, size = table.domain.cards, len(table.domain)
     wide = size > WIDE
@@ -71,7 +74,7 @@ def learn_structure(
     scores = FamilyScores(*merge_rows(sample.codes, sample.weights), cards)
     candidates = _first_candidates(model, sample, count)
     parents, order = search_parents(scores, candidates, rng)
-    if not wide:
+    if not wide and (promising is None or promising(parents)):
         few = sample_rows(sample, SCREENED_ROWS, rng)
         screen = FamilyScores(*merge_rows(few.codes, few.weights), cards)
         candidates = _new_candidates(screen, parents, candidates)

@@ -20,6 +20,9 @@ MIN_ERRORS = 2.0
 TUNING_GAIN = 10.0
 """How much better all held-out rows together are under networks whose settings they chose, in nats."""
 
+MAX_LACKING = 0.25
+"""How much a Bayesian network may lack of the best network, as a share of its gain over the tree."""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -51,6 +54,16 @@ class Candidate:
         """Return whether it beats a network that is counted from the rows, without settings to choose."""
         mean, error = self._gain(counted, weights)
         return mean > max(MIN_GAIN, TUNING_GAIN / float(weights.sum()), error)
+
+    def may_win(self, best: Candidate, tree: Candidate, weights: FloatArray) -> bool:
+        """Return whether a network that is counted from the rows may become the best by a longer search.
+
+        It may not if the best one is worth its tuning, and what it lacks of that is more than a share of
+        what it gains over the tree.
+        """
+        score = self.score(weights)
+        lacking, gained = best.score(weights) - score, score - tree.score(weights)
+        return lacking <= MAX_LACKING * gained or not best.is_worth_tuning(self, weights)
 
     def _gain(self, other: Candidate, weights: FloatArray) -> tuple[float, float]:
         """Return the mean gain over another candidate, and its standard error."""

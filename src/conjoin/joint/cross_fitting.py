@@ -11,7 +11,7 @@ column with the states of all of them, which predicts better than each (Breiman'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.bayesian.directed_network import fitted, learn_structure
+from conjoin.bayesian.directed_search import Parents
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
@@ -229,18 +230,26 @@ class CrossFitting:
 
         The search for a Bayesian network takes long, so that only one fold compares it. Its score is
         returned, too: that of the best other network, less the difference between both in this fold.
+        The search is cut short if its first result is far from that network.
         """
         fold = self.folds[0]
-        parents = learn_structure(self.model, fold.train, np.random.default_rng(0))
-        density = fitted(fold.train, parents).log_likelihood(fold.rows)
+        here, plain = (
+            replace(c, log_density=c.log_density[: len(fold.rows)]) for c in (best, tree)
+        )
 
         def finish() -> MarkovNetwork:
             parents = learn_structure(self.model, self.everything, np.random.default_rng(0))
             return fitted(self.everything, parents).to_markov_network()
 
-        directed = Candidate("Bayesian network", density, finish)
-        first = len(fold.rows)
-        here = Candidate("", best.log_density[:first], best.finish)
+        def candidate(parents: list[Parents]) -> Candidate:
+            density = fitted(fold.train, parents).log_likelihood(fold.rows)
+            return Candidate("Bayesian network", density, finish)
+
+        def promising(parents: list[Parents]) -> bool:
+            return candidate(parents).may_win(here, plain, fold.weights)
+
+        rng = np.random.default_rng(0)
+        directed = candidate(learn_structure(self.model, fold.train, rng, promising=promising))
         behind = here.score(fold.weights) - directed.score(fold.weights)
         scores = {directed.name: best.score(self.weights) - behind}
         if not here.is_worth_tuning(directed, fold.weights):

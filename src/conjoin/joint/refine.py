@@ -18,6 +18,7 @@ import numpy as np
 
 from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.bayesian.directed_network import fitted, learn_structure
+from conjoin.bayesian.directed_search import Parents
 from conjoin.data.arrays import FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import deal_out, hold_out
@@ -215,6 +216,10 @@ def _first_network(
     return _Search(model, train, held, None, fewer, rng).run(None)
 
 
+def _counted_network(table: Table, parents: list[Parents]) -> MarkovNetwork:
+    return fitted(table, parents).to_markov_network()
+
+
 def _has_few_rows(table: Table) -> bool:
     """Return whether a table is small enough for fits without each part of its rows."""
     weight = float(len(table) if table.weights is None else table.weights.sum())
@@ -283,7 +288,7 @@ class _Search:
         best = found[1]
         for candidate in sorted(found[2:], key=lambda c: c.hidden):  # hidden columns come last
             best = candidate if candidate.beats(best, self.held_weights) else best
-        directed = self._directed(everything)
+        directed = self._directed(everything, found[0], best)
         counted = max([found[0], *directed], key=self._score)
         found += directed
         best = best if best.is_worth_tuning(counted, self.held_weights) else counted
@@ -292,17 +297,24 @@ class _Search:
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         return MarkovNetwork(network.domain, network.features, network.factors, provenance)
 
-    def _directed(self, everything: Table) -> list[Candidate]:
-        """Return a Bayesian network, unless there are too many columns for the search."""
+    def _directed(self, everything: Table, tree: Candidate, best: Candidate) -> list[Candidate]:
+        """Return a Bayesian network, unless there are too many columns for the search.
+
+        The search is cut short if its first result is far from the best network.
+        """
         if not self.effort.directed or len(self.model.domain) > MAX_DIRECTED:
             return []
-        parents = learn_structure(self.model, self.train, np.random.default_rng(0))
-        density = fitted(self.train, parents).log_likelihood(self.held_rows)
 
-        def finish() -> MarkovNetwork:
-            return fitted(everything, parents).to_markov_network()
+        def candidate(parents: list[Parents]) -> Candidate:
+            density = fitted(self.train, parents).log_likelihood(self.held_rows)
+            finish = partial(_counted_network, everything, parents)
+            return Candidate("Bayesian network", density, finish)
 
-        return [Candidate("Bayesian network", density, finish)]
+        def promising(parents: list[Parents]) -> bool:
+            return candidate(parents).may_win(best, tree, self.held_weights)
+
+        rng = np.random.default_rng(0)
+        return [candidate(learn_structure(self.model, self.train, rng, promising=promising))]
 
     def _worth_trying(self, cells: int, found: Sequence[Candidate]) -> bool:
         """Return whether tables larger than necessary may pay off.
