@@ -17,6 +17,8 @@ settings.register_profile(
 )
 settings.load_profile("conjoin")
 
+os.environ["CONJOIN_QUIET"] = "1"  # lines that depend on how long a command takes
+
 
 def _folder(variable: str) -> Path:
     value = os.environ.get(variable)

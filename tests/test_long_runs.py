@@ -11,12 +11,14 @@ import sys
 import textwrap
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import conjoin.jobs as jobs
 import conjoin.learning.checkpoint as checkpoint_module
+import conjoin.progress as progress_module
 from conjoin import Domain, Table, learn, write_table
 from conjoin.cli.main import main
 from conjoin.errors import FormatError
@@ -149,6 +151,53 @@ def test_progress_is_by_variable_and_names_the_stage(n_jobs, monkeypatch, capfd)
     expected += ["all rows: logistic regression, penalty 5"]
     assert [what for what, _, _ in said] == expected
     assert {(total, steps) for _, total, steps in said} == {(100, 100)}
+
+
+def test_a_log_gets_few_lines(monkeypatch, capsys):
+    """A line says what is under way, from the outside to the inside; the next is due later and later."""
+    waits, clock = [], iter([0.0, 2.0, 4.0, 40.0, 400.0])
+
+    class Done:
+        def wait(self, seconds):
+            waits.append(seconds)
+            return len(waits) == 5
+
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    outer = progress_module.progress(iter("xy"), "tables")
+    inner = progress_module.progress(["a", "b", "c"], "columns")
+    assert [next(outer), next(inner), next(inner)] == ["x", "a", "b"]
+    progress_module._write_lines(Done())
+    assert waits == [2.0, 2.0, 2.0, 10.0, 100.0]
+    times = (2, 4, 40, 400)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"conjoin: after {t} s: tables: columns, 1 of 3" for t in times]
+    outer.close()
+    inner.close()
+    assert not progress_module._under_way
+
+
+def test_commands_write_lines_in_a_log(monkeypatch, capsys):
+    monkeypatch.delenv("CONJOIN_QUIET")
+    written = threading.Event()
+
+    def write(done):
+        written.set()
+        assert done.wait(60) and [str(step) for step in progress_module._under_way] == []
+
+    monkeypatch.setattr(progress_module, "_write_lines", write)
+    with progress_module.lines_in_a_log("check"):
+        assert written.wait(60) and str(progress_module._under_way[0]) == "check"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("why", ["quiet", "terminal"])
+def test_no_lines_where_nobody_wants_them(why, monkeypatch):
+    if why == "terminal":
+        monkeypatch.delenv("CONJOIN_QUIET")
+        monkeypatch.setattr(progress_module.sys, "stderr", SimpleNamespace(isatty=lambda: True))
+    before = threading.active_count()
+    with progress_module.lines_in_a_log("check"):
+        assert threading.active_count() == before
 
 
 # ---- checkpoints ----------------------------------------------------------------------------------

@@ -1,11 +1,43 @@
-"""A progress bar for work that takes more than two seconds, on a terminal."""
+"""What takes longer than two seconds says so: a bar on a terminal, a few plain lines in a log.
+
+Bars are shown wherever standard error is a terminal. Where it is not, commands write lines instead, the
+longer they take the fewer: the next one is due after a quarter of the time so far.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+import os
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
+
+DELAY = 2.0
+"""Seconds before the first sign of progress, and at least between two lines."""
+
+SPACING = 0.25
+"""Share of the time so far that passes before the next line."""
+
+QUIET = "CONJOIN_QUIET"
+"""The environment variable that, unless empty, turns the lines off."""
+
+
+class _Step:
+    """Work that is under way."""
+
+    def __init__(self, what: str, total: int | None = None) -> None:
+        self.what, self.total, self.done = what, total, 0
+
+    def __str__(self) -> str:
+        return self.what if self.total is None else f"{self.what}, {self.done:,} of {self.total:,}"
+
+
+_under_way: list[_Step] = []
+"""The steps under way, the outermost first."""
 
 
 def progress(
@@ -18,7 +50,7 @@ def progress(
     items : iterable
         The items. Each counts as one step when the next is requested.
     what : str
-        The label of the bar.
+        The label of the bar, and of lines in a log (see `lines_in_a_log`).
     total : int, optional
         The number of items, if they have no length.
 
@@ -29,4 +61,47 @@ def progress(
     """
     from tqdm import tqdm
 
-    yield from tqdm(items, desc=what, total=total, delay=2, disable=None, leave=False)
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    step = _Step(what, total)
+    _under_way.append(step)
+    try:
+        for item in tqdm(items, desc=what, total=total, delay=DELAY, disable=None, leave=False):
+            yield item
+            step.done += 1
+    finally:
+        _under_way.remove(step)
+
+
+@contextmanager
+def lines_in_a_log(what: str) -> Iterator[None]:
+    """Write a line on standard error now and then, if that is no terminal; for commands.
+
+    Parameters
+    ----------
+    what : str
+        What is done as a whole.
+    """
+    if os.environ.get(QUIET) or sys.stderr is None or sys.stderr.isatty():
+        yield
+        return
+    step, done = _Step(what), threading.Event()
+    writer = threading.Thread(target=_write_lines, args=(done,), name="progress", daemon=True)
+    _under_way.insert(0, step)
+    writer.start()
+    try:
+        yield
+    finally:
+        _under_way.remove(step)
+        done.set()
+        writer.join()
+
+
+def _write_lines(done: threading.Event) -> None:
+    began, wait = time.monotonic(), DELAY
+    while not done.wait(wait):
+        so_far = time.monotonic() - began
+        steps = ": ".join(map(str, list(_under_way)))
+        sys.stderr.write(f"conjoin: after {so_far:.0f} s: {steps}\n")
+        sys.stderr.flush()
+        wait = max(DELAY, SPACING * so_far)

@@ -34,6 +34,7 @@ from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
+from conjoin.progress import progress
 
 FOLDS = 4
 """Number of parts that the rows are dealt into."""
@@ -188,7 +189,8 @@ class CrossFitting:
         needed = int((cards[left] * cards[right]).sum())
         found: list[Candidate] = []
         thinned = None
-        for cells in sorted({max(size, needed) for size in self.sizes}):
+        sizes = sorted({max(size, needed) for size in self.sizes})
+        for cells in progress(sizes, "sizes of networks"):
             if thinned is self.model:
                 break
             thinned = thin(self.model, self.everything, max_cells=cells, tree=(left, right))
@@ -212,7 +214,8 @@ class CrossFitting:
         self, thinned: MarkovNetwork, left: IntArray, right: IntArray
     ) -> list[MarkovNetwork]:
         """Return a thin network with the weights learned for each fold, pairs of columns included."""
-        return [with_weights(thinned, left, right, f.train, f.held) for f in self.folds]
+        folds = progress(self.folds, "weights of folds")
+        return [with_weights(thinned, left, right, fold.train, fold.held) for fold in folds]
 
     def _further(self, networks: Sequence[MarkovNetwork]) -> MarkovNetwork:
         """Return the mean of the networks of all folds, learned further if rows lack values."""
@@ -298,7 +301,8 @@ class CrossFitting:
         states = [min(FEW_STATES, allowed), *[min(MANY_STATES, allowed)] * (len(FITS) - 1)]
         tables = {count: HiddenTables(bases[0], count) for count in states}
         each = [tables[count] for count in states]
-        fits = [self._fits(*pair, each) for pair in zip(bases, self.folds, strict=True)]
+        pairs = list(zip(bases, self.folds, strict=True))
+        fits = [self._fits(*pair, each) for pair in progress(pairs, "hidden columns of folds")]
         densities = [
             np.concatenate(
                 [

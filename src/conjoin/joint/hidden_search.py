@@ -28,6 +28,7 @@ from conjoin.joint.hidden_tables import (
     tree_part,
 )
 from conjoin.models.markov import MarkovNetwork
+from conjoin.progress import progress
 
 MIN_GAIN = 1e-3
 """More states must predict held-out rows better by this, in nats per row."""
@@ -189,7 +190,7 @@ class HiddenSearch:
                     tables.rows(*self._some(held, STOPPING_ROWS)),
                 )
             fits = [HiddenFit(tables, priors) for priors in self.settings]
-            for fit in fits:
+            for fit in progress(fits, f"hidden columns of {states} states"):
                 if states < self.sizes[-1]:
                     reached = max(fit.fit(few, stopping, self.rng, max_steps, reached), reached)
                 elif _in_batches(train[0]):

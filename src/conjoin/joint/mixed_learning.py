@@ -38,6 +38,7 @@ from conjoin.models.mixed import (
     scores_of,
 )
 from conjoin.models.number_map import NumberMap
+from conjoin.progress import progress
 
 HELD_OUT = 0.15
 """The share of the rows that chooses."""
@@ -311,7 +312,10 @@ class _Learning:
             if states <= max(FEW_STATES, len(train) // ROWS_PER_STATE)
         ]
         settings.append(BACKGROUND)
-        fits = [MixtureFit(setting, bases, self.rng).fit(train, held) for setting in settings]
+        fits = [
+            MixtureFit(setting, bases, self.rng).fit(train, held)
+            for setting in progress(settings, "fitting mixtures")
+        ]
         more = [-np.inf] * (len(fits) - 1) + [0.0]  # a row that only the background explains
         masses = [np.append(fit.log_mass(held), x) for fit, x in zip(fits, more, strict=True)]
         shares = stacking_weights(masses, np.append(held.weights, held.weights.mean()))
@@ -335,7 +339,7 @@ class _Learning:
             base = relearned(base, states)
         data = self._rows(maps, states, rows)
         bases = None if base is None else Bases(base)
-        for fit in fits:
+        for fit in progress(fits, "fitting mixtures to all rows"):
             fit.fit_all(data, bases)
 
     def _held_out(self, network: MixedNetwork) -> dict[str, float]:

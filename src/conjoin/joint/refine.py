@@ -38,6 +38,7 @@ from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import no_hidden_variables, takes_estimators
+from conjoin.progress import progress
 
 HELD_OUT = 0.1
 """The share of the rows that chooses among networks, if there is no validation table."""
@@ -274,7 +275,7 @@ class _Search:
         needed = int((cards[left] * cards[right]).sum())
         sizes = self.effort.cells if max_cells is None else (max_cells,)
         thinned: list[MarkovNetwork] = []
-        for cells in sorted({max(size, needed) for size in sizes}):
+        for cells in progress(sorted({max(size, needed) for size in sizes}), "sizes of networks"):
             if thinned and (thinned[-1] is self.model or not self._worth_trying(cells, found)):
                 break
             thinned.append(thin(self.model, self.train, max_cells=cells, tree=(left, right)))

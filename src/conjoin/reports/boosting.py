@@ -12,6 +12,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.mixed_table import MixedTable
+from conjoin.progress import progress
 from conjoin.reports.subject import evenly
 
 MAX_COLUMNS = 5
@@ -59,7 +60,7 @@ def rival(train: MixedTable, test: MixedTable, names: Sequence[str]) -> Rival | 
     name, classifier, regressor = library
     rows = train.select(evenly(len(train), MAX_ROWS))
     began, scores = time.monotonic(), {}
-    for target in names:
+    for target in progress(names, "gradient boosting"):
         if time.monotonic() - began > MAX_SECONDS:
             break
         number = target in rows.domain.numeric

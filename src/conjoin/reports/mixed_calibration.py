@@ -13,6 +13,7 @@ from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import DataError
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.models.mixed import MixedNetwork
+from conjoin.progress import progress
 from conjoin.reports.calibration import Calibration, Totals, VariableScore, summed
 from conjoin.reports.subject import evenly
 
@@ -47,7 +48,9 @@ def mixed_calibration(
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     totals: list[Totals] = []
     scores: list[VariableScore] = []
-    for name, hole in zip(rows.names, rows.holes.T, strict=True):
+    for name, hole in progress(
+        list(zip(rows.names, rows.holes.T, strict=True)), "predicting columns"
+    ):
         known: BoolArray = ~hole
         if not weights[known].sum() > 0:
             continue

@@ -11,6 +11,7 @@ from conjoin import __version__
 from conjoin.errors import ModelError
 from conjoin.formats.storage import write_bytes
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.progress import progress
 from conjoin.reports import (
     disagreements,
     distributions,
@@ -85,13 +86,11 @@ def page(
         conditionals = subject.model
     if conditionals is not None and conditionals.domain != subject.domain.categories:
         raise ModelError("the conditionals and the model have different variables")
-    sections = {
-        "table": distributions.section(subject),
-        "together": together.section(subject),
-        "predictions": predictions.section(subject),
-        "odd": surprising.section(subject),
-        "learned": learned.section(subject),
-    }
+    parts = {
+        "table": distributions, "together": together, "predictions": predictions,
+        "odd": surprising, "learned": learned,
+    }  # fmt: skip
+    sections = {key: part.section(subject) for key, part in progress(parts.items(), "sections")}
     if conditionals is not None:
         rows = None if subject.rows is None else subject.rows.categories
         sections["conditionals"] = disagreements.section(conditionals, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.models.mixed import MixedNetwork
+from conjoin.progress import progress
 from conjoin.reports import svg
 from conjoin.reports.associations import WIDE, graph
 from conjoin.reports.direct import ROWS, direct_effect, verdict
@@ -23,7 +24,7 @@ def section(subject: Subject) -> str:
         return "<h2>What goes with what</h2>\n<p>No two columns clearly go together.</p>"
     whole = rows_for(subject, ROWS)
     lines = []
-    for said in found:
+    for said in progress(found, "pairs of columns"):
         direct = direct_effect(subject, said, whole)
         verdict_words = verdict(said.model, direct, shares=said.outcome is not None)
         overall = f"{sentence(subject, said)}: {figures(subject, said, said.model)}."
