@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -210,7 +211,11 @@ def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
     assert "needs a network of states" in capsys.readouterr().err
     assert main(["info", model]) == 0
     said = capsys.readouterr().out
-    assert "1 of 2 states, 3 with numbers" in said and "often 0.0" in said
+    assert "1 of 2 states, 3 with numbers" in said and "often 0\n" in said
+    assert re.search(r"\n  age +number from 18 to 89, in steps of 1\n", said)
+    assert re.search(
+        r"\n  categories +old\n  mixed +rows 400, .*held out -\d+\.\d+ nats per row\n", said
+    )
 
 
 def test_other_formats_and_options_cut_numbers(folder, tmp_path, capsys):

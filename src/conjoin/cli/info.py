@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
+MAX_SIZES = 6
+"""Maximum number of different numbers of states that are listed one by one."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -203,7 +206,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
     if "rows" in report:
         weighted = ", weighted" if report["weighted"] else ""
         say("rows", f"{report['rows']:,}{weighted}; {report['missing']:,} cells missing")
-    states = ", ".join(f"{n:,} of {s} states" for s, n in report["variables_by_states"].items())
+    states = _by_states({int(s): n for s, n in report["variables_by_states"].items()})
     if "numbers" in report:
         states += f"{', ' if states else ''}{len(report['numbers']):,} with numbers"
     say("variables", f"{report['n_variables']:,} ({states})")
@@ -216,11 +219,14 @@ def _lines(report: dict[str, Any]) -> list[str]:
         unit = {"date": " day", "datetime": " s"}.get(number["kind"], "")
         unit += "s" * (number["kind"] == "date" and number["step"] != 1)
         grid = "" if number["step"] is None else f", in steps of {number['step']:g}{unit}"
-        atoms = f", often {' or '.join(number['atoms'])}" if number["atoms"] else ""
-        text = f"{number['kind']} from {number['low']} to {number['high']}{grid}{atoms}"
-        say(shown(number["name"]), text)
+        often = [_rounded(number, atom) for atom in number["atoms"]]
+        atoms = f", often {' or '.join(often)}" if often else ""
+        ends = " to ".join(_rounded(number, number[end]) for end in ("low", "high"))
+        say(shown(number["name"]), f"{number['kind']} from {ends}{grid}{atoms}")
     names = [v["name"] for v in report["variables"]]
-    say("names", ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else ""))
+    if names:
+        listed = ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else "")
+        say("categories" if "numbers" in report else "names", listed)
     if "cpds" in report:
         say("CPDs", ", ".join(f"{n:,} {kind}" for kind, n in report["cpds"].items()))
     for label, key in (("table factors", "table_factors"), ("tree factors", "tree_factors")):
@@ -236,7 +242,39 @@ def _lines(report: dict[str, Any]) -> list[str]:
     for key, value in report.get("provenance", {}).items():
         if isinstance(value, dict):  # longer records, such as scores along a path, are in --json
             short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
-            texts = [(k, f"{v:.6g}" if isinstance(v, float) else v) for k, v in short]
-            value = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in texts)
+            value = ", ".join(f"{k.replace('_', ' ')} {_figure(k, v)}" for k, v in short)
         say(shown(key.replace("_", " ")), shown(value))
     return lines
+
+
+def _by_states(counts: dict[int, int]) -> str:
+    """Return how many variables have how many states; of many different numbers, the least and greatest.
+
+    Examples
+    --------
+    >>> _by_states({1: 1, 2: 20}), _by_states({n: 1 for n in range(2, 90)})
+    ('1 of 1 state, 20 of 2 states', '88 of 2 to 89 states')
+    """
+    if len(counts) > MAX_SIZES:
+        return f"{sum(counts.values()):,} of {min(counts):,} to {max(counts):,} states"
+    return ", ".join(f"{n:,} of {s:,} state{'s' * (s != 1)}" for s, n in counts.items())
+
+
+def _rounded(number: dict[str, Any], text: str) -> str:
+    """Return a value of a column of numbers in a few digits; dates as they are."""
+    if number["kind"] != "number":
+        return text
+    x = float(text)
+    return f"{x:.15g}" if x == round(x) else f"{x:.6g}"
+
+
+def _figure(key: str, value: Any) -> Any:
+    """Return an entry of the provenance in a few digits, with its unit where that is not clear."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        unit = " nats per row" if key == "held_out" else ""
+        return f"{value:.4g}{unit}"
+    return value
