@@ -17,7 +17,8 @@ from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.mixed import MixedAnswers, log_density
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
-from conjoin.joint.mixed_learning import PRIORS, learn_mixed, priors_for
+from conjoin.joint.mixed_learning import learn_mixed
+from conjoin.joint.mixture_choices import PRIORS, priors_for
 from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map, log_mass
 from conjoin.models.gaussians import Gaussians, Scores, log_cell

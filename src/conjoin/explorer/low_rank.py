@@ -43,10 +43,13 @@ class LaneTable:
 
 
 def compact(tables: list[LaneTable], lanes: int) -> tuple[list[LaneTable], FloatArray]:
-    """Return the same log-potential in less space, and the basis; if that fails, the tables as given."""
+    """Return the same log-potential in less space, and the basis; if that fails, the tables as given.
+
+    Tables with impossible cells stay as they are.
+    """
     empty = np.zeros((0, lanes))
-    wide = [t for t in tables if t.has_lanes]
-    if not wide or lanes < 8 or not all(np.isfinite(t.values).all() for t in wide):
+    wide = [t for t in tables if t.has_lanes and np.isfinite(t.values).all()]
+    if not wide or lanes < 8:
         return tables, empty
     alone, rest = _without_single_states(wide)
     matrix = np.concatenate([t.values.reshape(-1, lanes) for t in rest] or [empty])
@@ -55,7 +58,7 @@ def compact(tables: list[LaneTable], lanes: int) -> tuple[list[LaneTable], Float
     if size >= sum(t.values.size for t in wide):
         return tables, empty
     small = [replace(t, values=t.values @ basis.T, low_rank=True) for t in rest]
-    return [t for t in tables if not t.has_lanes] + alone + small, basis
+    return [t for t in tables if t not in wide] + alone + small, basis
 
 
 def _without_single_states(

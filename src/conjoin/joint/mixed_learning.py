@@ -24,11 +24,12 @@ from conjoin.inference.mixed import MixedAnswers
 from conjoin.jobs import one_thread
 from conjoin.joint.binned_component import learn_binned
 from conjoin.joint.category_base import learn_base, relearned
-from conjoin.joint.gaussian_mixture import GaussianPrior
 from conjoin.joint.hidden_tables import stacking_weights
-from conjoin.joint.mixture_fit import Bases, FitSettings, MixedRows, MixtureFit, stacked_component
+from conjoin.joint.mixture_choices import BACKGROUND, FEW_ROWS, settings_for
+from conjoin.joint.mixture_fit import Bases, MixedRows, MixtureFit
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map
 from conjoin.joint.refine import MIN_ROWS
+from conjoin.joint.stacked_component import stacked_component
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.mixed import (
     REST,
@@ -45,29 +46,6 @@ HELD_OUT = 0.15
 
 MIN_SHARE = 0.02
 """Fits and components with a smaller weight are left out."""
-
-ROWS_PER_STATE, FEW_STATES = 10, 16
-"""A hidden column has at most one state for this number of rows, or this number of states."""
-
-FEW_ROWS = FitSettings(1, GaussianPrior(30, 1e-2))
-"""The only fit if there are too few rows to hold some out."""
-
-PRIORS = (GaussianPrior(30, 3e-3), GaussianPrior(12, 1e-4), GaussianPrior(4, 1e-5, cells=0.1))
-"""Priors from strong to weak."""
-
-FLOOR_ROWS = 3.0
-"""The strongest prior adds at least this number over the number of rows to every variance."""
-
-SIZES = ((1, 1), (4, 0), (8, 0), (16, 0), (16, 2), (32, 1), (32, 2), (64, 1))
-"""The fits that are stacked: numbers of hidden states, and priors."""
-
-CATEGORIES = ((0.8, 1.0), (2.0, 0.6))
-"""How the fits of each size differ: the prior of the shifts, and the share of the thin network."""
-
-
-BACKGROUND = FitSettings(1, GaussianPrior(30, 1.0))
-"""A wide fit that is always stacked, with the share that one more held-out row would give it: no row is
-impossible because it breaks a rule that all rows so far have kept."""
 
 SCORED_ROWS = 1_000
 """Maximum number of held-out rows whose score is recorded."""
@@ -156,19 +134,6 @@ def _in_content_order(table: MixedTable) -> MixedTable:
     numbers = [table.column(name) for name in sorted(table.domain.numeric)]
     weights = np.ones(len(table)) if table.weights is None else table.weights
     return table.select(content_order(np.column_stack([codes, *numbers]), weights))
-
-
-def priors_for(rows: int) -> tuple[GaussianPrior, ...]:
-    """Return the priors for a number of rows; with fewer rows, the strongest is stronger.
-
-    Examples
-    --------
-    >>> [round(priors_for(rows)[0].floor, 3) for rows in (100, 500, 1_000, 100_000)]
-    [0.03, 0.006, 0.003, 0.003]
-    """
-    strongest, *others = PRIORS
-    floor = max(strongest.floor, FLOOR_ROWS / max(1, rows))
-    return strongest._replace(floor=floor), *others
 
 
 class _Learning:
@@ -303,15 +268,7 @@ class _Learning:
         bases = None if base is None else Bases(base)
         if not len(held):
             return [MixtureFit(FEW_ROWS, bases, self.rng).fit(train)], np.ones(1)
-        priors = priors_for(len(train))
-        settings = [
-            FitSettings(states, priors[prior], *how)
-            for _ in range(self.effort.starts)
-            for states, prior in SIZES
-            for how in (CATEGORIES if states > 1 else CATEGORIES[:1])
-            if states <= max(FEW_STATES, len(train) // ROWS_PER_STATE)
-        ]
-        settings.append(BACKGROUND)
+        settings = [*settings_for(train) * self.effort.starts, BACKGROUND]
         fits = [
             MixtureFit(setting, bases, self.rng).fit(train, held)
             for setting in progress(settings, "fitting mixtures")

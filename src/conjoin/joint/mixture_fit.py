@@ -3,15 +3,14 @@
 Given its state, the normal scores of the numbers have a Gaussian distribution, and the categories follow
 a thin network whose single states are shifted:
 
-    log p(x, s | z) = (w + c + e_z) . f(x) - log Z_z + log N(s; mean_z, covariance_z).
+    log p(x, s | z) = (w + c + e_z) . f(x) - log Z_z + log N(s; mean_z + b(x), covariance_z).
 
 EM starts with categories that are independent given z; then the weights are learned for the posterior
-of the hidden states, in turn with the Gaussians.
+of the hidden states, in turn with the Gaussians. Some fits have offsets b (see `category_offsets`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -19,15 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.domain import Domain, Variable
 from conjoin.joint.category_base import softened
+from conjoin.joint.category_offsets import Offsets, Parent
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
 from conjoin.joint.hidden_tables import HiddenRows, HiddenTables
 from conjoin.joint.lbfgs import descend
 from conjoin.models.gaussians import Gaussians, Scores
 from conjoin.models.hidden_states import log_sum
-from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.mixed import GaussianComponent
+from conjoin.models.markov import MarkovNetwork
 
 
 class FitSettings(NamedTuple):
@@ -44,12 +42,19 @@ class FitSettings(NamedTuple):
     base_share : float
         The share of the thin network's interactions that is kept: what the hidden column explains must
         not be counted twice.
+    parents : tuple of Parent
+        The categories that move the numbers directly.
+    emphasis : float
+        How often each category counts as long as categories are independent: a larger emphasis makes
+        hidden states differ in their categories, rather than in their numbers alone.
     """
 
     states: int
     prior: GaussianPrior
     shift_sd: float = 0.8
     base_share: float = 1.0
+    parents: tuple[Parent, ...] = ()
+    emphasis: float = 1.0
 
 
 COMMON_SD = 0.05
@@ -95,6 +100,13 @@ class MixedRows:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def without(self, offsets: Offsets | None) -> MixedRows:
+        """Return the rows without the offsets of their scores."""
+        if offsets is None:
+            return self
+        scores = offsets.residuals(self.scores, self.codes)
+        return MixedRows(scores, self.codes, self.cards, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,28 +227,45 @@ class MixtureFit:
         self.settings, self.rng = settings, rng
         self.tables = None if base is None else base.tables(settings)
         self.categories = None
+        self.offsets: Offsets | None = None
         self.steps = STEPS  # of EM until the best score of held-out rows
 
     def fit(self, rows: MixedRows, held: MixedRows | None = None) -> MixtureFit:
         """Learn everything; the Gaussians are those that predict held-out rows best."""
-        states = self.settings.states
+        states, parents = self.settings.states, self.settings.parents
         first = states // 2 if states % 2 == 0 else states
-        self.gaussians = rows.numbers.start(first, self.settings.prior, self.rng)
+        if parents:
+            self.offsets = Offsets.start(parents, rows.scores, rows.codes, rows.weights)
+        rest = rows.without(self.offsets)
+        self.gaussians = rest.numbers.start(first, self.settings.prior, self.rng)
         self.log_shares = np.full(first, -np.log(first))
         self.given = np.tile(self._marginal(rows), (first, 1))
-        self._learn_mixture(rows, held)
+        rest = self._learn_mixture(rows, held)
         if first < states:
             self._split()
-            self._learn_mixture(rows, held)
+            rest = self._learn_mixture(rows, held)
         if self.tables is not None:
-            self._learn_network(rows)
+            self._learn_network(rest)
         return self
 
-    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> None:
-        """Learn with categories that are independent given the hidden state."""
+    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> MixedRows:
+        """Learn with categories that are independent given the hidden state.
+
+        The result has the rows without their offsets.
+        """
+        rest = self._learn_residuals(rows.without(self.offsets), held)
+        if self.offsets is not None:
+            posterior = self._posterior(rest, self._independent(rest))
+            self.offsets = self.offsets.improved(
+                rest.numbers, rest.codes, self.gaussians, posterior
+            )
+            rest = rows.without(self.offsets)
+        return rest
+
+    def _learn_residuals(self, rows: MixedRows, held: MixedRows | None) -> MixedRows:
         best, kept = -np.inf, (self.gaussians, self.log_shares, self.given, self.steps)
         for step in range(1, STEPS + 1):
-            self._em_step(rows, self._independent(rows))
+            self._em_step(rows, self.settings.emphasis * self._independent(rows))
             if held is not None and step % CHECK_EVERY == 0:
                 score = self.score(held)
                 if score > best + MIN_GAIN:
@@ -246,6 +275,7 @@ class MixtureFit:
                     break
         if held is not None:
             self.gaussians, self.log_shares, self.given, self.steps = kept
+        return rows
 
     def _split(self) -> None:
         """Split each hidden state into a narrow one and a wide one: tails are heavier than Gaussian."""
@@ -257,13 +287,18 @@ class MixtureFit:
 
     def fit_all(self, rows: MixedRows, base: Bases | None) -> None:
         """Continue on all rows, for a quarter of the steps that were taken on most of them."""
-        scores = self._category_scores(rows)
+        scores, rest = self._category_scores(rows), rows.without(self.offsets)
         for _ in range(-(-self.steps // 4)):
-            self._em_step(rows, scores)
+            posterior = self._em_step(rest, scores)
+        if self.offsets is not None:
+            self.offsets = self.offsets.improved(
+                rest.numbers, rest.codes, self.gaussians, posterior
+            )
+            rest = rows.without(self.offsets)
         if base is not None and self.categories is not None:
             self.tables = base.tables(self.settings)
             weights = self.categories
-            self._learn_network(rows, weights, 1)
+            self._learn_network(rest, weights, 1)
 
     def _learn_network(
         self,
@@ -315,7 +350,10 @@ class MixtureFit:
 
     def by_state(self, rows: MixedRows) -> FloatArray:
         """Return the log-probability of rows together with each hidden state."""
-        numbers = self.gaussians.log_masses(rows.scores)
+        scores = rows.scores
+        if self.offsets is not None:
+            scores = self.offsets.residuals(scores, rows.codes)
+        numbers = self.gaussians.log_masses(scores)
         return numbers + self._category_scores(rows) + self.log_shares
 
     def _category_scores(self, rows: MixedRows) -> FloatArray:
@@ -331,42 +369,3 @@ class MixtureFit:
     def score(self, rows: MixedRows) -> float:
         """Return the mean log-probability of rows."""
         return float(np.average(self.log_mass(rows), weights=rows.weights))
-
-
-def stacked_component(
-    fits: Sequence[MixtureFit], shares: FloatArray, domain: Domain, name: str
-) -> GaussianComponent:
-    """Return one component whose hidden column has the states of all fits.
-
-    Parameters
-    ----------
-    fits : sequence of MixtureFit
-        Fits over the same thin network.
-    shares : array, shape (fits,)
-        Their weights.
-    domain : Domain
-        The categories and atoms.
-    name : str
-        The name of the hidden column.
-    """
-    prior, values = [], []
-    for fit, share in zip(fits, shares, strict=True):
-        log_shares = np.log(share) + fit.log_shares
-        if fit.categories is not None:
-            values.append(fit.categories.tables.matrix @ fit.categories.weights.T)
-            log_shares = log_shares - fit.categories.log_z
-        prior.append(log_shares)
-    hidden = Variable(name, range(sum(map(len, prior))), hidden=True)
-    factors = [TableFactor((len(domain),), np.concatenate(prior))]
-    if values:
-        assert fits[0].tables is not None
-        laid_out, together = fits[0].tables.tables, np.concatenate(values, axis=1)
-        axes = zip(laid_out.scopes, laid_out.shapes, laid_out.first, strict=False)
-        for scope, shape, low in axes:
-            part = together[low : low + int(np.prod(shape))]
-            table = part.reshape(*shape, len(hidden.states))
-            factors.append(TableFactor((*scope, len(domain)), table))
-    network = MarkovNetwork(Domain([*domain.variables, hidden]), factors=factors)
-    means = np.concatenate([fit.gaussians.means for fit in fits])
-    covariances = np.concatenate([fit.gaussians.covariances for fit in fits])
-    return GaussianComponent(network, Gaussians(means, covariances))
