@@ -1157,6 +1157,25 @@ def test_low_rank_tables_take_less_space():
     assert same == full and len(basis) == 0
 
 
+def test_a_table_with_impossible_cells_does_not_keep_others_from_low_rank():
+    rng = np.random.default_rng(1)
+    low = rng.normal(size=(36, 2)) @ rng.normal(size=(2, 64))
+    wide = LaneTable((0, 1), low.reshape(6, 6, 64), True, 0)
+    implied = LaneTable((0,), np.where(rng.random((6, 64)) < 0.5, 0.0, -np.inf), True, 0)
+    found, basis = compact([wide, implied], 64)
+    assert implied in found
+    assert sum(t.values.size for t in found) + basis.size < wide.values.size + implied.values.size
+    total = np.zeros((6, 6, 64))
+    for t in found:
+        values = t.values @ basis if t.low_rank else t.values
+        shape = [6 if v in t.variables else 1 for v in (0, 1)]
+        total = total + values.reshape(*shape, -1)
+    expected = wide.values + implied.values[:, None]
+    possible = np.isfinite(expected)
+    np.testing.assert_array_equal(possible, np.isfinite(total))
+    np.testing.assert_allclose(total[possible], expected[possible], atol=1e-11)
+
+
 def test_associations_are_mutual_information():
     model = zeros()
     found = associations(model)

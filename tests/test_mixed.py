@@ -46,7 +46,10 @@ def covariance(rng, size):
 
 
 def random_model(seed, *, binned=True, atoms=True):
-    """A small model: two categories, three numbers (one with an atom), three hidden states."""
+    """A small model: two categories, three numbers (one with an atom), three hidden states.
+
+    With an odd seed, two of the hidden states allow one state of a category only.
+    """
     rng = np.random.default_rng(seed)
     a, b = Variable("a", ["u", "v"]), Variable("b", ["x", "y", "z"])
     maps = (
@@ -61,6 +64,9 @@ def random_model(seed, *, binned=True, atoms=True):
     cards = variables.cards.tolist()
     scopes = [(0, 1, len(cards) - 1)] + ([(1, 2, 3)] if atoms else [])
     factors = [TableFactor(s, rng.normal(0, 1, [cards[v] for v in s])) for s in scopes]
+    if seed % 2:  # the first two hidden states imply a state of a category
+        implied = np.array([[0.0, -np.inf, 0.0], [-np.inf, 0.0, 0.0]])
+        factors.append(TableFactor((0, len(cards) - 1), implied))
     total = np.zeros(cards)
     for factor in factors:
         shape = [cards[v] if v in factor.variables else 1 for v in range(len(cards))]
