@@ -258,3 +258,24 @@ def test_evidence_far_outside_is_one_line_on_standard_error(folder, tmp_path, ca
     ):
         assert main([*command]) == 0
         assert "far outside" not in capsys.readouterr().err
+
+
+def test_values_that_the_model_does_not_know(folder, tmp_path, capsys):
+    model, table = str(folder / "m.conjoin"), tmp_path / "new.csv"
+    table.write_text("age,old\n30,yes\n40,perhaps\n40,\n", encoding="utf-8")
+    command = ["predict", model, str(table), "--target", "debt"]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert "row 2, column 'old': 'perhaps' is not a state" in said
+    assert said.endswith("--unseen missing takes such values as missing.\n")
+    assert main([*command, "--unseen", "missing"]) == 0
+    _, first, second, third = capsys.readouterr().out.splitlines()
+    assert second == third != first
+    page = ["report", model, "--test", str(table), "-o", str(tmp_path / "r.html")]
+    table.write_text(
+        "age,old,debt,born\n30,yes,0,1990-01-01\n40,perhaps,0,1980-01-01\n", encoding="utf-8"
+    )
+    assert main(page) == 1 and "--unseen missing" in capsys.readouterr().err
+    assert main([*page, "--unseen", "missing"]) == 0
+    with pytest.raises(DataError, match="unseen must be 'error' or 'missing', not 'skip'"):
+        read_table(table, unseen="skip")

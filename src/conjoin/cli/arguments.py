@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,27 @@ def add_missing(parser: argparse.ArgumentParser) -> None:
         help="a text that stands for a missing value, instead of NA, ?, None and the like; may be "
         "repeated. Empty cells are always missing, and cells in quotation marks never",
     )
+
+
+def add_unseen(parser: argparse.ArgumentParser) -> None:
+    """Add --unseen, what a value counts as that the model does not know."""
+    parser.add_argument(
+        "--unseen",
+        choices=("error", "missing"),
+        default="error",
+        help="what a value of the table that the model does not know counts as (default error)",
+    )
+
+
+@contextmanager
+def naming_unseen() -> Iterator[None]:
+    """Say in errors about values that the model does not know what to do about them."""
+    try:
+        yield
+    except FormatError as error:
+        if "is not a state" not in str(error):
+            raise
+        raise ModelError(f"{error} --unseen missing takes such values as missing.") from None
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -189,14 +211,17 @@ def page_title(options: argparse.Namespace) -> str:
 
 
 def optional_table(
-    path: str | None, domain: Domain, missing: Collection[str] | None = None
+    path: str | None,
+    domain: Domain,
+    missing: Collection[str] | None = None,
+    unseen: str = "error",
 ) -> Table | None:
     """Read a table that may not have been given."""
     if path is None:
         return None
     from conjoin.formats.table_files import read_table
 
-    return read_table(path, domain, missing=missing)
+    return read_table(path, domain, missing=missing, unseen=unseen)
 
 
 def load_states(path: str) -> Network:

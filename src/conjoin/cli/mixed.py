@@ -23,7 +23,11 @@ LEVEL = 0.9
 
 
 def read_rows(
-    path: str, model: MixedNetwork, missing: Any, without: str | None = None
+    path: str,
+    model: MixedNetwork,
+    missing: Any,
+    without: str | None = None,
+    unseen: str = "error",
 ) -> MixedTable:
     """Read the columns of a table that a model has, except one; absent columns are missing."""
     from conjoin.formats.table_files import read_table, table_columns
@@ -34,7 +38,7 @@ def read_rows(
         raise DataError(
             f"{path} has none of the columns of the model: {', '.join(model.names[:8])}"
         )
-    part = read_table(path, model.domain.subset(present), missing=missing)
+    part = read_table(path, model.domain.subset(present), missing=missing, unseen=unseen)
     part.warn_of_far_numbers()
     return widened(part, model.domain)
 
@@ -90,7 +94,8 @@ def predicted(
 
     name = options.target
     model.domain.check(name)
-    rows = read_rows(options.table, model, options.missing, without=name)
+    with shared.naming_unseen():
+        rows = read_rows(options.table, model, options.missing, name, options.unseen)
     answers = MixedAnswers(model, rows, options.random_state)
     if name in model.domain.numeric:
         found = answers.number(name)

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is predicted of a number (default mean)",
     )
     shared.add_missing(parser)
+    shared.add_unseen(parser)
     shared.add_random_state(parser, "rows that are too large for exact inference")
     shared.add_json(parser)
 
@@ -127,5 +128,7 @@ def _read(options: argparse.Namespace, domain: Domain) -> Table:
         raise DataError(
             f"{path} has none of the columns of the model. " + did_you_mean(names[0], domain.names)
         )
-    part = read_table(path, domain.subset(map(domain.index, present)), missing=missing)
+    own = domain.subset(map(domain.index, present))
+    with shared.naming_unseen():
+        part = read_table(path, own, missing=missing, unseen=options.unseen)
     return widened(part, domain)

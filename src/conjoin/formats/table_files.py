@@ -14,7 +14,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.frames import MISSING
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
-from conjoin.errors import FormatError, names_lack_of_memory
+from conjoin.errors import DataError, FormatError, names_lack_of_memory
 from conjoin.formats.endings import check_ending, check_folder, function_for
 from conjoin.formats.storage import ending, errors_naming
 
@@ -42,7 +42,9 @@ FILLED_WRITERS = {
 
 
 @overload
-def read_table(path: str | Path, domain: MixedDomain, *, missing: Markers = ...) -> MixedTable: ...
+def read_table(
+    path: str | Path, domain: MixedDomain, *, missing: Markers = ..., unseen: str = ...
+) -> MixedTable: ...
 @overload
 def read_table(
     path: str | Path,
@@ -52,6 +54,7 @@ def read_table(
     include: Collection[str] | str = ...,
     exclude: Collection[str] | str = ...,
     merge: bool = ...,
+    unseen: str = ...,
 ) -> Table: ...
 @names_lack_of_memory
 def read_table(
@@ -62,6 +65,7 @@ def read_table(
     include: Collection[str] | str = (),
     exclude: Collection[str] | str = (),
     merge: bool = False,
+    unseen: str = "error",
 ) -> Table | MixedTable:
     """Read a table.
 
@@ -83,7 +87,12 @@ def read_table(
     merge : bool
         For a folder: keep each distinct row once, with its count as weight. This happens while the folder
         is read, so that a table larger than memory can be learned from if its rows repeat.
+    unseen : {'error', 'missing'}
+        What a value that is not in the domain counts as.
     """
+    if unseen not in ("error", "missing"):
+        raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+    strict = unseen == "error"
     path = Path(path)
     if path.is_dir() and not isinstance(domain, MixedDomain):
         from conjoin.formats.parquet_folders import read_parquet_folder
@@ -93,7 +102,8 @@ def read_table(
     if isinstance(domain, MixedDomain):
         columns = read_columns(path, missing, domain.categories)
         with errors_naming(path):
-            return MixedTable.like(domain, [c for c in columns if c.name in domain.names])
+            own = [c for c in columns if c.name in domain.names]
+            return MixedTable.like(domain, own, strict=strict)
     shown = None if domain is None else domain.observed
     if ending(path) == ".data":
         table: Table = function_for(TABLE_READERS, path)(path, shown)
@@ -103,7 +113,8 @@ def read_table(
         if shown is None:
             kept = chosen_kinds(columns, include=include, exclude=exclude)
             return table_of_columns([c for c in columns if c.name in kept])
-        return table_of_columns([c for c in columns if c.name in shown.names], shown)
+        own = [c for c in columns if c.name in shown.names]
+        return table_of_columns(own, shown, strict=strict)
 
 
 @names_lack_of_memory

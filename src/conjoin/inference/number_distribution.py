@@ -21,6 +21,7 @@ from conjoin.errors import DataError
 from conjoin.models.gaussians import log_cell
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.number_map import NumberMap
+from conjoin.progress import progress
 
 NEGLIGIBLE = 1e-12
 """Parts of a mixture with less probability are left out of means."""
@@ -36,6 +37,9 @@ BISECTIONS = 40
 
 TIE = 1e-9
 """Probabilities that differ by less, relative to themselves, are equal."""
+
+MANY_BLOCKS = 500
+"""Number of blocks of pieces from which means show their progress."""
 
 PIECES_AT_ONCE = 1 << 14
 """Number of pieces of the map whose moments are found together; their arrays fit into a cache."""
@@ -237,7 +241,8 @@ class NumberDistributions:
         block = np.cumsum(self._pieces(row, part)[-1]) // PIECES_AT_ONCE
         ends = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(row)]])
         moments = np.empty((len(powers), len(row)))
-        for low, high in pairwise(ends.tolist()):
+        blocks = list(pairwise(ends.tolist()))
+        for low, high in progress(blocks, "means") if len(blocks) > MANY_BLOCKS else blocks:
             if low < high:
                 found = self._part_moments(row[low:high], part[low:high], powers)
                 moments[:, low:high] = list(found)
