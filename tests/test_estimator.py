@@ -790,6 +790,16 @@ def test_impute_and_predict_commands(tmp_path, capsys):
     assert main(["predict", model, str(part), "--target", "a"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a,P(no),P(yes)" and [x.split(",")[0] for x in lines[1:]] == ["yes", "no"]
+    part.write_text("b\nmaybe\nno\n")
+    command = ["predict", model, str(part), "--target", "a"]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert "row 1, column 'b': 'maybe' is not a state" in said
+    assert said.endswith("--unseen missing takes such values as missing.\n")
+    assert main([*command, "--unseen", "missing", "--json"]) == 0
+    unseen, known = json.loads(capsys.readouterr().out)["probabilities"]
+    assert unseen == pytest.approx(told["probabilities"][3])  # where nothing is known
+    assert known == pytest.approx(told["probabilities"][1])
     assert main(["predict", model, str(part), "--target", "a", "-o", str(tmp_path / "p.csv")]) == 0
     assert (tmp_path / "p.csv").read_text().splitlines() == lines
     capsys.readouterr()
