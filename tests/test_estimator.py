@@ -790,8 +790,9 @@ def test_impute_and_predict_commands(tmp_path, capsys):
     assert main(["predict", model, str(part), "--target", "a"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a,P(no),P(yes)" and [x.split(",")[0] for x in lines[1:]] == ["yes", "no"]
-    part.write_text("b\nmaybe\nno\n")
-    command = ["predict", model, str(part), "--target", "a"]
+    new = tmp_path / "new.csv"
+    new.write_text("b\nmaybe\nno\n")
+    command = ["predict", model, str(new), "--target", "a"]
     assert main(command) == 1
     said = capsys.readouterr().err
     assert "row 1, column 'b': 'maybe' is not a state" in said
