@@ -97,7 +97,10 @@ def test_tails_of_numbers_given_the_rest_of_the_row(seed):
         assert cell.surprise == pytest.approx(max(0.0, np.log2(best / tail)), abs=1e-6)
     ranks = [cell.surprise for cell in found]
     assert ranks == sorted(ranks, reverse=True)
-    assert found[3] == list(found)[3] and found[-1] == found[len(found) - 1]
+    one, same = found[3], list(found)[3]
+    assert (one.row, one.column, one.suggestion) == (same.row, same.column, same.suggestion)
+    assert one.suggested_probability == pytest.approx(same.suggested_probability, rel=1e-12)
+    assert found[-1] == found[len(found) - 1]
     with pytest.raises(IndexError, match="none at 99"):
         found[99]
 
