@@ -47,6 +47,9 @@ HELD_OUT = 0.15
 MIN_SHARE = 0.02
 """Fits and components with a smaller weight are left out."""
 
+PROMISING = 0.005
+"""Fits with a smaller weight, as long as categories are independent, are not continued."""
+
 SCORED_ROWS = 1_000
 """Maximum number of held-out rows whose score is recorded."""
 
@@ -124,6 +127,13 @@ def learn_mixed(
         raise ModelError(f"effort {effort!r} is not known. " + did_you_mean(effort, EFFORTS))
     with one_thread():
         return _Learning(table, EFFORTS[effort], random_state, n_jobs).run()
+
+
+def _stacked(fits: Sequence[MixtureFit], held: MixedRows) -> FloatArray:
+    """Return the weights of fits that predict held-out rows best; the last is the background."""
+    more = [-np.inf] * (len(fits) - 1) + [0.0]  # a row that only the background explains
+    masses = [np.append(fit.log_mass(held), x) for fit, x in zip(fits, more, strict=True)]
+    return stacking_weights(masses, np.append(held.weights, held.weights.mean()))
 
 
 def _in_content_order(table: MixedTable) -> MixedTable:
@@ -270,12 +280,15 @@ class _Learning:
             return [MixtureFit(FEW_ROWS, bases, self.rng).fit(train)], np.ones(1)
         settings = [*settings_for(train) * self.effort.starts, BACKGROUND]
         fits = [
-            MixtureFit(setting, bases, self.rng).fit(train, held)
+            MixtureFit(setting, bases, self.rng).fit_mixture(train, held)
             for setting in progress(settings, "fitting mixtures")
         ]
-        more = [-np.inf] * (len(fits) - 1) + [0.0]  # a row that only the background explains
-        masses = [np.append(fit.log_mass(held), x) for fit, x in zip(fits, more, strict=True)]
-        shares = stacking_weights(masses, np.append(held.weights, held.weights.mean()))
+        # Only fits that count without a network of the categories get one.
+        promising = _stacked(fits, held) >= PROMISING
+        promising[-1] = True
+        chosen = [fit for fit, yes in zip(fits, promising, strict=True) if yes]
+        fits = [fit.fit_network(train) for fit in progress(chosen, "fitting categories")]
+        shares = _stacked(fits, held)
         kept = shares >= min(MIN_SHARE, shares.max())
         kept[-1] = True
         found = [fit for fit, used in zip(fits, kept, strict=True) if used]

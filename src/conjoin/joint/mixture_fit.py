@@ -232,6 +232,10 @@ class MixtureFit:
 
     def fit(self, rows: MixedRows, held: MixedRows | None = None) -> MixtureFit:
         """Learn everything; the Gaussians are those that predict held-out rows best."""
+        return self.fit_mixture(rows, held).fit_network(rows)
+
+    def fit_mixture(self, rows: MixedRows, held: MixedRows | None = None) -> MixtureFit:
+        """Learn all but the network of the categories, which are independent given the hidden state."""
         states, parents = self.settings.states, self.settings.parents
         first = states // 2 if states % 2 == 0 else states
         if parents:
@@ -240,29 +244,29 @@ class MixtureFit:
         self.gaussians = rest.numbers.start(first, self.settings.prior, self.rng)
         self.log_shares = np.full(first, -np.log(first))
         self.given = np.tile(self._marginal(rows), (first, 1))
-        rest = self._learn_mixture(rows, held)
+        self._learn_mixture(rows, held)
         if first < states:
             self._split()
-            rest = self._learn_mixture(rows, held)
-        if self.tables is not None:
-            self._learn_network(rest)
+            self._learn_mixture(rows, held)
         return self
 
-    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> MixedRows:
-        """Learn with categories that are independent given the hidden state.
+    def fit_network(self, rows: MixedRows) -> MixtureFit:
+        """Learn the network of the categories, if there are any."""
+        if self.tables is not None:
+            self._learn_network(rows.without(self.offsets))
+        return self
 
-        The result has the rows without their offsets.
-        """
-        rest = self._learn_residuals(rows.without(self.offsets), held)
+    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> None:
+        """Learn Gaussians, then offsets, with categories that are independent given the hidden state."""
+        rest = rows.without(self.offsets)
+        self._learn_gaussians(rest, held)
         if self.offsets is not None:
             posterior = self._posterior(rest, self._independent(rest))
             self.offsets = self.offsets.improved(
                 rest.numbers, rest.codes, self.gaussians, posterior
             )
-            rest = rows.without(self.offsets)
-        return rest
 
-    def _learn_residuals(self, rows: MixedRows, held: MixedRows | None) -> MixedRows:
+    def _learn_gaussians(self, rows: MixedRows, held: MixedRows | None) -> None:
         best, kept = -np.inf, (self.gaussians, self.log_shares, self.given, self.steps)
         for step in range(1, STEPS + 1):
             self._em_step(rows, self.settings.emphasis * self._independent(rows))
@@ -275,7 +279,6 @@ class MixtureFit:
                     break
         if held is not None:
             self.gaussians, self.log_shares, self.given, self.steps = kept
-        return rows
 
     def _split(self) -> None:
         """Split each hidden state into a narrow one and a wide one: tails are heavier than Gaussian."""
