@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Features, MarkovNetwork
+from conjoin import BayesianNetwork, Domain, Features, MarkovNetwork, TableCPD
 from conjoin.errors import ModelError
 from conjoin.inference.completion import Completion
 from conjoin.inference.plan import Plan, find_order
@@ -273,3 +275,18 @@ def test_features_become_the_cells_of_tables(rng):
         want = feature_values(features, states)
         want[:, np.setdiff1d(np.arange(len(features)), which)] = 0
         np.testing.assert_allclose(dense[found.first[i] : found.first[i + 1]], want, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["Markov network", "Bayesian network"])
+def test_what_is_kept_for_rows_goes_with_the_network(kind):
+    """Answering for rows keeps plans; they must not keep the network alive."""
+    domain = Domain.numbered([2, 3])
+    table = TableCPD(domain.cards, 1, [0], np.log(np.full((2, 3), 1 / 3)))
+    model = BayesianNetwork(domain, [TableCPD(domain.cards, 0, [], np.log([0.4, 0.6])), table])
+    if kind == "Markov network":
+        model = model.to_markov_network()
+    Completion(model, np.array([[0, 255], [255, 255]], np.uint8)).marginals(0)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -32,7 +33,7 @@ class PreparedRows:
     """A network prepared for rows with missing values."""
 
     def __init__(self, model: Network) -> None:
-        self.model = as_markov_network(model)
+        self.model = copy(as_markov_network(model))  # `_prepared` must not keep the network alive
         self.compiled = compiled(model)
         self.plans: dict[bytes, Plan] = {}
 
