@@ -14,7 +14,7 @@ predicts each category from the rest, and each number by a Gaussian around its p
 is that of held-out rows. Times are CPU seconds of one thread: fit, and the answers that are compared.
 
     python benchmarks/bench_numbers.py [--rows 5000] [--tables abalone,autos] [--seeds 0,1]
-        [--effort quick] [--cache FILE]
+        [--effort quick] [--valid] [--cache FILE]
 """
 
 from __future__ import annotations
@@ -79,6 +79,16 @@ class Split:
         self.hidden = (rng.random(x.shape) < 0.2) & ~np.isnan(x)
         deviation = np.nanstd(self.train.numbers, axis=0)
         self.deviation = np.where(deviation > 0, deviation, 1.0)
+
+    def within_training(self, seed):
+        """Hold out a quarter of the training rows, for choices that test rows must not influence."""
+        rng = np.random.default_rng([99, seed])
+        order = rng.permutation(len(self.train))
+        cut = int(0.75 * len(order))
+        self.train, self.test = self.train.select(order[:cut]), self.train.select(order[cut:])
+        x = self.plain(self.test)
+        self.hidden = (rng.random(x.shape) < 0.2) & ~np.isnan(x)
+        return self
 
     def plain(self, table):
         """The numbers, then the categories."""
@@ -300,6 +310,9 @@ def main():
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--effort", default="default")
+    parser.add_argument(
+        "--valid", action="store_true", help="score a quarter of the training rows instead"
+    )
     parser.add_argument("--cache", type=Path, help="a JSON file that keeps the rivals' results")
     arguments = parser.parse_args()
     cache = (
@@ -314,6 +327,8 @@ def main():
             found = []
             for seed in map(int, arguments.seeds.split(",")):
                 split, key = Split(name, arguments.rows, seed), f"{name} {arguments.rows} {seed}"
+                if arguments.valid:
+                    split, key = split.within_training(seed), f"{key} valid"
                 if key not in cache:
                     cache[key] = rivals(split)
                     if arguments.cache:
