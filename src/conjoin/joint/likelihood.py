@@ -25,6 +25,14 @@ SMALL_TABLE, CELLS_PER_CELL = 256, 4
 """Tables in one clique are joined up to this size, or up to this multiple of their cells."""
 
 
+def impossible_row() -> ModelError:
+    """Return the error for a row of probability 0."""
+    return ModelError(
+        "a row of the table is impossible under the network's hard constraints; "
+        "weights cannot be learned from it"
+    )
+
+
 class Likelihood:
     """Value and gradient of the log-likelihood of a table, as `Objective` is for pseudo-likelihood.
 
@@ -51,10 +59,7 @@ class Likelihood:
         self.expect = Expectations(features) if expect is None else expect
         self.sums = self.expect.sums(features, table)
         if (self.sums[~self.free] > 0).any():
-            raise ModelError(
-                "a row of the table is impossible under the network's hard constraints; "
-                "weights cannot be learned from it"
-            )
+            raise impossible_row()
 
     def value(self, weights: FloatArray) -> float:
         """Return the log-likelihood."""

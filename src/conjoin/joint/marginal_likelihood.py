@@ -16,11 +16,10 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table
-from conjoin.errors import ModelError
 from conjoin.inference.plan import MAX_MEMORY, Plan, find_order
 from conjoin.joint.hidden_column import HiddenFit, Parameters
 from conjoin.joint.hidden_tables import HiddenRows
-from conjoin.joint.likelihood import MIN_VARIANCE, Expectations, Likelihood
+from conjoin.joint.likelihood import MIN_VARIANCE, Expectations, Likelihood, impossible_row
 from conjoin.kernels.elimination_layouts import Terms
 from conjoin.models.features import Features
 
@@ -162,10 +161,7 @@ class MarginalLikelihood:
         self.weight = self.complete.weight + self.rows.weight
         self.start = features.weights
         if not self.free.all() and not np.isfinite(self._known(self.start)[0]):
-            raise ModelError(
-                "a row of the table is impossible under the network's hard constraints; "
-                "weights cannot be learned from it"
-            )
+            raise impossible_row()
 
     def value(self, weights: FloatArray) -> float:
         """Return the log-likelihood."""

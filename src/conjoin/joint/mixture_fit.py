@@ -244,10 +244,10 @@ class MixtureFit:
         self.gaussians = rest.numbers.start(first, self.settings.prior, self.rng)
         self.log_shares = np.full(first, -np.log(first))
         self.given = np.tile(self._marginal(rows), (first, 1))
-        self._learn_mixture(rows, held)
+        self._learn_mixture(rest, held)
         if first < states:
             self._split()
-            self._learn_mixture(rows, held)
+            self._learn_mixture(rows.without(self.offsets), held)
         return self
 
     def fit_network(self, rows: MixedRows) -> MixtureFit:
@@ -256,12 +256,17 @@ class MixtureFit:
             self._learn_network(rows.without(self.offsets))
         return self
 
-    def _learn_mixture(self, rows: MixedRows, held: MixedRows | None) -> None:
-        """Learn Gaussians, then offsets, with categories that are independent given the hidden state."""
-        rest = rows.without(self.offsets)
+    def _learn_mixture(self, rest: MixedRows, held: MixedRows | None) -> None:
+        """Learn Gaussians, then offsets, with categories that are independent given the hidden state.
+
+        `rest` are the rows without the present offsets.
+        """
         self._learn_gaussians(rest, held)
         if self.offsets is not None:
-            posterior = self._posterior(rest, self._independent(rest))
+            self._improve_offsets(rest, self._posterior(rest, self._independent(rest)))
+
+    def _improve_offsets(self, rest: MixedRows, posterior: FloatArray) -> None:
+        if self.offsets is not None:
             self.offsets = self.offsets.improved(
                 rest.numbers, rest.codes, self.gaussians, posterior
             )
@@ -293,15 +298,10 @@ class MixtureFit:
         scores, rest = self._category_scores(rows), rows.without(self.offsets)
         for _ in range(-(-self.steps // 4)):
             posterior = self._em_step(rest, scores)
-        if self.offsets is not None:
-            self.offsets = self.offsets.improved(
-                rest.numbers, rest.codes, self.gaussians, posterior
-            )
-            rest = rows.without(self.offsets)
+        self._improve_offsets(rest, posterior)
         if base is not None and self.categories is not None:
             self.tables = base.tables(self.settings)
-            weights = self.categories
-            self._learn_network(rest, weights, 1)
+            self._learn_network(rows.without(self.offsets), self.categories, 1)
 
     def _learn_network(
         self,
