@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError
+from conjoin.kernels.layouts import packed
 from conjoin.models.gaussians import log_cell
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.number_map import NumberMap
 from conjoin.progress import progress
 
-NEGLIGIBLE = 1e-12
-"""Parts of a mixture with less probability are left out of means."""
-
 FAR = 7.0
-"""Beyond this number of standard deviations, a Gaussian has no probability."""
+"""Quantiles are looked for up to this distance from the outermost knots, in scores."""
 
 LARGEST_PARTS = 3
 """Number of parts of a mixture whose means are candidates for its mode."""
@@ -38,11 +35,8 @@ BISECTIONS = 40
 TIE = 1e-9
 """Probabilities that differ by less, relative to themselves, are equal."""
 
-MANY_BLOCKS = 500
-"""Number of blocks of pieces from which means show their progress."""
-
-PIECES_AT_ONCE = 1 << 14
-"""Number of pieces of the map whose moments are found together; their arrays fit into a cache."""
+ROWS_AT_ONCE = 1 << 12
+"""Number of rows after which means show their progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,84 +229,34 @@ class NumberDistributions:
         logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)
         return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
 
-    def _moments(self, powers: tuple[int, ...]) -> list[FloatArray]:
-        """Return the means of powers of the values: 1 for the mean, and 2."""
-        row, part = np.nonzero(self.weights > NEGLIGIBLE)
-        block = np.cumsum(self._pieces(row, part)[-1]) // PIECES_AT_ONCE
-        ends = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(row)]])
-        moments = np.empty((len(powers), len(row)))
-        blocks = list(pairwise(ends.tolist()))
-        for low, high in progress(blocks, "means") if len(blocks) > MANY_BLOCKS else blocks:
-            if low < high:
-                found = self._part_moments(row[low:high], part[low:high], powers)
-                moments[:, low:high] = list(found)
-        weights = self.weights[row, part]
-        return [
-            self.atoms @ self.map.atoms**power + np.bincount(row, weights * own, len(self))
-            for power, own in zip(powers, moments, strict=True)
-        ]
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """The means of the values and of their squares."""
+        from conjoin.kernels.number_moments import Knots, mixture_moments, normal_series
 
-    def _pieces(self, r: Any, k: Any) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        """Return the ends of parts of the mixture, the first knot inside, and the number of pieces."""
-        m, sd, inner = self.means[r, k], self.sds[r, k], self.map.scores[1:-1]
-        low = np.maximum(m - FAR * sd, self.low[k])
-        high = np.maximum(np.minimum(m + FAR * sd, self.high[k]), low)
-        begin = np.searchsorted(inner, low, side="right")
-        count = np.searchsorted(inner, high, side="left").clip(min=begin) - begin + 1
-        return low, high, begin, count
-
-    def _part_moments(self, r: Any, k: Any, powers: tuple[int, ...]) -> Iterator[FloatArray]:
-        """Yield the means of powers of values of single parts of the mixture.
-
-        Between two knots the value is a + b s, with a score s that has a Gaussian distribution; the
-        moments of s between two numbers are closed-form. Only knots near the part count.
-        """
-        from scipy.special import ndtr
-
-        m, sd = self.means[r, k], self.sds[r, k]
-        low, high, begin, count = self._pieces(r, k)
-        # The ends of the pieces of each part: one more than there are pieces.
-        first = np.cumsum(count + 1) - (count + 1)
-        owner = np.repeat(np.arange(len(m)), count + 1)
-        segment = np.arange(len(owner)) - np.repeat(first - begin, count + 1)
-        scores = self.map.scores
-        end = scores[np.minimum(segment, len(scores) - 1)]
-        end[first], end[first + count] = low, high
-        u = (end - m[owner]) / sd[owner]
-        flip = np.where(low > m, -1.0, 1.0)[owner]  # differences of small numbers are more exact
-        below, density = flip * ndtr(flip * u), np.exp(-0.5 * u * u) / np.sqrt(2 * np.pi)
-        inside = np.ones(len(owner) - 1, bool)
-        inside[first[1:] - 1] = False
-        p, e1 = np.diff(below)[inside], -np.diff(density)[inside]
-        owner, segment = owner[:-1][inside], segment[:-1][inside]
-        b = self.map.slopes[segment]
-        a = self.map.values[segment] + b * (m[owner] - scores[segment])
-        b = b * sd[owner]
-        starts = np.cumsum(count) - count
-        total = np.add.reduceat(p, starts)
-        empty = total < 1e-200  # a part that is cut far out in its tail
-        middle = self.map.to_values(
-            np.where(np.isfinite(low), np.clip(m, self.low[k], self.high[k]), m)
+        mixture = [packed(x, np.float64, 2) for x in (self.weights, self.means, self.sds)]
+        low, high = (packed(cut, np.float64) for cut in (self.low, self.high))
+        lines = (self.map.scores, self.map.values, self.map.slopes)
+        knots = Knots(*(packed(x, np.float64) for x in lines))
+        found = np.empty((len(self), 2))
+        starts = range(0, len(self), ROWS_AT_ONCE)
+        for start in progress(starts, "means") if len(starts) > 1 else starts:
+            part = slice(start, start + ROWS_AT_ONCE)
+            rows = (x[part] for x in mixture)
+            mixture_moments(*rows, low, high, knots, normal_series(), found[part])
+        first, second = (
+            self.atoms @ self.map.atoms**power + own
+            for power, own in zip((1, 2), found.T, strict=True)
         )
-        safe = np.where(empty, 1.0, total)
-        for power in powers:
-            sums = a * p + b * e1
-            if power == 2:
-                e2 = p - np.diff(u * density)[inside]
-                sums = a * (sums + b * e1) + b * b * e2
-            yield np.where(empty, middle**power, np.add.reduceat(sums, starts) / safe)
+        return first, second
 
     def mean(self) -> FloatArray:
         """Return the means."""
-        return self._mean
-
-    @cached_property
-    def _mean(self) -> FloatArray:
-        return self._moments((1,))[0]
+        return self._moments[0]
 
     def sd(self) -> FloatArray:
         """Return the standard deviations."""
-        first, second = self._moments((1, 2))
+        first, second = self._moments
         return np.sqrt(np.maximum(second - first**2, 0.0))
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
