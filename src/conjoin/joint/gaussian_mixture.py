@@ -9,13 +9,13 @@ rows are drawn anew in every step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.models.gaussians import Gaussians, Scores, drawn_states
+from conjoin.models.gaussians import NOT_POSITIVE, Gaussians, Scores, drawn_states
 
 MAX_PATTERNS = 24
 """Maximum number of sets of known numbers that are summed over exactly."""
@@ -52,8 +52,6 @@ class Group:
     rows, known, missing : arrays of int
         The rows, the columns that they know, and the others.
     middle : array, shape (rows, known columns)
-    products : array, shape (rows, known columns squared)
-        The products of any two scores.
     spread : array, shape (rows, known columns)
         The variance within cells.
     """
@@ -62,17 +60,31 @@ class Group:
     known: IntArray
     missing: IntArray
     middle: FloatArray
-    products: FloatArray
     spread: FloatArray
+    _features: dict[float, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scores: Scores, rows: IntArray, known: IntArray) -> Group:
         """Collect the rows of a group."""
         middle = scores.middle[rows][:, known]
         spread = scores.width[rows][:, known] ** 2 / 12
-        products = (middle[:, :, None] * middle[:, None, :]).reshape(len(rows), -1)
         missing = np.setdiff1d(np.arange(scores.middle.shape[1]), known)
-        return cls(rows, known, missing, middle, products, spread)
+        return cls(rows, known, missing, middle, spread)
+
+    def features(self, cells: float) -> FloatArray:
+        """Return 1, the scores, and their products, as kernels expect them (see `gaussian_states`).
+
+        The share `cells` of the variance within cells is added to the squares.
+        """
+        if cells not in self._features:
+            size = len(self.known)
+            left, right = np.triu_indices(size)
+            found = np.ones((len(self.rows), 1 + size + len(left)))
+            found[:, 1 : 1 + size] = self.middle
+            np.multiply(self.middle[:, left], self.middle[:, right], out=found[:, 1 + size :])
+            found[:, 1 + size + np.flatnonzero(left == right)] += cells * self.spread
+            self._features[cells] = found
+        return self._features[cells]
 
 
 class GaussianRows:
@@ -144,39 +156,38 @@ class GaussianRows:
 
         The share `cells` of the variance within cells counts.
         """
+        from conjoin.kernels.gaussian_states import density_coefficients
+
         result = np.zeros((len(self.scores), len(gaussians.means)))
         for group in self.parts:
-            known = group.known
-            if not len(known):
-                continue
-            means = gaussians.means[:, known]
-            root = np.linalg.cholesky(gaussians.covariances[:, known[:, None], known])
-            inverse = np.linalg.inv(root)
-            precision = inverse.transpose(0, 2, 1) @ inverse
-            log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-            # The expected squared distance is linear in the products and in the variance within cells.
-            towards = (precision @ means[..., None])[..., 0]
-            constant = (towards * means).sum(axis=1) + 2 * log_det + len(known) * np.log(2 * np.pi)
-            distance = group.products @ precision.reshape(len(means), -1).T
-            distance -= 2 * (group.middle @ towards.T) - constant
-            distance += group.spread @ (cells * np.diagonal(precision, axis1=1, axis2=2)).T
-            result[group.rows] = -0.5 * distance
+            features = group.features(cells)
+            coefficients = np.empty((len(gaussians.means), features.shape[1]))
+            _checked(
+                density_coefficients(
+                    gaussians.means, gaussians.covariances, group.known, coefficients
+                )
+            )
+            result[group.rows] = features @ coefficients.T
         return result
 
     def update(
         self, gaussians: Gaussians, posterior: FloatArray, prior: GaussianPrior
     ) -> Gaussians:
         """Return the Gaussians that fit the posterior of the hidden states (the M step)."""
+        from conjoin.kernels.gaussian_states import add_moments
+
         states, columns = gaussians.means.shape
-        count = np.zeros(states)
+        count = posterior.sum(axis=0)
         first = np.zeros((states, columns))
         second = np.zeros((states, columns, columns))
         for group in self.parts:
-            share = posterior[group.rows]
-            found = self._moments(group, share, gaussians, prior.cells)
-            count += found[0]
-            first += found[1]
-            second += found[2]
+            sums = posterior[group.rows].T @ group.features(prior.cells)
+            _checked(
+                add_moments(
+                    sums, gaussians.means, gaussians.covariances, group.known, group.missing, first,
+                    second,
+                )
+            )  # fmt: skip
         # Moments are about the old means.
         total = np.maximum(count.sum(), 1e-300)
         overall = (first + count[:, None] * gaussians.means).sum(axis=0) / total
@@ -192,32 +203,8 @@ class GaussianRows:
         covariance += prior.floor * np.eye(columns)
         return Gaussians(gaussians.means + shift, covariance)
 
-    def _moments(
-        self, group: Group, share: FloatArray, gaussians: Gaussians, cells: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return counts, and expected first and second moments about the means, of a group's rows."""
-        states, columns = gaussians.means.shape
-        known, missing, count = group.known, group.missing, share.sum(axis=0)
-        means = gaussians.means[:, known]
-        sums = share.T @ group.middle
-        squares = (share.T @ group.products).reshape(states, len(known), len(known))
-        diagonal = np.arange(len(known))
-        squares[:, diagonal, diagonal] += cells * (share.T @ group.spread)
-        first = sums - count[:, None] * means
-        squares = (
-            squares - sums[:, :, None] * means[:, None, :] - means[:, :, None] * first[:, None, :]
-        )
-        if not len(missing):
-            return count, first, squares
-        cross = gaussians.covariances[:, missing[:, None], known]
-        within = gaussians.covariances[:, known[:, None], known]
-        slope = np.linalg.solve(within, cross.transpose(0, 2, 1)).transpose(0, 2, 1)
-        left = gaussians.covariances[:, missing[:, None], missing] - slope @ cross.transpose(
-            0, 2, 1
-        )
-        lift = np.zeros((states, columns, len(known)))
-        lift[:, known, np.arange(len(known))] = 1.0
-        lift[:, missing] = slope
-        second = lift @ squares @ lift.transpose(0, 2, 1)
-        second[:, missing[:, None], missing] += count[:, None, None] * left
-        return count, (lift @ first[..., None])[..., 0], second
+
+def _checked(is_positive: bool) -> None:
+    """Raise an error unless all covariances are positive definite."""
+    if not is_positive:
+        raise np.linalg.LinAlgError(NOT_POSITIVE)

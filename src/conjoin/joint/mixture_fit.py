@@ -334,12 +334,13 @@ class MixtureFit:
         return rows.indicators @ np.log(self.given).T
 
     def _posterior(self, rows: MixedRows, categories: FloatArray) -> FloatArray:
+        from conjoin.kernels.gaussian_states import posteriors
+
         numbers = rows.numbers.log_densities(self.gaussians, self.settings.prior.cells)
-        score = numbers + categories + self.log_shares
-        score -= score.max(axis=1, keepdims=True)
-        posterior = np.exp(score, out=score)
-        posterior *= rows.weights[:, None] / posterior.sum(axis=1, keepdims=True)
-        return posterior
+        numbers += categories
+        numbers += self.log_shares
+        posteriors(numbers, rows.weights)
+        return numbers
 
     def _em_step(self, rows: MixedRows, categories: FloatArray) -> FloatArray:
         posterior = self._posterior(rows, categories)

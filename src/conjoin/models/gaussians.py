@@ -16,12 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
+from conjoin.kernels.layouts import packed
 
-BLOCK_VALUES = 1 << 21
-"""Number of scores (rows by hidden states by columns) that are computed together."""
-
-NARROW = 0.15
-"""Narrower cells, in standard deviations, and times their distance, are computed by a series."""
+NOT_POSITIVE = "a covariance is not positive definite"
+"""What is wrong with Gaussians that have no density."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +90,20 @@ class Gaussians:
         return self._logs(scores, none if scores.cells is None else scores.cells)
 
     def _logs(self, scores: Scores, cells: BoolArray) -> FloatArray:
+        from conjoin.kernels.gaussian_cells import log_masses
+
         result = np.zeros((len(scores), len(self.means)))
         for columns, rows in scores.patterns:
             if not len(columns):
                 continue
             known = columns[np.argsort(cells[columns], kind="stable")]
             points = int((~cells[known]).sum())
-            root = np.linalg.cholesky(self.covariances[:, known[:, None], known])
-            inverse = np.linalg.inv(root)
-            sds = np.diagonal(root, axis1=1, axis2=2)
-            constant = -np.log(sds[:, :points]).sum(axis=1) - 0.5 * points * np.log(2 * np.pi)
-            for part in _blocks(rows, result.shape[1] * len(known)):
-                middle = scores.middle[part][:, known]
-                width = scores.width[part][:, known]
-                z = _whitened(middle, self.means[:, known], inverse)
-                near = z[..., :points]
-                result[part] = constant - 0.5 * np.einsum("rsc,rsc->rs", near, near)
-                result[part] += np.log(width[:, :points]).sum(axis=1, keepdims=True)
-                if points < len(known):
-                    wide = width[:, None, points:] / sds[:, points:]
-                    result[part] += log_cell(z[..., points:], wide).sum(axis=2)
+            is_positive = log_masses(
+                packed(scores.middle, np.float64, 2), packed(scores.width, np.float64, 2),
+                self.means, self.covariances, rows, known, points, result,
+            )  # fmt: skip
+            if not is_positive:
+                raise np.linalg.LinAlgError(NOT_POSITIVE)
         return result
 
     def conditionals(
@@ -156,34 +148,9 @@ def drawn_states(p: FloatArray, rng: np.random.Generator) -> IntArray:
 
 def log_cell(z: FloatArray, width: FloatArray) -> FloatArray:
     """Return the log-probability that a standard normal number is within half a width of z."""
-    from scipy.special import log_ndtr
+    from conjoin.kernels.gaussian_cells import log_cells
 
-    z, width = np.broadcast_arrays(np.abs(z), width)
-    square, relative = z * z, width * width
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        # The first terms of the Taylor series around the middle, exact to 1e-10 for narrow cells.
-        series = (square - 1) * relative / 24
-        series += (square * square - 6 * square + 3) * relative * relative / 1920
-        result = np.asarray(
-            np.log(width) - 0.5 * square - 0.5 * np.log(2 * np.pi) + np.log1p(series)
-        )
-    wide = (width > NARROW) | (z * width > NARROW)
-    if wide.any():
-        near, far = log_ndtr(width[wide] / 2 - z[wide]), log_ndtr(-width[wide] / 2 - z[wide])
-        with np.errstate(divide="ignore"):
-            result[wide] = near + np.log1p(-np.exp(far - near))
+    z, width = np.broadcast_arrays(z, width)
+    result = np.empty(z.shape)
+    log_cells(packed(z.ravel(), np.float64), packed(width.ravel(), np.float64), result.reshape(-1))
     return result
-
-
-def _whitened(middle: FloatArray, means: FloatArray, inverse: FloatArray) -> FloatArray:
-    """Return the independent standard scores of rows given each state: rows by states by columns."""
-    states, columns = means.shape
-    product = middle @ inverse.reshape(states * columns, columns).T
-    shift = (inverse @ means[..., None])[..., 0]
-    return product.reshape(len(middle), states, columns) - shift
-
-
-def _blocks(rows: IntArray, values: int) -> Iterator[IntArray]:
-    step = max(1, BLOCK_VALUES // max(1, values))
-    for low in range(0, len(rows), step):
-        yield rows[low : low + step]
