@@ -22,7 +22,7 @@ THIN_CELLS = 1 << 12
 
 
 def learn_base(
-    train: Table, held: Table, n_jobs: int | None = None
+    train: Table, held: Table, n_jobs: int | None = None, max_cells: int = THIN_CELLS
 ) -> tuple[MarkovNetwork, Table, Table]:
     """Learn a thin network, and complete rows with draws.
 
@@ -32,6 +32,8 @@ def learn_base(
         Rows over the same domain; the second ones choose the prior of the weights.
     n_jobs : int, optional
         The number of jobs at a time.
+    max_cells : int
+        Cells of the tables of the network.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def learn_base(
     full, valid = (completed(model, part.reordered(model.domain.names)) for part in (train, held))
     edges = [f.variables for f in tree_network(full).factors if len(f.variables) == 2]
     left, right = np.array(edges, np.int64).reshape(-1, 2).T
-    thinned = thin(model, full, max_cells=THIN_CELLS)
+    thinned = thin(model, full, max_cells=max_cells)
     base = with_weights(thinned, left, right, full, valid).reordered(names)
     return with_single_states(base), full.reordered(names), valid.reordered(names)
 

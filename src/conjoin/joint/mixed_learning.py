@@ -22,7 +22,7 @@ from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.inference.mixed import MixedAnswers
 from conjoin.jobs import one_thread
-from conjoin.joint.binned_component import learn_binned
+from conjoin.joint.binned_component import learn_binned, relearn_binned
 from conjoin.joint.category_base import learn_base, relearned
 from conjoin.joint.hidden_tables import stacking_weights
 from conjoin.joint.mixture_choices import BACKGROUND, FEW_ROWS, settings_for
@@ -65,19 +65,19 @@ class MixedEffort(NamedTuple):
         Maximum number of rows that the hidden column is learned from.
     binned_rows : int
         Maximum number of rows for which a network of bins is tried.
-    binned : str
-        The effort of learning it.
+    binned : str, optional
+        The effort of learning it (see `learn_joint`); by default it is a thin network.
     """
 
     starts: int
     rows: int
     binned_rows: int
-    binned: str
+    binned: str | None = None
 
 
 EFFORTS = {
-    "quick": MixedEffort(1, 4_000, 0, "quick"),
-    "default": MixedEffort(1, 10_000, 2_000, "quick"),
+    "quick": MixedEffort(1, 4_000, 0),
+    "default": MixedEffort(1, 10_000, 2_000),
     "thorough": MixedEffort(3, 40_000, 8_000, "default"),
 }
 """The settings of `effort`."""
@@ -180,20 +180,21 @@ class _Learning:
         base, parts = self._parts(states, maps, train, held)
         fits, shares = self._fits(base, parts)
         network = self._network(maps, [stacked_component(fits, shares, states, self._hidden)])
-        binned = self._binned_share(network)
+        share, binned = self._binned(network)
         if len(held):
             rows = np.concatenate([self.train, self.held])[-self.effort.rows :]
             self._continue(fits, base, states, final, rows)
         components: list[GaussianComponent | BinnedComponent] = [
             stacked_component(fits, shares, states, self._hidden)
         ]
-        if binned:
-            components.append(self._binned(final, everything))
-        weights = np.array([1 - binned, binned]) if binned else np.ones(1)
+        if binned is not None:
+            part, how = self._part(everything), (self.effort.binned, self.n_jobs)
+            components.append(relearn_binned(binned, maps, part, self.names, final, *how))
+        weights = np.ones(1) if binned is None else np.array([1 - share, share])
         kept = [
             (fit.settings.states, round(float(s), 4)) for fit, s in zip(fits, shares, strict=True)
         ]
-        record = {"rows": len(self.values), "states and shares": kept, "binned": binned}
+        record = {"rows": len(self.values), "states and shares": kept, "binned": share}
         record |= self._held_out(network)
         return self._network(final, components, weights, {"mixed": record})
 
@@ -321,18 +322,19 @@ class _Learning:
         found = MixedAnswers(network, self.table.select(rows)).log_mass()
         return {"held_out": float(weights @ found / weights.sum())}
 
-    def _binned(self, maps: Sequence[NumberMap], rows: IntArray) -> BinnedComponent:
-        whole = self.categories
-        categories = Table.adopt(whole.domain, whole.codes[rows], self.weights[rows])
-        values = self.values[rows]
-        return learn_binned(categories, self.names, values, maps, self.effort.binned, self.n_jobs)
-
-    def _binned_share(self, network: MixedNetwork) -> float:
-        """Return the share that a network of bins deserves beside the fits, by held-out rows."""
+    def _binned(self, network: MixedNetwork) -> tuple[float, BinnedComponent | None]:
+        """Return a network of bins, and the share that it deserves beside the fits, by held-out rows."""
         if not len(self.held) or len(self.values) > self.effort.binned_rows:
-            return 0.0
-        other = self._network(network.maps, [self._binned(network.maps, self.train)])
-        held = self.table.select(self.held)
+            return 0.0, None
+        parts = [self._part(rows) for rows in (self.train, self.held)]
+        found = learn_binned(parts, self.names, network.maps, self.effort.binned, self.n_jobs)
+        other, held = self._network(network.maps, [found]), self.table.select(self.held)
         densities = [MixedAnswers(model, held).log_mass() for model in (network, other)]
         share = float(stacking_weights(densities, self.weights[self.held])[1])
-        return share if share >= MIN_SHARE else 0.0
+        return (share, found) if share >= MIN_SHARE else (0.0, None)
+
+    def _part(self, rows: IntArray) -> tuple[Table, FloatArray]:
+        """Return the categories and numbers of some rows."""
+        whole = self.categories
+        categories = Table.adopt(whole.domain, whole.codes[rows], self.weights[rows])
+        return categories, self.values[rows]
