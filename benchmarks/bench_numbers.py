@@ -11,7 +11,11 @@ covered    numbers in their 90% interval, given the rest of the row: mean over c
 Rivals of nRMSE: the column's mean; IterativeImputer (ridge regression on numbers and indicators); a
 random forest per column on the others, three rounds from column means, as missForest does. LightGBM
 predicts each category from the rest, and each number by a Gaussian around its prediction, whose deviation
-is that of held-out rows. Times are CPU seconds of one thread: fit, and the answers that are compared.
+is that of held-out rows. Times are CPU seconds of one thread: fit, and the answers that are compared;
+a small table is learned and filled first, so that loading kernels does not count.
+
+The prototype was measured on other random splits. Its nRMSE is compared relative to that of the forests
+on the same split (`ratio`): ours may be at most .01 above the prototype's.
 
     python benchmarks/bench_numbers.py [--rows 5000] [--tables abalone,autos] [--seeds 0,1]
         [--effort quick] [--valid] [--cache FILE]
@@ -44,15 +48,15 @@ TABLES = (
     "south_german_credit", "autos",
 )  # fmt: skip
 NUMBERS = {("credit_approval", "A11"), ("credit_approval", "A14")}  # written with leading zeros
-BEFORE = {  # row, number, nRMSE and category of the prototype (NaN: there are no categories)
-    "abalone": (-34.25, -3.68, 0.308, 0.846),
-    "california_housing": (-62.76, -6.37, 0.427, np.nan),
-    "page_blocks": (-45.50, -3.48, 0.231, 0.100),
-    "hypothyroid": (-34.13, -4.66, 0.614, 0.151),
-    "credit_approval": (-39.55, -5.45, 0.762, 0.501),
-    "pima_diabetes": (-33.52, -4.27, 0.827, 1.355),
-    "south_german_credit": (-30.81, -4.85, 0.821, 0.826),
-    "autos": (-65.66, -3.77, 0.441, 0.488),
+BEFORE = {  # row and number of the prototype, its nRMSE, and that of forests on its splits
+    "abalone": (-34.25, -3.68, 0.308, 0.328),
+    "california_housing": (-62.76, -6.37, 0.427, 0.477),
+    "page_blocks": (-45.50, -3.48, 0.231, 0.242),
+    "hypothyroid": (-34.13, -4.66, 0.614, 0.625),
+    "credit_approval": (-39.55, -5.45, 0.762, 0.783),
+    "pima_diabetes": (-33.52, -4.27, 0.827, 0.854),
+    "south_german_credit": (-30.81, -4.85, 0.821, 0.835),
+    "autos": (-65.66, -3.77, 0.441, 0.341),
 }
 
 
@@ -122,6 +126,12 @@ def timed(function, *arguments):
     start = time.process_time()
     result = function(*arguments)
     return result, time.process_time() - start
+
+
+def warm_up():
+    """Load or compile the kernels, on a table with categories, numbers and missing values of both."""
+    split = Split("credit_approval", 300, 0)
+    means(learn_mixed(split.train), split.lacking())
 
 
 def ours(split, effort="default"):
@@ -276,24 +286,25 @@ def report(results):
         "means over seeds; 'before' is the prototype whose constants were known to suit these tables"
     )
     print(
-        f"{'':<20}{'row (before)':>18}{'number (LightGBM)':>20}{'nRMSE':>8}{'forest':>8}{'ridge':>7}"
+        f"{'':<20}{'row (before)':>18}{'number (LightGBM)':>20}{'nRMSE':>8}{'forest':>8}{'ratio (before)':>16}{'ridge':>7}"
         f"{'mean':>7}{'category (LightGBM)':>21}{'covered':>9}{'fit s':>7}{'fill s':>7}{'forest s':>9}"
     )
     goals = dict.fromkeys(("row", "number", "nRMSE", "forests", "ridge and mean", "time", "category",
                            "covered", "fit"), 0)  # fmt: skip
     for name, r in results.items():
         before = BEFORE.get(name, (np.nan,) * 4)
+        ratio, ratio_before = r["nrmse"] / r["forest"], before[2] / before[3]
         parts = [f"({x:.{d}f})" for x, d in ((before[0], 2), (r["lightgbm number"], 2),
-                                             (r["lightgbm category"], 3))]  # fmt: skip
+                                             (ratio_before, 3), (r["lightgbm category"], 3))]  # fmt: skip
         print(
             f"{name:<20}{r['row']:>9.2f}{parts[0]:>9}{r['number']:>11.2f}{parts[1]:>9}"
-            f"{r['nrmse']:>8.3f}{r['forest']:>8.3f}{r['ridge']:>7.3f}"
-            f"{r['mean']:>7.3f}{r['category']:>12.3f}{parts[2]:>9}"
+            f"{r['nrmse']:>8.3f}{r['forest']:>8.3f}{ratio:>8.3f}{parts[2]:>8}{r['ridge']:>7.3f}"
+            f"{r['mean']:>7.3f}{r['category']:>12.3f}{parts[3]:>9}"
             f"{r['covered']:>9.3f}{r['fit']:>7.1f}{r['fill']:>7.1f}{r['forest s']:>9.1f}"
         )
         goals["row"] += r["row"] >= before[0] - 0.01
         goals["number"] += r["number"] >= before[1] - 0.01
-        goals["nRMSE"] += r["nrmse"] <= before[2] + 0.005
+        goals["nRMSE"] += ratio <= ratio_before + 0.01
         goals["forests"] += r["nrmse"] <= r["forest"] + 0.005
         goals["ridge and mean"] += r["nrmse"] < min(r["ridge"], r["mean"])
         goals["time"] += r["fit"] + r["fill"] < r["forest s"]
@@ -323,6 +334,7 @@ def main():
     warnings.simplefilter("ignore")
     results = {}
     with threadpool_limits(1):
+        warm_up()
         for name in arguments.tables.split(","):
             found = []
             for seed in map(int, arguments.seeds.split(",")):
