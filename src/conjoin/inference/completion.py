@@ -27,6 +27,7 @@ from conjoin.inference.prepared_rows import prepared
 from conjoin.inference.row_chains import RowChains, SamplingSettings
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
+    JOINT,
     MARGINALS,
     MAXIMUM,
     MISSING,
@@ -159,6 +160,24 @@ class Completion:
             ).value
         return result[self.inverse], exact[self.inverse]
 
+    def log_joints(self, target: int) -> FloatArray:
+        """Return the log of the summed potentials that agree with each row and each state of a variable.
+
+        The variable is missing in all rows.
+        """
+        everything = np.arange(len(self.rows))
+        plan = self._tree_plan(JOINT, everything)
+        if plan is None or not plan.eliminates_last(target):
+            posterior, total = self.marginals(target)[0], self.log_sums()[0]
+            with np.errstate(divide="ignore"):
+                return total[:, None] + np.log(posterior)
+        wanted = np.zeros(len(self.domain), bool)
+        wanted[target] = True
+        result = np.empty((len(self.rows), int(self.domain.cards[target])))
+        for block in self._answers(JOINT, everything, wanted=wanted):
+            result[block.rows] = block.marginals
+        return result[self.inverse]
+
     def marginals(self, target: int) -> tuple[FloatArray, BoolArray]:
         """Return the distribution of a variable in each row, and which are exact."""
         card, low = int(self.domain.cards[target]), self.state_first[target]
@@ -247,7 +266,7 @@ class Completion:
             for low in range(0, len(rows), size)
         ]
         for answer, rows in progress(parts, "completing rows"):
-            block = self._room(rows, mode, count)
+            block = self._room(rows, mode, count, wanted)
             answer(block)
             wrong = np.flatnonzero(block.log_sum == -np.inf)
             if len(wrong):
@@ -261,17 +280,13 @@ class Completion:
         self, mode: int, todo: IntArray, wanted: BoolArray | None
     ) -> list[tuple[Callable[[Answers], None], IntArray]]:
         """Divide rows by how they are answered."""
-        hidden: Any = self.free[todo].any(axis=0)
-        as_features = self.few_rows > 0 and self.prepared.n_values <= FEW_VALUES
-        if self.is_thin and self.prepared.has_large_tables and not as_features:
-            # Draws, and modes that tie, must not depend on which other rows there are.
-            alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
-            plan = self.prepared.plan(None if alone else hidden, mode == SUM)
-            return [(lambda block: self._pass_messages(block, mode, plan), todo)]
+        plan = self._tree_plan(mode, todo, wanted)
+        if plan is not None:
+            return [(lambda block: self._pass_messages(block, mode, plan, wanted), todo)]
         from conjoin.kernels.row_elimination import WHOLE, answer_rows, answer_small_rows
 
         # A sum needs all features; otherwise only those that test a free variable matter.
-        features = self.prepared.about(hidden | (mode == SUM))
+        features = self.prepared.about(self.free[todo].any(axis=0) | (mode == SUM))
 
         def eliminate(kernel: Any) -> Callable[[Answers], None]:
             return lambda block: self._eliminate(block, mode, wanted, features, kernel)
@@ -284,14 +299,26 @@ class Completion:
             (self._draw if few else eliminate(answer_rows), todo[large]),
         ]
 
+    def _tree_plan(self, mode: int, todo: IntArray, wanted: BoolArray | None = None) -> Plan | None:
+        """Return the plan of the network if rows are answered on its junction tree."""
+        as_features = self.few_rows > 0 and self.prepared.n_values <= FEW_VALUES
+        if not self.is_thin or not self.prepared.has_large_tables or as_features:
+            return None
+        # Draws, and modes that tie, must not depend on which other rows there are.
+        alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
+        hidden = None if alone else self.free[todo].any(axis=0)
+        return self.prepared.plan(hidden, mode in (SUM, JOINT))
+
     @property
     def is_thin(self) -> bool:
         """Whether every row can be answered on the junction tree of the network."""
         order = self.prepared.order
         return order is not None and order.total <= self.max_network_cells
 
-    def _room(self, rows: IntArray, mode: int, count: int) -> Answers:
+    def _room(self, rows: IntArray, mode: int, count: int, wanted: BoolArray | None) -> Answers:
         width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
+        if mode == JOINT:
+            width = int(self.domain.cards[wanted].sum())
         draws = count if mode in (MAXIMUM, DRAWS) else 0
         return Answers(
             rows,
@@ -301,13 +328,18 @@ class Completion:
             np.ones(len(rows), bool),
         )
 
-    def _pass_messages(self, block: Answers, mode: int, plan: Plan) -> None:
+    def _pass_messages(
+        self, block: Answers, mode: int, plan: Plan, wanted: BoolArray | None
+    ) -> None:
         """Answer rows by messages over the junction tree of the network."""
         from conjoin.kernels.row_messages import answer_rows_on_tree
 
         free = np.flatnonzero(plan.place >= 0)
+        first = self.state_first[free]
+        if mode == JOINT and wanted is not None:
+            first = np.where(wanted[free], 0, -1)
         answer_rows_on_tree(
-            mode, self.rows[block.rows], self.counters[block.rows], free, self.state_first[free],
+            mode, self.rows[block.rows], self.counters[block.rows], free, first,
             plan.tree, plan.program, plan.terms, block.arrays,
         )  # fmt: skip
 

@@ -261,10 +261,7 @@ def _log_states(network: MarkovNetwork, codes: IntArray) -> FloatArray:
     rows = np.flatnonzero(~complete)
     if len(rows):
         completion = Completion(network, _as_codes(domain.observed, codes[rows]))
-        posterior, _ = completion.marginals(hidden)
-        total, _ = completion.log_sums()
-        with np.errstate(divide="ignore"):
-            result[rows] = total[:, None] + np.log(posterior)
+        result[rows] = completion.log_joints(hidden)
     return result
 
 

@@ -158,7 +158,7 @@ class Workspace(NamedTuple):
     chunk: Float1
 
 
-SUM, MARGINALS, MAXIMUM, DRAWS, EXPECTATIONS = 0, 1, 2, 3, 4
+SUM, MARGINALS, MAXIMUM, DRAWS, EXPECTATIONS, JOINT = 0, 1, 2, 3, 4, 5
 """What messages are for: log Z, and marginals, the best instance, draws, or expectations of the terms."""
 
 MISSING = np.uint16(np.iinfo(np.uint16).max)
@@ -214,7 +214,7 @@ class RowAnswers(NamedTuple):
         The logarithm of the sum of the potentials of all instances that agree with a row (MAXIMUM: the
         largest of them): -inf for an impossible row, NaN where a component was left out.
     marginals : float64, (rows, states)
-        Written in mode MARGINALS.
+        Written in mode MARGINALS; in mode JOINT, the log-sums together with each state of one variable.
     filled : uint16, (rows, draws, variables)
         For MAXIMUM (one draw) and DRAWS: the rows, whose free variables are written.
     """

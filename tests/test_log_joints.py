@@ -1,0 +1,71 @@
+"""Log-sums of rows together with each state of a variable, against sums over all instances."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from conjoin import Domain
+from conjoin.inference.completion import Completion
+from conjoin.kernels.elimination_layouts import JOINT
+from conjoin.models.markov import MarkovNetwork, TableFactor
+
+CARDS = (2, 3, 2, 4, 3, 6)
+SCOPES = ((0, 1, 5), (1, 2, 5), (2, 5), (3, 4))  # the last pair is a component of its own
+
+
+def network(seed):
+    """A network of tables, in which some states are impossible."""
+    rng = np.random.default_rng(seed)
+    factors = []
+    for scope in SCOPES:
+        table = rng.normal(0, 2, [CARDS[v] for v in scope])
+        table[rng.random(table.shape) < 0.1] = -np.inf
+        factors.append(TableFactor(scope, table))
+    return MarkovNetwork(Domain({f"v{i}": range(c) for i, c in enumerate(CARDS)}), factors=factors)
+
+
+def brute_force(model, row, target):
+    logs = [[] for _ in range(CARDS[target])]
+    states = [range(c) if row[v] < 0 else [row[v]] for v, c in enumerate(CARDS)]
+    for instance in product(*states):
+        value = sum(f.table[tuple(instance[v] for v in f.variables)] for f in model.factors)
+        logs[instance[target]].append(value)
+    return [logsumexp(found) for found in logs]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", range(len(CARDS)))
+def test_log_joints_are_sums_over_all_instances(seed, target):
+    model, rng = network(seed), np.random.default_rng([seed, target])
+    rows = np.stack([rng.integers(0, c, 30) for c in CARDS], axis=1)
+    rows[rng.random(rows.shape) < 0.4] = -1
+    rows[:, target] = -1
+    exact = np.array([brute_force(model, row, target) for row in rows.tolist()])
+    possible = np.isfinite(exact).any(axis=1)
+    rows, exact = rows[possible], exact[possible]
+    codes = np.where(rows < 0, 255, rows).astype(np.uint8)
+    found = Completion(model, codes).log_joints(target)
+    assert len(rows) > 5
+    assert np.where(np.isfinite(found), found, -1e9) == pytest.approx(
+        np.where(np.isfinite(exact), exact, -1e9), abs=1e-9
+    )
+
+
+def test_both_ways_are_taken():
+    completion = Completion(network(0), np.full((1, len(CARDS)), 255, np.uint8))
+    plan = completion._tree_plan(JOINT, np.arange(1))
+    assert plan is not None
+    assert {plan.eliminates_last(v) for v in range(len(CARDS))} == {True, False}
+
+
+def test_states_that_are_nearly_impossible_keep_their_logarithms():
+    table = np.array([[0.0, -2000.0], [-5000.0, -1000.0]])
+    model = MarkovNetwork(Domain({"a": [0, 1], "b": [0, 1]}), factors=[TableFactor((0, 1), table)])
+    codes = np.array([[0, 255], [255, 255]], np.uint8)
+    assert Completion(model, codes).log_joints(1) == pytest.approx(
+        np.array([[0.0, -2000.0], [0.0, -1000.0]])
+    )
