@@ -286,8 +286,9 @@ def report(results):
         "means over seeds; 'before' is the prototype whose constants were known to suit these tables"
     )
     print(
-        f"{'':<20}{'row (before)':>18}{'number (LightGBM)':>20}{'nRMSE':>8}{'forest':>8}{'ratio (before)':>16}{'ridge':>7}"
-        f"{'mean':>7}{'category (LightGBM)':>21}{'covered':>9}{'fit s':>7}{'fill s':>7}{'forest s':>9}"
+        f"{'':<20}{'row (before)':>18}{'number (LightGBM)':>20}{'nRMSE':>8}{'forest':>8}"
+        f"{'ratio (before)':>16}{'ridge':>7}{'mean':>7}{'category (LightGBM)':>21}{'covered':>9}"
+        f"{'fit s':>7}{'fill s':>7}{'forest s':>9}"
     )
     goals = dict.fromkeys(("row", "number", "nRMSE", "forests", "ridge and mean", "time", "category",
                            "covered", "fit"), 0)  # fmt: skip

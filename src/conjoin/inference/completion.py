@@ -286,7 +286,8 @@ class Completion:
         from conjoin.kernels.row_elimination import WHOLE, answer_rows, answer_small_rows
 
         # A sum needs all features; otherwise only those that test a free variable matter.
-        features = self.prepared.about(self.free[todo].any(axis=0) | (mode == SUM))
+        hidden: Any = self.free[todo].any(axis=0)
+        features = self.prepared.about(hidden | (mode == SUM))
 
         def eliminate(kernel: Any) -> Callable[[Answers], None]:
             return lambda block: self._eliminate(block, mode, wanted, features, kernel)
@@ -306,7 +307,7 @@ class Completion:
             return None
         # Draws, and modes that tie, must not depend on which other rows there are.
         alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
-        hidden = None if alone else self.free[todo].any(axis=0)
+        hidden: Any = None if alone else self.free[todo].any(axis=0)
         return self.prepared.plan(hidden, mode in (SUM, JOINT))
 
     @property
@@ -329,7 +330,7 @@ class Completion:
         )
 
     def _pass_messages(
-        self, block: Answers, mode: int, plan: Plan, wanted: BoolArray | None
+        self, block: Answers, mode: int, plan: Plan, wanted: BoolArray | None = None
     ) -> None:
         """Answer rows by messages over the junction tree of the network."""
         from conjoin.kernels.row_messages import answer_rows_on_tree
