@@ -70,7 +70,7 @@ STEPS, CHECK_EVERY, PATIENCE, MIN_GAIN = 60, 4, 2, 1e-3
 """Maximum number of steps of EM, steps between checks on held-out rows, checks without a gain before EM
 stops, and the least gain that counts, in nats per row."""
 
-ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 15, 4
+ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 8, 4
 """How often weights are learned, steps of L-BFGS each time, and steps of EM afterwards."""
 
 
