@@ -316,7 +316,9 @@ class Completion:
         order = self.prepared.order
         return order is not None and order.total <= self.max_network_cells
 
-    def _room(self, rows: IntArray, mode: int, count: int, wanted: BoolArray | None) -> Answers:
+    def _room(
+        self, rows: IntArray, mode: int, count: int, wanted: BoolArray | None = None
+    ) -> Answers:
         width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
         if mode == JOINT:
             width = int(self.domain.cards[wanted].sum())
