@@ -73,5 +73,5 @@ if __name__ == "__main__":
         with one_thread():
             tables = HiddenTables(thin_network(train, valid), EFFORTS["default"].states[-1])
             rows, held = (tables.rows(*merge_rows(t.codes, t.weights)) for t in (train, valid))
-            for priors in SETTINGS[1:3]:
+            for priors in SETTINGS[:2]:
                 compare(name, priors, rows, held, HiddenFit(tables, priors))

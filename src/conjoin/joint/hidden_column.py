@@ -69,9 +69,10 @@ class Priors(NamedTuple):
 
 SETTINGS = (
     Priors(8, 0.5, 0.0, 0.1),
-    Priors(8, 0.5, 0.0, 0.3),
     Priors(8, 0.2, 0.1, 0.3),
     Priors(16, 0.5, 0.1, 0.5),
+    Priors(16, 0.1, 0.03, 0.3),
+    Priors(16, 0.2, 0.0, 0.2),
 )
 """The fits that are stacked. None is best for all tables; together they are better than each."""
 

@@ -33,7 +33,7 @@ from conjoin.progress import progress
 MIN_GAIN = 1e-3
 """More states must predict held-out rows better by this, in nats per row."""
 
-MIN_SHARE = 0.1
+MIN_SHARE = 0.05
 """Priors whose fit has a smaller share of the best mixture get no fit with more states, in tables of many
 rows."""
 
@@ -50,6 +50,9 @@ MANY_ROWS = 1 << 14
 MANY_VALUES = 1 << 22
 """With more values than this (rows times columns), and more rows than those of fits with few states, fits
 with many states are learned from batches, and those with few states from half as many rows."""
+
+MIN_STATES = 4
+"""A hidden column has at least this number of states per fit."""
 
 Rows = tuple[Codes, FloatArray]
 """Distinct rows and their weights."""
@@ -131,6 +134,8 @@ class HiddenSearch:
         The number of batches of rows to learn from, if there are many.
     rng : Generator
         The random numbers.
+    max_states : int, optional
+        The maximum number of hidden states of all fits of a size together.
     """
 
     def __init__(
@@ -140,9 +145,10 @@ class HiddenSearch:
         settings: Sequence[Priors],
         steps: int,
         rng: np.random.Generator,
+        max_states: int | None = None,
     ) -> None:
         self.base, self.sizes, self.settings = base, sizes, list(settings)
-        self.steps, self.rng = steps, rng
+        self.steps, self.rng, self.max_states = steps, rng, max_states
 
     def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
@@ -181,8 +187,12 @@ class HiddenSearch:
         max_steps = TRIAL_STEPS if len(train[0]) > TRIAL_ROWS else MAX_ITERATIONS
         # In a part of the rows, more states may not help though they do in all of them.
         sizes = self.sizes if len(train[0]) <= TRIAL_ROWS else [self.sizes[0], self.sizes[-1]]
-        for states in dict.fromkeys(sizes):
-            tables = HiddenTables(self.base, states)
+        last = 0
+        for size in sizes:
+            states = self._states(size)
+            if states <= max(last, MIN_STATES - 1):
+                continue
+            last, tables = states, HiddenTables(self.base, states)
             if few is None:
                 whole, few, stopping = (
                     tables.rows(*train),
@@ -190,14 +200,21 @@ class HiddenSearch:
                     tables.rows(*self._some(held, STOPPING_ROWS)),
                 )
             fits = [HiddenFit(tables, priors) for priors in self.settings]
+            most = states >= self._states(sizes[-1])
             for fit in progress(fits, f"hidden columns of {states} states"):
-                if states < self.sizes[-1]:
+                if not most:
                     reached = max(fit.fit(few, stopping, self.rng, max_steps, reached), reached)
                 elif _in_batches(train[0]):
                     fit.fit_batches(whole, self.rng, self.steps)
                 else:
                     reached = max(fit.fit(whole, stopping, self.rng, reached=reached), reached)
             yield fits
+
+    def _states(self, size: int) -> int:
+        """Return the number of states of each fit, so that all of them together have not too many."""
+        if self.max_states is None:
+            return size
+        return min(size, self.max_states // len(self.settings))
 
     def _some(self, rows: Rows, count: int) -> Rows:
         """Return about a number of distinct rows, drawn in proportion to their weights."""

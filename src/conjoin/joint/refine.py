@@ -52,9 +52,6 @@ MAX_DIRECTED = 512
 MAX_WIDTH, CELLS_PER_ROW = 64, 64
 """Several sizes of thin networks are tried for at most this number of columns, and cells per row."""
 
-MIN_STATES = 4
-"""A hidden column has at least this number of states per fit."""
-
 
 class Effort(NamedTuple):
     """How large the networks are that `refine` tries.
@@ -89,12 +86,12 @@ class Effort(NamedTuple):
 
 EFFORTS = {
     "quick": Effort((1 << 15,), (), (), 0, 0),
-    "default": Effort((1 << 11, 1 << 15), (8, 32, 128), SETTINGS, 9 << 18, 128, (1 << 13,)),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 256), SETTINGS, 9 << 18, 128, (1 << 13,)),
     "thorough": Effort(
         (1 << 12, 1 << 17),
-        (8, 32, 128, 256),
+        (8, 32, 128, 512),
         (*SETTINGS, *SETTINGS),
-        1 << 22,
+        1 << 23,
         1024,
         (1 << 13, 1 << 17),
     ),
@@ -211,7 +208,7 @@ def _first_network(
     fewer = effort._replace(
         cells=effort.cells[:1],
         states=effort.states[:2] if hidden else (),
-        settings=effort.settings[1:3],
+        settings=effort.settings[:2],
         directed=False,
     )
     return _Search(model, train, held, None, fewer, rng).run(None)
@@ -351,12 +348,11 @@ class _Search:
         cells = Expectations(base.form.features).plan.cells
         if not effort.states or np.log(base.domain.cards).sum() <= np.log(cells):
             return []  # every joint state of the columns has a cell of its own
-        allowed = effort.hidden_cells // (len(effort.settings) * cells)
-        sizes = [
-            s for s in dict.fromkeys(min(s, allowed) for s in effort.states) if s >= MIN_STATES
-        ]
         rows = merge_rows(self.train.codes, self.train.weights)
-        search = HiddenSearch(base, sizes, effort.settings, effort.batches, self.rng)
+        search = HiddenSearch(
+            base, effort.states, effort.settings, effort.batches, self.rng,
+            effort.hidden_cells // cells,
+        )  # fmt: skip
         held = (self.held_rows, self.held_weights)
         found = search.best(rows, held, [without.log_density, self._log_density(tree)])
         if found is None:
