@@ -39,8 +39,9 @@ from conjoin.progress import progress
 FOLDS = 4
 """Number of parts that the rows are dealt into."""
 
-MAX_ROWS, MAX_COLUMNS = 1 << 11, 64
-"""Tables with more rows or columns than these are learned with one part of the rows held out."""
+MAX_ROWS, MAX_COLUMNS, MAX_VALUES = 1 << 11, 64, 1 << 16
+"""Tables with more columns than this, or with more rows and more values (rows times columns) than these,
+are learned with one part of the rows held out."""
 
 FEW_STATES, MANY_STATES = 8, 32
 """Number of hidden states of the plainest fit, and maximum number of the others."""

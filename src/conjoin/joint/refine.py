@@ -28,7 +28,7 @@ from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference.engines import log_partition
 from conjoin.jobs import off_main_thread, one_thread
 from conjoin.joint.candidates import Candidate, hidden_name
-from conjoin.joint.cross_fitting import FOLDS, MAX_COLUMNS, MAX_ROWS, CrossFitting
+from conjoin.joint.cross_fitting import FOLDS, MAX_COLUMNS, MAX_ROWS, MAX_VALUES, CrossFitting
 from conjoin.joint.hidden_column import SETTINGS, Priors
 from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.likelihood import Expectations
@@ -221,7 +221,9 @@ def _counted_network(table: Table, parents: list[Parents]) -> MarkovNetwork:
 def _has_few_rows(table: Table) -> bool:
     """Return whether a table is small enough for fits without each part of its rows."""
     weight = float(len(table) if table.weights is None else table.weights.sum())
-    return len(table) >= FOLDS and weight <= MAX_ROWS and len(table.domain) <= MAX_COLUMNS
+    columns = len(table.domain)
+    few = weight <= MAX_ROWS or weight * columns <= MAX_VALUES
+    return few and columns <= MAX_COLUMNS and len(table) >= FOLDS
 
 
 def _rows_of(model: MarkovNetwork, table: Any) -> Table:
