@@ -460,3 +460,25 @@ def test_a_census_needs_no_option(tmp_path, capsys):
     assert len(domain["age"]) == 2
     assert main([*command, "--kind", "agrees"]) == 1
     assert "write COLUMN=KIND" in capsys.readouterr().err
+
+
+def test_counts_with_rare_values_are_numbers_and_codes_are_states():
+    codes = np.repeat(np.arange(15), 4)
+    assert column_kind(Column.of_values("code", codes)) == "category"
+    assert column_kind(Column.of_values("visits", [*codes, 15])) == "number"
+    assert column_kind(Column.of_values("grade", [*np.repeat(np.arange(11), 4), 11])) == "category"
+
+
+def test_tables_are_read_with_numbers(tmp_path):
+    path = tmp_path / "people.csv"
+    frame = pd.DataFrame({"age": np.arange(120) % 60 + 20, "smokes": ["yes", "no"] * 60})
+    frame.to_csv(path, index=False)
+    table = read_table(path, numbers=True)
+    assert table.domain == JointModel().fit(frame).columns_
+    assert table.domain.numeric == ("age",) and np.array_equal(table.column("age"), frame["age"])
+    states = read_table(path, numbers=True, kinds={"age": "category"})
+    assert states.domain.numeric == () and len(states.domain.categories["age"].states) == 60
+    with pytest.raises(DataError, match="it needs numbers=True"):
+        read_table(path, kinds={"age": "category"})
+    with pytest.raises(DataError, match="the domain says that already"):
+        read_table(path, read_table(path).domain, numbers=True)

@@ -282,6 +282,10 @@ def test_intervals_shrink_with_more_rows_and_cover():
             widths.setdefault(rows, []).append((high - low)[:, 1].mean())
     assert np.mean(widths[600]) < 0.6 * np.mean(widths[60])
     assert np.mean(inside) >= 0.8
+    learned = model.resampled_
+    again = model.predict_proba(pd.DataFrame({"rain": [True, False]}), interval=0.9)
+    assert model.resampled_ is learned and np.array_equal(again, (p, low, high))
+    assert model.fit(trips(60)).resampled_ == ()
     with pytest.raises(ModelError, match="interval must be a number between 0 and 1"):
         model.predict_proba(trips(3), interval=90)
 

@@ -6,18 +6,20 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
 from conjoin import Domain, Table
 from conjoin.data.columns import Column
 from conjoin.data.domain import Variable
+from conjoin.data.frames import columns_of
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.mixed import MixedAnswers, log_density
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
-from conjoin.joint.mixed_learning import learn_mixed
+from conjoin.joint.mixed_learning import EFFORTS, _Learning, learn_mixed
 from conjoin.joint.mixture_choices import PRIORS, priors_for
 from conjoin.joint.mixture_fit import FitSettings, MixedRows, MixtureFit
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map, log_mass
@@ -716,3 +718,25 @@ def test_weights_are_repeated_rows():
     one = GaussianRows(scores, weights).update(gaussians, share * weights[:, None], prior)
     two = GaussianRows(scores[often], np.ones(len(often))).update(gaussians, share[often], prior)
     assert one.covariances == pytest.approx(two.covariances)
+
+
+def test_copies_of_rows_are_held_out_together():
+    rng = np.random.default_rng(0)
+    numbers = np.round(rng.normal(size=(300, 2)), 3)
+    frame = pd.DataFrame(numbers, columns=["a", "b"])
+    for rows in (frame, pd.concat([frame] * 3)):
+        learning = _Learning(MixedTable.of_columns(columns_of(rows)), EFFORTS["quick"], 0, None)
+        both = np.concatenate([learning.held, learning.train])
+        assert np.array_equal(np.sort(both), np.arange(len(rows)))
+        held, train = (
+            {tuple(row) for row in learning.values[part]}
+            for part in (learning.held, learning.train)
+        )
+        assert len(learning.held) == pytest.approx(0.15 * len(rows), abs=3) and not held & train
+
+
+def test_repeated_rows_of_few_values_are_not_copies():
+    frame = pd.DataFrame({"a": np.repeat([0.5, 1.5], 200), "b": np.repeat([1.5, 2.5], 200)})
+    table = MixedTable.of_columns(columns_of(frame), kinds={"a": "number", "b": "number"})
+    learning = _Learning(table, EFFORTS["quick"], 0, None)
+    assert len(learning.held) == 60 and len(learning.train) == 340

@@ -23,6 +23,10 @@ MANY_TEXTS = 20
 """A column of text is an identifier or free text if it has more different values than this, and more
 than half as many as rows."""
 
+FEW_COUNTS = 12
+"""Whole numbers with more different values than this are numbers, not states, if some occur only once:
+new rows will have others."""
+
 KEY_ROWS, EXPECTED_REPEATS = 100, 10
 """Whole numbers in at least this many rows are an identifier if none is repeated although at least this
 many repetitions were expected of numbers from the same range."""
@@ -33,10 +37,10 @@ _KEY_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|index|key)$)|[a-z]I[Dd]$")
 def column_kind(column: Column) -> str:
     """Return what a column is: one of `KINDS`.
 
-    Columns of more than 20 different numbers, or of more than 5 if some have a fraction, are numbers;
-    with fewer, every number is a state. Columns of more than 5 different dates are dates. Text that is
-    different in more than half of the rows, and whole numbers that are different in all rows and look
-    like a running number, are identifiers.
+    Columns of more than 20 different numbers are numbers, of more than 12 if some of them occur only
+    once, or of more than 5 if some have a fraction; with fewer, every number is a state. Columns of more
+    than 5 different dates are dates. Text that is different in more than half of the rows, and whole
+    numbers that are different in all rows and look like a running number, are identifiers.
 
     Examples
     --------
@@ -54,7 +58,7 @@ def column_kind(column: Column) -> str:
     if not labels:
         return "empty"
     if all(map(is_number, labels)):
-        if not continuous(labels):
+        if not (continuous(labels) or _is_count(column)):
             return "category"
         return "identifier" if _is_key(column) else "number"
     if is_date(labels):
@@ -64,6 +68,13 @@ def column_kind(column: Column) -> str:
     known = np.count_nonzero(column.codes >= 0)
     texts = len(labels) > MANY_TEXTS and len(labels) > known / 2 and not column.ordered
     return "identifier" if texts else "category"
+
+
+def _is_count(column: Column) -> bool:
+    """Return whether whole numbers are counts, whose range is open, rather than codes."""
+    if len(column.labels) <= FEW_COUNTS:
+        return False
+    return int(np.bincount(column.codes[column.codes >= 0]).min()) == 1
 
 
 def is_date(labels: Sequence[Any]) -> bool:

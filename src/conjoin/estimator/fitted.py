@@ -42,6 +42,7 @@ class Fitted(Estimator):
         self.columns_ = columns
         self.domain_ = columns.categories
         self.n_rows_, self.rows_ = count, rows
+        self.resampled_: tuple[Any, ...] = ()
         self.n_features_in_ = len(self.encoding_.sources)
         labels = self.encoding_.labels
         if labels and all(isinstance(v, str) for v in labels.values()):

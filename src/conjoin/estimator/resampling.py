@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ModelError
+from conjoin.progress import progress
 
 FITS = 20
 """Number of models of resampled rows."""
@@ -25,10 +26,12 @@ def bootstrap_interval(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of bootstrap intervals of probabilities.
 
-    Rows are drawn with replacement, and a model is learned from them with little effort, several times.
-    The log-odds of the answers are taken to be normally distributed around those of the model itself,
-    with the standard deviation of the answers. Intervals tell how far an answer depends on which rows
-    happened to be in the table. They do not tell whether the model is right.
+    Rows get random weights, and a model is learned from them with little effort, several times. The
+    weights are exponentially distributed (Rubin's Bayesian bootstrap, 1981). Rows drawn with replacement
+    vary as much, but copies of a row would be both learned from and held out to choose by. The log-odds
+    of the answers are taken to be normally distributed around those of the model itself, with the
+    standard deviation of the answers. Intervals tell how far an answer depends on which rows happened to
+    be in the table. They do not tell whether the model is right.
 
     Parameters
     ----------
@@ -41,21 +44,29 @@ def bootstrap_interval(
     level : float
         The probability of an interval.
     fits : int
-        The number of models.
+        The number of models. They are kept for later answers.
     """
     if not (isinstance(level, int | float) and 0 < level < 1):
         raise ModelError(f"interval must be a number between 0 and 1, not {level!r}")
     from scipy.special import expit, logit, stdtrit
 
-    rng = np.random.default_rng([model.seed_, 3])
-    found = []
-    for _ in range(fits):
-        twin = copy.copy(model)
-        twin.effort = "quick"
-        twin._learn(rows.select(rng.integers(len(rows), size=len(rows))))
-        found.append(answer(twin))
+    if len(model.resampled_) != fits:
+        model.resampled_ = tuple(_reweighted(model, rows, fits))
+    found = [answer(twin) for twin in model.resampled_]
     least = 1 / (len(rows) + 2)  # nothing is more certain than that
     center = logit(np.clip(answer(model), least, 1 - least))
     sd = logit(np.clip(np.stack(found), least, 1 - least)).std(axis=0, ddof=1)
     reach = stdtrit(fits - 1, (1 + level) / 2) * sd
     return expit(center - reach), expit(center + reach)
+
+
+def _reweighted(model: Any, rows: MixedTable, fits: int) -> Iterator[Any]:
+    """Yield models of the same rows with random weights."""
+    rng = np.random.default_rng([model.seed_, 3])
+    own = np.ones(len(rows)) if rows.weights is None else rows.weights
+    for _ in progress(range(fits), "models of reweighted rows"):
+        twin = copy.copy(model)
+        twin.effort = "quick"
+        twin._learn(rows.weighted(own * rng.exponential(size=len(rows))))
+        twin.rows_ = None
+        yield twin

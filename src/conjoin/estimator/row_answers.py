@@ -43,7 +43,8 @@ class RowAnswers(Fitted):
         interval : float, optional
             Also return how sure the probabilities are, given the number of training rows: the result is
             (probabilities, low, high), with the ends of intervals of this level, 0.9 for example. They
-            come from 20 models of resampled rows (a bootstrap), so they take 20 quick fits.
+            come from 20 models of the same rows with random weights (a bootstrap), so the first call
+            takes 20 quick fits. The models are kept.
         """
         name = self._target(target)
         answers = self._answers(X, name)

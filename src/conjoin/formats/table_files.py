@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
@@ -48,6 +48,17 @@ def read_table(
 @overload
 def read_table(
     path: str | Path,
+    domain: None = ...,
+    *,
+    missing: Markers = ...,
+    include: Collection[str] | str = ...,
+    exclude: Collection[str] | str = ...,
+    numbers: Literal[True],
+    kinds: Mapping[str, str] | None = ...,
+) -> MixedTable: ...
+@overload
+def read_table(
+    path: str | Path,
     domain: Domain | None = ...,
     *,
     missing: Markers = ...,
@@ -64,6 +75,8 @@ def read_table(
     missing: Markers = None,
     include: Collection[str] | str = (),
     exclude: Collection[str] | str = (),
+    numbers: bool = False,
+    kinds: Mapping[str, str] | None = None,
     merge: bool = False,
     unseen: str = "error",
 ) -> Table | MixedTable:
@@ -77,13 +90,17 @@ def read_table(
     domain : Domain or MixedDomain, optional
         The columns that the table must have, for example those of a model; hidden variables are left
         out. With a `MixedDomain` the result is a `MixedTable`. Without a domain every distinct value is
-        a state, and columns without values, identifiers and free text are left out with a warning;
-        `JointModel` and `learn_mixed` tell numbers and dates from states.
+        a state, and columns without values, identifiers and free text are left out with a warning.
     missing : collection of str, optional
         The texts that stand for a missing value, in place of those in `conjoin.data.frames.MISSING`. An
         empty cell is always missing; a cell of a CSV file in quotation marks is not.
     include, exclude : names, optional
         Columns to keep although they look like identifiers, and columns to leave out.
+    numbers : bool
+        Tell numbers and dates from states, as `JointModel` and ``conjoin learn`` do. The result is a
+        `MixedTable`, for `JointModel` and `learn_mixed`.
+    kinds : mapping, optional
+        With `numbers`: {column: 'category', 'number' or 'date'}, to overrule what is found.
     merge : bool
         For a folder: keep each distinct row once, with its count as weight. This happens while the folder
         is read, so that a table larger than memory can be learned from if its rows repeat.
@@ -92,8 +109,18 @@ def read_table(
     """
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+    if kinds is not None and not numbers:
+        raise DataError("kinds tells numbers from states; it needs numbers=True")
+    if numbers and domain is not None:
+        raise DataError(
+            "numbers=True finds out what each column is, but the domain says that already"
+        )
     strict = unseen == "error"
     path = Path(path)
+    if numbers:
+        columns = read_columns(path, missing)
+        with errors_naming(path):
+            return MixedTable.of_columns(columns, include=include, exclude=exclude, kinds=kinds)
     if path.is_dir() and not isinstance(domain, MixedDomain):
         from conjoin.formats.parquet_folders import read_parquet_folder
 

@@ -160,10 +160,30 @@ class _Learning:
         self.steps = [table.domain.scale(name).step for name in self.names]
         self.categories = table.categories.reordered(table.categories.domain.sorted_names())
         self.weights = np.ones(len(table)) if table.weights is None else table.weights
-        order = self.rng.permutation(len(table))
-        count = 0 if len(table) < MIN_ROWS else max(1, round(HELD_OUT * len(table)))
-        self.held, self.train = order[:count], order[count:]
         self.table = table
+        self.held, self.train = self._split()
+
+    def _split(self) -> tuple[IntArray, IntArray]:
+        """Return the rows to choose by and the rows to learn from, in random order.
+
+        Several numbers are hardly equal by chance, so rows that are equal in all columns are copies. They
+        stay together. The table has equal rows next to each other.
+        """
+        rows = len(self.table)
+        wanted = 0 if rows < MIN_ROWS else max(1, round(HELD_OUT * rows))
+        group = np.arange(rows)
+        if len(self.names) > 1:
+            codes, values = self.categories.codes, self.values
+            same = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+            same = same.all(axis=1) & (codes[1:] == codes[:-1]).all(axis=1)
+            copies = np.cumsum(np.append(0, ~same))[:rows]
+            group = copies if np.bincount(copies).max() <= wanted else group
+        place = np.argsort(self.rng.permutation(group[-1] + 1))[group]
+        order = np.argsort(place, kind="stable")
+        count = (
+            int(np.searchsorted(place[order], place[order[wanted - 1]], "right")) if wanted else 0
+        )
+        return order[:count], order[count:]
 
     def run(self) -> MixedNetwork:
         """Return the network."""
