@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -69,3 +69,23 @@ def test_states_that_are_nearly_impossible_keep_their_logarithms():
     assert Completion(model, codes).log_joints(1) == pytest.approx(
         np.array([[0.0, -2000.0], [0.0, -1000.0]])
     )
+
+
+def test_networks_of_tables_are_answered_exactly_beyond_their_own_size():
+    rng = np.random.default_rng(0)
+    domain = Domain({f"v{i}": range(16) for i in range(5)})
+    pairs = list(combinations(range(5), 2))  # 2,560 values, and 16 ** 5 cells in the junction tree
+    tables = [rng.normal(size=(16, 16)) for _ in pairs]
+    mn = MarkovNetwork(
+        domain, factors=[TableFactor(p, t) for p, t in zip(pairs, tables, strict=True)]
+    )
+    joint = np.zeros((16,) * 5)
+    for (a, b), table in zip(pairs, tables, strict=True):
+        shape = [1] * 5
+        shape[a] = shape[b] = 16
+        joint += table.reshape(shape)
+    rows = np.full((2, 5), 255, np.uint8)
+    rows[1, 2] = 7
+    sums, exact = Completion(mn, rows).log_sums()
+    assert exact.all()
+    assert sums == pytest.approx([logsumexp(joint), logsumexp(joint[:, :, 7])], rel=1e-12)

@@ -19,11 +19,12 @@ from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 
-MAX_NETWORK_CELLS = 1 << 19
-"""Rows are answered on the network's own junction tree if it has at most this number of cells..."""
+MAX_NETWORK_CELLS, MAX_TABLE_CELLS = 1 << 19, 1 << 24
+"""Rows are answered on the network's own junction tree if it has at most this number of cells; the second
+number is for networks of tables, which would be many features."""
 
 CELLS_PER_VALUE = 4
-"""... or at most this number of cells for each value in the tables of the network itself."""
+"""It may also have this number of cells for each value in the tables of the network itself."""
 
 MAX_PLANS = 64
 """Maximum number of plans kept per network."""
@@ -50,7 +51,8 @@ class PreparedRows:
     @property
     def max_cells(self) -> int:
         """Maximum number of cells of the junction tree."""
-        return max(MAX_NETWORK_CELLS, CELLS_PER_VALUE * self.n_values)
+        fixed = MAX_TABLE_CELLS if self.has_large_tables else MAX_NETWORK_CELLS
+        return max(fixed, CELLS_PER_VALUE * self.n_values)
 
     @cached_property
     def order(self) -> Order | None:
