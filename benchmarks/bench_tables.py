@@ -6,6 +6,9 @@ the first --rows rows of a random order. Times are CPU seconds of one thread (th
 that wait for each other would count, to the rivals' harm); kernels are compiled before.
 
     python benchmarks/bench_tables.py [--rows 3000] [--tables vote,car] [--columns 12] [--ours]
+                                      [--part impute|predict|few] [--seeds 0,1,2,3]
+
+`--seeds` hides cells several times; shares and times of the first part are then means.
 """
 
 from __future__ import annotations
@@ -86,7 +89,23 @@ METHODS = {
 OURS = list(METHODS)[3:]
 
 
-def imputation(names, folder, rows, rivals):
+def recovered(path, rows, seed, methods):
+    """Hide cells of a table, and return the share that each method recovers, and its times."""
+    rng = np.random.default_rng(seed)
+    table = load(path, rows, rng)
+    hidden = (rng.random(table.codes.shape) < 0.2) & (table.codes != table.missing)
+    lacking = Table(table.domain, np.where(hidden, table.missing, table.codes).astype(
+        table.codes.dtype))  # fmt: skip
+    found = []
+    for method, impute in methods.items():
+        learning = fitted(lacking)[1] if method in OURS else 0.0
+        full, spent = timed(impute, lacking)
+        full = full[0] if method in OURS else full
+        found.append(((full == table.codes)[hidden].mean(), learning, spent))
+    return np.array(found)
+
+
+def imputation(names, folder, rows, rivals, seeds):
     headline(
         f"cells recovered of the 20% hidden, at most {rows:,} rows; CPU seconds (fit + impute)"
     )
@@ -94,22 +113,13 @@ def imputation(names, folder, rows, rivals):
     print(f"{'':<22}" + "".join(f"{m:>22}" for m in methods))
     wins, faster = dict.fromkeys(OURS, 0), dict.fromkeys(OURS, 0)
     for name in names:
-        rng = np.random.default_rng(0)
-        table = load(folder / f"{name}.csv.gz", rows, rng)
-        hidden = (rng.random(table.codes.shape) < 0.2) & (table.codes != table.missing)
-        lacking = Table(table.domain, np.where(hidden, table.missing, table.codes).astype(
-            table.codes.dtype))  # fmt: skip
+        path = folder / f"{name}.csv.gz"
+        means = np.mean([recovered(path, rows, seed, methods) for seed in seeds], axis=0)
         line, shares, seconds = f"{name:<22}", {}, {}
-        for method, impute in methods.items():
-            if method in OURS:
-                _, spent = fitted(lacking)
-            full, seconds[method] = timed(impute, lacking)
-            parts = ""
-            if method in OURS:
-                parts = f"{spent:.2f} + {seconds[method]:.2f}"
-                full, seconds[method] = full[0], seconds[method] + spent
-            shares[method] = float((full == table.codes)[hidden].mean())
-            line += f"{shares[method]:>8.4f}{parts or f'{seconds[method]:.2f}':>12} s"
+        for method, (share, learning, spent) in zip(methods, means, strict=True):
+            shares[method], seconds[method] = share, learning + spent
+            parts = f"{learning:.2f} + {spent:.2f}" if method in OURS else f"{spent:.2f}"
+            line += f"{share:>8.4f}{parts:>12} s"
         print(line, flush=True)
         others = list(METHODS)[:3]
         for method in OURS if rivals else ():
@@ -266,6 +276,7 @@ def main() -> None:
     parser.add_argument("--tables", default="")
     parser.add_argument("--ours", action="store_true", help="without the slow rivals")
     parser.add_argument("--part", choices=("impute", "predict", "few"))
+    parser.add_argument("--seeds", default="0")
     options = parser.parse_args()
     folder = Path(os.environ["CONJOIN_DATA"]) / "tables"
     names = sorted(p.name[:-7] for p in folder.glob("*.csv.gz"))
@@ -276,7 +287,8 @@ def main() -> None:
     warm_up()
     with threadpool_limits(1):
         if options.part in (None, "impute"):
-            imputation(names, folder, options.rows, not options.ours)
+            seeds = [int(seed) for seed in options.seeds.split(",")]
+            imputation(names, folder, options.rows, not options.ours, seeds)
         if options.part in (None, "predict"):
             prediction(names, folder, options.rows, options.columns, not options.ours)
         if options.part in (None, "few"):

@@ -43,11 +43,14 @@ MAX_ROWS, MAX_COLUMNS, MAX_VALUES = 1 << 11, 64, 1 << 16
 """Tables with more columns than this, or with more rows and more values (rows times columns) than these,
 are learned with one part of the rows held out."""
 
-FEW_STATES, MANY_STATES = 8, 32
+FEW_STATES, MANY_STATES = 8, 64
 """Number of hidden states of the plainest fit, and maximum number of the others."""
 
 FITS = (Priors(8, 0.5, 0.0, 0.1), Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5))
 """The fits of each fold; the first one has few states."""
+
+CELLS_FACTOR = 2
+"""Networks may have this multiple of the cells of those of large tables: they learn from few rows."""
 
 MIN_STATES = 4
 """A hidden column has at least this number of states per fit."""
@@ -296,7 +299,7 @@ class CrossFitting:
             The log-probabilities of the rows of all folds under thin networks and trees.
         """
         cells = Expectations(bases[0].form.features).plan.cells
-        allowed = self.hidden_cells // (len(self.folds) * (len(FITS) - 1) * cells)
+        allowed = CELLS_FACTOR * self.hidden_cells // (len(self.folds) * (len(FITS) - 1) * cells)
         if allowed < MIN_STATES or np.log(bases[0].domain.cards).sum() <= np.log(cells):
             return None  # too large, or every joint state of the columns has a cell of its own
         states = [min(FEW_STATES, allowed), *[min(MANY_STATES, allowed)] * (len(FITS) - 1)]
