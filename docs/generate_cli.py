@@ -41,7 +41,7 @@ def _rows(parser: argparse.ArgumentParser) -> list[str]:
         if not isinstance(action, skipped) and action.help != argparse.SUPPRESS
     ]
     return ["| argument | meaning |", "|---|---|"] + [
-        f"| {_signature(action)} | {action.help} |" for action in shown
+        f"| {_signature(action)} | {(action.help or '').replace('%%', '%')} |" for action in shown
     ]
 
 

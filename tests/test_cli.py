@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert, load, write_table
-from conjoin.cli.main import main
+from conjoin.cli.main import COMMANDS, main
 from conjoin.errors import DataError
 from conjoin.inference.condition_text import parse_conditions
 from reference import all_states
@@ -71,6 +71,15 @@ def test_convert(arguments, options, network, capsys, monkeypatch):
     states = all_states(dn.domain)
     got, expected = (m.log_potential(states) for m in (load("out.mn"), convert(dn, **options)))
     np.testing.assert_allclose(got - got[0], expected - expected[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    said = capsys.readouterr()
+    assert stopped.value.code == 0 and said.err == ""
+    assert said.out.startswith(f"usage: conjoin {command}")
 
 
 @pytest.mark.parametrize(

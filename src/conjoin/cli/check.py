@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "probability, and the surprise in bits",
     )
     parser.add_argument(
-        "--top", metavar="N", type=int, help="write at most N cells (default: 1% of all cells)"
+        "--top", metavar="N", type=int, help="write at most N cells (default: 1%% of all cells)"
     )
     shared.add_random_state(parser, "rows that are too large for exact inference")
     shared.add_json(parser)
