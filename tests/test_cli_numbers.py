@@ -279,3 +279,61 @@ def test_values_that_the_model_does_not_know(folder, tmp_path, capsys):
     assert main([*page, "--unseen", "missing"]) == 0
     with pytest.raises(DataError, match="unseen must be 'error' or 'missing', not 'skip'"):
         read_table(table, unseen="skip")
+
+
+@pytest.mark.parametrize("kind", ["numbers", "states"])
+def test_every_command_that_reads_a_table_takes_missing_and_unseen(kind, folder, tmp_path, capsys):
+    model, dn = str(folder / "m.conjoin"), str(tmp_path / "m.dn")
+    if kind == "states":
+        model = str(tmp_path / "states.conjoin")
+        bins = ["--discretize", "quantile:3", "--exclude", "born", "--missing", "?"]
+        for file in (model, dn):
+            assert (
+                main(["learn", str(folder / "t.csv"), "-o", file, *bins, "--effort", "quick"]) == 0
+            )
+    table, out = tmp_path / "new.csv", tmp_path / "out"
+    frame = people()[:40].astype(object)
+    frame.loc[3, "age"], frame.loc[4, "old"] = -999, "-999"
+    frame.to_csv(table, index=False)
+    commands = [
+        ["predict", model, str(table), "--target", "debt"],
+        ["impute", model, str(table), "-o", f"{out}.csv"],
+        ["score", model, str(table)],
+        ["report", model, "--test", str(table), "-o", f"{out}.html"],
+        ["explore", model, "--data", str(table), "-o", f"{out}.html"],
+    ]
+    capsys.readouterr()
+    for command in commands:
+        assert main(command) == 1
+        assert "--unseen missing takes such values as missing." in capsys.readouterr().err
+        assert main([*command, "--missing", "-999"]) == 0
+        assert main([*command, "--unseen", "missing"]) == 0
+    if kind == "states":
+        for command in (
+            ["convert", dn, "--data", str(table), "-o", f"{out}.mn"],
+            ["weights", model, "--data", str(table), "-o", f"{out}.mn"],
+        ):
+            assert main(command) == 1
+            assert main([*command, "--missing", "-999"]) == 0
+    capsys.readouterr()
+    checked = {}
+    for options in ((), ("--missing", "-999")):
+        assert main(["check", model, str(table), "-o", f"{out}.csv", "--top", "200", *options]) == 0
+        checked[options] = pd.read_csv(f"{out}.csv", dtype=str)["value"]
+    assert (checked[()] == "-999").sum() == (2 if kind == "numbers" else 1)  # or it is in a bin
+    assert not (checked["--missing", "-999"] == "-999").any()
+    capsys.readouterr()
+    assert main(["info", str(table), "--missing", "-999", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == 2
+
+
+def test_impute_fills_in_values_that_the_model_does_not_know(folder, tmp_path, capsys):
+    table, out = tmp_path / "new.csv", tmp_path / "full.csv"
+    table.write_text("age,old\n80,perhaps\nmany,None\n", encoding="utf-8")
+    command = ["impute", str(folder / "m.conjoin"), str(table), "-o", str(out)]
+    assert main(command) == 1
+    assert main([*command, "--unseen", "missing"]) == 0
+    assert "2 values filled in 2 of them" in capsys.readouterr().out
+    header, first, second = out.read_text(encoding="utf-8").splitlines()
+    assert (header, first) == ("age,old", "80,yes")
+    assert 18 <= int(second.split(",")[0]) <= 89 and second.endswith(",None")

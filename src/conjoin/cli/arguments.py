@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from conjoin.errors import FormatError, ModelError
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
-    from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
     from conjoin.inference.questions import Questions
     from conjoin.inference.results import Joint, Run
@@ -66,7 +66,7 @@ def naming_unseen() -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        if "is not a state" not in str(error):
+        if not re.search("is not a (state|number|date)", str(error)):
             raise
         raise ModelError(f"{error} --unseen missing takes such values as missing.") from None
 
@@ -210,18 +210,19 @@ def page_title(options: argparse.Namespace) -> str:
     return options.title or name.removesuffix(".gz").rpartition(".")[0] or name
 
 
-def optional_table(
-    path: str | None,
-    domain: Domain,
-    missing: Collection[str] | None = None,
-    unseen: str = "error",
-) -> Table | None:
-    """Read a table that may not have been given."""
-    if path is None:
-        return None
+def known_table(path: str, domain: Any, options: argparse.Namespace) -> Any:
+    """Read a table of the columns of a model, as --missing and, if the command has it, --unseen say."""
     from conjoin.formats.table_files import read_table
 
-    return read_table(path, domain, missing=missing, unseen=unseen)
+    if not hasattr(options, "unseen"):
+        return read_table(path, domain, missing=options.missing)
+    with naming_unseen():
+        return read_table(path, domain, missing=options.missing, unseen=options.unseen)
+
+
+def optional_table(path: str | None, domain: Any, options: argparse.Namespace) -> Any:
+    """Read a table that may not have been given (see `known_table`)."""
+    return None if path is None else known_table(path, domain, options)
 
 
 def load_states(path: str) -> Network:

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", metavar="N", type=int, help="write at most N cells (default: 1%% of all cells)"
     )
+    shared.add_missing(parser)
     shared.add_random_state(parser, "rows that are too large for exact inference")
     shared.add_json(parser)
 
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     own = model.domain
     domain = own.categories if isinstance(own, MixedDomain) else own.observed
-    columns = read_columns(options.table, domain=domain)
+    columns = read_columns(options.table, options.missing, domain)
     found = column_surprises(model, columns, options.random_state)
     top = max(1, len(found) // 100) if options.top is None else options.top
     page = io.StringIO()

@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "conditionals of a pair of variables then speak about their interaction as loudly as predicts "
         "these rows best, instead of equally loudly",
     )
+    shared.add_missing(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -122,12 +123,12 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
     from conjoin.conversion.convert import MAX_LENGTH, convert
 
     domain = network.domain
-    instances = shared.optional_table(options.instance, domain)
-    table, say = shared.optional_table(options.data, domain), None
+    instances = shared.optional_table(options.instance, domain, options)
+    table, say = shared.optional_table(options.data, domain, options), None
     if options.held_out is not None:
         from conjoin.joint.reliability import learn_say
 
-        held_out = shared.optional_table(options.held_out, domain)
+        held_out = shared.optional_table(options.held_out, domain, options)
         say = learn_say(network, table, held_out, orders=options.orders)
     return convert(
         network,

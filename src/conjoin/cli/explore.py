@@ -23,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a table to compare the model with: its frequencies are marked beside the probabilities",
     )
+    shared.add_missing(parser)
+    shared.add_unseen(parser)
     add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
     add("--open", action="store_true", help="open the page in a browser")
 
@@ -36,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     page = explore(
         model,
-        shared.optional_table(options.data, model.domain),
+        shared.optional_table(options.data, model.domain, options),
         title=shared.page_title(options),
         file=Path(options.model).name,
     )

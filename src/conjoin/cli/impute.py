@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is filled in for a missing number (default mean)",
     )
     shared.add_missing(parser)
+    shared.add_unseen(parser)
     shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
     shared.add_defuse(parser)
     shared.add_json(parser)
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.data.table import Table
     from conjoin.estimator.impute import imputed_codes
     from conjoin.formats.model_files import load
-    from conjoin.formats.table_files import check_can_write, read_table, write_filled
+    from conjoin.formats.table_files import check_can_write, write_filled
     from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
 
         _report(mixed.impute(model, options), started, options.json)
         return
-    table = read_table(options.table, model.domain, missing=options.missing)
+    table = shared.known_table(options.table, model.domain, options)
     holes = table.codes == table.missing
     joint = joint_network(model, table)
     draws = 1 if options.draw else None

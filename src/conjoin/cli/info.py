@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for a dependency network: also measure how far its conditionals disagree, and about what",
     )
+    shared.add_missing(parser)
     shared.add_json(parser)
 
 
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
             raise ModelError("--inconsistency needs a dependency network, not a table")
         from conjoin.formats.table_files import read_table
 
-        report = describe_table(read_table(path))
+        report = describe_table(read_table(path, missing=options.missing))
     else:
         from conjoin.formats.model_files import load
 

@@ -215,7 +215,7 @@ def _learn_joint(
     dn, joint = learn_joint(
         table,
         options.cpd,
-        valid=shared.optional_table(options.valid, table.domain, options.missing),
+        valid=shared.optional_table(options.valid, table.domain, options),
         effort=options.effort if native else "quick",
         closed_form=options.closed_form or to_dn,
         folds=options.folds,
@@ -240,7 +240,7 @@ def _learn_bayesian(table: Table, kept: Checkpoint | None, options: argparse.Nam
     from conjoin.formats.storage import ending
     from conjoin.learning.learn import learn
 
-    valid = shared.optional_table(options.valid, table.domain, options.missing)
+    valid = shared.optional_table(options.valid, table.domain, options)
     leaf = 10.0 if options.min_leaf is None else options.min_leaf
     ordered = table.reordered(table.domain.sorted_names())
     dn = learn(
@@ -279,7 +279,7 @@ def _learn_features(table: Table, options: argparse.Namespace) -> _Learned:
     model = learn_features(
         table,
         options.features,
-        valid=shared.optional_table(options.valid, table.domain, options.missing),
+        valid=shared.optional_table(options.valid, table.domain, options),
         random_state=options.random_state,
         n_jobs=options.jobs,
     )

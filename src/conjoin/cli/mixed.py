@@ -23,22 +23,19 @@ LEVEL = 0.9
 
 
 def read_rows(
-    path: str,
-    model: MixedNetwork,
-    missing: Any,
-    without: str | None = None,
-    unseen: str = "error",
+    model: MixedNetwork, options: argparse.Namespace, without: str | None = None
 ) -> MixedTable:
     """Read the columns of a table that a model has, except one; absent columns are missing."""
-    from conjoin.formats.table_files import read_table, table_columns
+    from conjoin.formats.table_files import table_columns
 
+    path = options.table
     names = table_columns(path)
     present = [n for n in model.names if n in (names or ()) and n != without]
     if not present:
         raise DataError(
             f"{path} has none of the columns of the model: {', '.join(model.names[:8])}"
         )
-    part = read_table(path, model.domain.subset(present), missing=missing, unseen=unseen)
+    part = shared.known_table(path, model.domain.subset(present), options)
     part.warn_of_far_numbers()
     return widened(part, model.domain)
 
@@ -62,7 +59,7 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     from conjoin.inference.mixed_mode import jointly
     from conjoin.inference.results import Run
 
-    rows = read_rows(options.table, model, options.missing)
+    rows = read_rows(model, options)
     answers = MixedAnswers(model, rows, options.random_state)
     if options.draw:
         full = answers.draws(1)[0]
@@ -94,8 +91,7 @@ def predicted(
 
     name = options.target
     model.domain.check(name)
-    with shared.naming_unseen():
-        rows = read_rows(options.table, model, options.missing, name, options.unseen)
+    rows = read_rows(model, options, without=name)
     answers = MixedAnswers(model, rows, options.random_state)
     if name in model.domain.numeric:
         found = answers.number(name)

@@ -117,18 +117,16 @@ def _read(options: argparse.Namespace, domain: Domain) -> Table:
     """Read the columns that the table has, except the target."""
     from conjoin.data.frames import widened
     from conjoin.errors import DataError, did_you_mean
-    from conjoin.formats.table_files import read_table, table_columns
+    from conjoin.formats.table_files import table_columns
 
-    path, missing = options.table, options.missing
+    path = options.table
     names = table_columns(path)
     if names is None:
-        return read_table(path, domain)
+        return shared.known_table(path, domain, options)
     present = [n for n in domain.names if n in names and n != options.target]
     if not present:
         raise DataError(
             f"{path} has none of the columns of the model. " + did_you_mean(names[0], domain.names)
         )
     own = domain.subset(map(domain.index, present))
-    with shared.naming_unseen():
-        part = read_table(path, own, missing=missing, unseen=options.unseen)
-    return widened(part, domain)
+    return widened(shared.known_table(path, own, options), domain)

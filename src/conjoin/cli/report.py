@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DN",
         help="the dependency network that a Markov network was converted from",
     )
+    shared.add_missing(parser)
     shared.add_unseen(parser)
     add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
     add("--explorer", action="store_true", help="put the explorer at the end of the page")
@@ -55,11 +56,9 @@ def run(options: argparse.Namespace) -> None:
     )
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
-    with shared.naming_unseen():
-        train, test = (
-            shared.optional_table(name, model.domain, unseen=options.unseen)
-            for name in (options.data, options.test)
-        )
+    train, test = (
+        shared.optional_table(name, model.domain, options) for name in (options.data, options.test)
+    )
     file = Path(options.model).name
     write_report(
         model,

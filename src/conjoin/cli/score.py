@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_number(parser, "--samples", "K", 1000, "cmll: number of sweeps")
     add("--by-variable", action="store_true", help="also print the mean score of each variable")
     shared.add_missing(parser)
+    shared.add_unseen(parser)
     shared.add_random_state(parser, "cmll and estimates of ll")
     shared.add_jobs(parser)
     shared.add_json(parser)
@@ -54,12 +55,11 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
     from conjoin.formats.model_files import load
-    from conjoin.formats.table_files import read_table
     from conjoin.scoring.result import compare
 
     started = time.perf_counter()
     model = load(options.model)
-    table = read_table(options.table, model.domain, missing=options.missing)
+    table = shared.known_table(options.table, model.domain, options)
     result = score(model, table, options)
     report, comparison = result.report(), None
     if options.against is not None:
@@ -108,7 +108,7 @@ def score(model: Any, table: Any, options: argparse.Namespace) -> Score:
     if options.metric == "ll":
         return log_likelihood(model, table, random_state=options.random_state)
     if options.metric == "pll":
-        marginals = shared.optional_table(options.marginals, model.domain)
+        marginals = shared.optional_table(options.marginals, model.domain, options)
         return pll(model, table, marginals=marginals, n_jobs=options.jobs)
     return cmll(
         model,

@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="maximum number of iterations (default 100; 10 from a model by pseudo-likelihood)",
     )
+    shared.add_missing(parser)
     shared.add_output(parser, "OUT", f"the Markov network to write {shared.MARKOV_FORMATS}")
     shared.add_random_state(parser, "choosing the rows held out")
     shared.add_jobs(parser)
@@ -68,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.formats.model_files import check_can_save, save
-    from conjoin.formats.table_files import read_table
     from conjoin.joint.thinning import thin
     from conjoin.joint.weight_learning import learn_weights
     from conjoin.models.markov import MarkovNetwork
@@ -76,8 +76,8 @@ def run(options: argparse.Namespace) -> None:
     started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
     model = shared.load_states(options.model)
-    table = read_table(options.data, model.domain)
-    valid = shared.optional_table(options.valid, model.domain)
+    table = shared.known_table(options.data, model.domain, options)
+    valid = shared.optional_table(options.valid, model.domain, options)
     shared.announce("learning")
     if options.max_cells is not None:
         model = thin(model, table, max_cells=options.max_cells)
