@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.model_files import load
     from conjoin.formats.table_files import check_can_write, write_table
     from conjoin.inference.diagnostics import MAX_R_HAT
+    from conjoin.inference.results import Run
     from conjoin.inference.sampling import table_diagnostics
     from conjoin.models.mixed import MixedNetwork
 
@@ -70,7 +71,10 @@ def run(options: argparse.Namespace) -> None:
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output, defuse=options.defuse)
-    if not exact:
+    run = Run("exact" if exact else "gibbs", exact=exact).noting(given.notes)
+    if exact:
+        shared.say_if_approximate(run)
+    else:
         print(
             f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",
             file=sys.stderr,
@@ -87,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
             "table": options.output,
             "rows": len(table),
             "given": str(given),
-            "method": "exact" if exact else "gibbs",
+            "method": run.method,
             "chains": None if exact else options.chains,
             "burn_in": None if exact else options.burn_in,
             "sweeps_per_row": None if exact else options.sweeps_per_row,
@@ -96,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
             "seconds": seconds,
         })  # fmt: skip
         return
-    how = "drawn exactly" if exact else f"from {options.chains} chains"
+    how = "drawn exactly" if run.exact else "drawn" if exact else f"from {options.chains} chains"
     if r_hat is not None and ess is not None:
         how += f", R-hat at most {r_hat:.3f}, effective sample size at least {ess:,.0f}"
     print(f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)")

@@ -274,6 +274,12 @@ class Likelihood(_PerState):
             )
         return np.asarray(np.array(list(self.numbers.values())) @ shares)
 
+    def cut_bins(self, variable: Variable, numbers: Sequence[Any] | None = None) -> list[Any]:
+        """Return the bins that lie in several ranges."""
+        shares = self.shares(variable, numbers)
+        cut = ((shares > 0) & (shares < 1)).any(axis=0)
+        return [variable.states[s] for s in np.flatnonzero(cut).tolist()]
+
 
 @dataclass(frozen=True, eq=False)
 class NewMarginal:

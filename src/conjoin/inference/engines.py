@@ -95,7 +95,7 @@ def marginals(
         found = engine("marginals", method)(
             *states_only(model, known, max_memory), targets=targets, **options
         )
-        found.run = _noted(found.run, known)
+        found.run = found.run.noting(known.notes)
         return found
     check_options("marginals", options)
     why: TooLarge | None = None
@@ -111,7 +111,7 @@ def marginals(
     found = trusted_marginals(other, *asked, targets, options)
     if why and not found.run.exact:
         found.run = explained(found.run, why)
-    found.run = _noted(found.run, known)
+    found.run = found.run.noting(known.notes)
     return found
 
 
@@ -171,7 +171,7 @@ def log_partition(
     return replace(
         found,
         value=found.value + known.constant,
-        run=_noted(found.run, known),
+        run=found.run.noting(known.notes),
         given=dict(known.given),
     )
 
@@ -238,7 +238,8 @@ def probability(
 
     fitted = _fitted(model, known, max_memory)
     log, error, run = event_probability(model, event, fitted, method, max_memory, options)
-    return Probability(log, _noted(run, known), error, event.given, known.given)
+    run = run.noting(fitted.both(event).notes)
+    return Probability(log, run, error, event.given, known.given)
 
 
 @names_lack_of_memory
@@ -347,7 +348,7 @@ def most_probable(
         found,
         score=found.score + known.constant,
         bound=found.bound + known.constant,
-        run=_noted(found.run, known),
+        run=found.run.noting(known.notes),
     )
 
 
@@ -465,8 +466,3 @@ def states_only(
     from conjoin.inference.weighted_networks import weighted_network
 
     return weighted_network(model, known.likelihoods), known.certain
-
-
-def _noted(run: Run, known: Evidence) -> Run:
-    """Return a run with what was approximated in the evidence."""
-    return replace(run, note="; ".join(filter(None, [run.note, *known.notes])))

@@ -267,6 +267,7 @@ def states_and_likelihoods(
     weights = np.ones(len(variable))
     notes: list[str] = []
     target: NewMarginal | None = None
+    by = "its values are spread evenly" if numbers is None else "by its training values"
     if not isinstance(value, Condition):
         value = OneOf(value)
     parts = value.parts()
@@ -277,6 +278,10 @@ def states_and_likelihoods(
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
             weights = weights * part.weights(variable, numbers)
+            notes += [
+                f"its ranges cut the bin {label} of {variable.name}, {by}"
+                for label in part.cut_bins(variable, numbers)
+            ]
         elif isinstance(part, Marginal):
             if target is not None:
                 raise DataError(f"{variable.name!r} is given two new marginals")
@@ -287,7 +292,6 @@ def states_and_likelihoods(
         weights = weights * shares
         for label in partial:
             share = shares[variable.index(label)]
-            by = "its values are spread evenly" if numbers is None else "by its training values"
             notes.append(f"{share:.0%} of the bin {label} of {variable.name} counts, {by}")
     return weights, target, notes
 

@@ -9,7 +9,6 @@ helper variables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,8 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 
 def run_of(known: Evidence) -> Run:
-    """Return how an exact answer was found; evidence may be approximate."""
-    return replace(EXACT, note="; ".join(known.notes)) if known.notes else EXACT
+    """Return how an answer of exact inference was found; it is not exact if the evidence is not."""
+    return EXACT.noting(known.notes)
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:

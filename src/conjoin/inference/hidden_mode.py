@@ -63,13 +63,13 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | Non
     rows, scores = improved(model.hidden_states, rows, free)
     row, score = rows[scores.argmax()], float(scores.max())
     exact = bound - score <= TOLERANCE
-    notes = [f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"]
-    note = "; ".join([*([] if exact else notes), *known.notes])
+    better = f"best found; no instance is more than {max(0.0, bound - score):.2g} nats better"
+    run = Run("exact", exact=exact, note="" if exact else better)
     shown = [v for v in range(len(domain)) if v not in summed]
     return Assignment(
         domain.subset(shown).decode(row[shown]),
         score + known.constant,
-        Run("exact", exact=exact, note=note),
+        run.noting(known.notes),
         bound=max(bound, score) + known.constant,
     )
 

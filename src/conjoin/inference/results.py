@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from conjoin.inference.condition_text import conditions_text
 
 MAX_CROSS_TABLE = 12
 """Two variables with at most this number of states each are printed as a table."""
+
+SHARES = "shares of bins"
+"""The method of exact inference given evidence that cuts bins."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,20 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.method}: {self.note}" if self.note else self.method
+
+    def noting(self, notes: Sequence[str]) -> Run:
+        """Return the run with what was approximated in the evidence; if anything was, it is not exact.
+
+        Examples
+        --------
+        >>> print(Run("exact", exact=True).noting(["20% of the bin 30-39 of age counts"]))
+        shares of bins: 20% of the bin 30-39 of age counts
+        """
+        if not notes:
+            return self
+        told = [self.note, *(note for note in notes if note not in self.note)]
+        method = SHARES if self.method == "exact" else self.method
+        return replace(self, method=method, exact=False, note="; ".join(filter(None, told)))
 
 
 class Marginals(Mapping[str, dict[Any, float]]):
