@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 
@@ -202,6 +203,20 @@ def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
     assert main(["predict", model, str(folder / "t.csv"), "--target", "old", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report["columns"]) == {"old", "P(None)", "P(yes)"}
+    assert set(report["columns"]["old"]) == {"None", "yes"}
+    p = np.array([report["columns"]["P(None)"], report["columns"]["P(yes)"]])
+    assert p.dtype == float and p.sum(axis=0) == pytest.approx(1)
+    assert main(["predict", model, str(folder / "t.csv"), "--target", "age", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["columns"]
+    assert {type(x) for x in report["age"]} == {
+        float
+    }  # means, and quantiles that are whole numbers
+    assert {type(x) for x in report["quantile 0.95"]} == {int}
+    np.testing.assert_allclose(report["age"], found[:, 0], rtol=1e-5)
+    assert report["quantile 0.05"] == found[:, 1].tolist()
+    assert main(["predict", model, str(folder / "t.csv"), "--target", "born", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["columns"]
+    assert all(datetime.date.fromisoformat(x) for x in report["born"] + report["quantile 0.5"])
     assert main(["score", model, str(folder / "t.csv"), "--metric", "ll", "--missing", "?"]) == 0
     assert "nats per row (a log density), " in capsys.readouterr().out
     assert main(["score", model, str(folder / "t.csv"), "--missing", "?", "--json"]) == 0
@@ -337,3 +352,17 @@ def test_impute_fills_in_values_that_the_model_does_not_know(folder, tmp_path, c
     header, first, second = out.read_text(encoding="utf-8").splitlines()
     assert (header, first) == ("age,old", "80,yes")
     assert 18 <= int(second.split(",")[0]) <= 89 and second.endswith(",None")
+
+
+def test_states_that_are_numbers_are_numbers_in_json(tmp_path, capsys):
+    a = np.arange(60) % 3
+    pd.DataFrame({"a": a, "b": a == 1}).to_csv(tmp_path / "t.csv", index=False)
+    model, table = str(tmp_path / "m.conjoin"), str(tmp_path / "t.csv")
+    assert main(["learn", table, "-o", model, "--effort", "quick"]) == 0
+    capsys.readouterr()
+    for name, states in (("a", [0, 1, 2]), ("b", ["False", "True"])):
+        assert main(["predict", model, table, "--target", name, "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["states"] == states and report["predicted"][1] == states[1]
+        assert main(["query", model, "--map", "--given", f"{name}={states[1]}", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["most_probable"][name] == states[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from conjoin.cli import arguments as shared
 from conjoin.errors import DataError
 
 if TYPE_CHECKING:
+    from conjoin.data.arrays import FloatArray
     from conjoin.data.mixed_table import MixedDomain, MixedTable
     from conjoin.inference.number_distribution import NumberDistributions
     from conjoin.models.mixed import MixedNetwork
@@ -83,46 +83,48 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def predicted(
-    model: MixedNetwork, options: argparse.Namespace
-) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the lines of a table of predictions."""
+def predicted(model: MixedNetwork, options: argparse.Namespace) -> dict[str, list[Any]]:
+    """Return the columns of a table of predictions: text, or with --json numbers where it has them."""
+    from conjoin.cli.distribution_text import plain
     from conjoin.inference.mixed import MixedAnswers
 
     name = options.target
     model.domain.check(name)
-    rows = read_rows(model, options, without=name)
-    answers = MixedAnswers(model, rows, options.random_state)
+    answers = MixedAnswers(model, read_rows(model, options, without=name), options.random_state)
     if name in model.domain.numeric:
-        found = answers.number(name)
-        ends = [found.quantile(p) for p in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)]
-        scale = model.scale(name)
-        values = _statistic(found, options.statistic)
-        texts = [_number_text(scale, x, options.statistic) for x in values.tolist()]
-        columns = [texts, *([scale.text(x) for x in end.tolist()] for end in ends)]
-        header = [name, *(f"quantile {p:g}" for p in (0.05, 0.5, 0.95))]
-        return header, [list(line) for line in zip(*columns, strict=True)]
-    states = [str(state) for state in model.domain.categories[name].states]
+        found, scale = answers.number(name), model.scale(name)
+
+        def values(numbers: FloatArray) -> list[Any]:
+            if options.json:
+                return [plain(scale.value(x)) for x in numbers.tolist()]
+            return [scale.text(x) for x in numbers.tolist()]
+
+        statistic = _statistic(found, options.statistic)
+        exact = options.statistic != "mean" or scale.kind != "number"
+        columns = {name: values(statistic) if exact else _figures(statistic, options.json)}
+        for q in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2):
+            columns[f"quantile {q:g}"] = values(found.quantile(q))
+        return columns
+    states = model.domain.categories[name].states
     p = answers.category(name)
-    lines = [
-        [states[best], *(f"{x:.6g}" for x in row)]
-        for best, row in zip(p.argmax(axis=1).tolist(), p, strict=True)
-    ]
-    return [name, *(f"P({state})" for state in states)], lines
+    labels = [plain(state) if options.json else str(state) for state in states]
+    columns = {name: [labels[best] for best in p.argmax(axis=1).tolist()]}
+    for k, state in enumerate(states):
+        columns[f"P({state})"] = _figures(p[:, k], options.json)
+    return columns
 
 
 def _statistic(found: NumberDistributions, statistic: str) -> Any:
     return {"mean": found.mean, "median": found.median, "mode": found.mode}[statistic]()
 
 
-def _number_text(scale: Any, x: float, statistic: str) -> str:
-    exact = statistic != "mean" or scale.kind != "number"
-    return str(scale.text(x)) if exact else f"{x:.6g}"
+def _figures(numbers: FloatArray, as_json: bool) -> list[Any]:
+    return numbers.tolist() if as_json else [f"{x:.6g}" for x in numbers]
 
 
-def csv_text(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table of text as CSV."""
+def csv_text(columns: dict[str, list[Any]]) -> str:
+    """Return columns of text as CSV."""
     page = io.StringIO()
     writer = csv.writer(page, lineterminator="\n")
-    writer.writerows([header, *lines])
+    writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
     return page.getvalue()

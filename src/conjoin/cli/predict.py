@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     import json
 
+    from conjoin.cli.distribution_text import plain
     from conjoin.cli.impute import joint_network
     from conjoin.errors import ModelError
     from conjoin.estimator.predict import probabilities_and_exactness
@@ -57,12 +58,13 @@ def run(options: argparse.Namespace) -> None:
     if isinstance(model, MixedNetwork):
         from conjoin.cli import mixed
 
-        header, lines = mixed.predicted(model, options)
-        text = mixed.csv_text(header, lines)
+        columns = mixed.predicted(model, options)
         if options.json:
-            columns = {name: [line[i] for line in lines] for i, name in enumerate(header)}
-            text = json.dumps({"target": options.target, "columns": columns}) + "\n"
-        _write(text, path, options.target, len(lines))
+            report: dict[str, Any] = {"target": options.target, "columns": columns}
+            text = json.dumps(report, ensure_ascii=False) + "\n"
+        else:
+            text = mixed.csv_text(columns)
+        _write(text, path, options.target, len(columns[options.target]))
         return
     domain = model.domain.observed
     target = domain.index(options.target)
@@ -76,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
             f"conjoin: {count:,} of {len(exact):,} predictions are approximate (gibbs: sampled)",
             file=sys.stderr,
         )
-    states = [str(state) for state in domain.variables[target].states]
+    states = [plain(state) for state in domain.variables[target].states]
     predicted = [states[best] for best in p.argmax(axis=1)]
     if options.json:
         report = {
@@ -101,7 +103,7 @@ def _write(text: str, path: Path | None, target: str, rows: int) -> None:
     print(f"{path}: {target} predicted for {rows:,} rows", file=sys.stderr)
 
 
-def _csv(target: str, states: list[str], predicted: list[str], p: Any) -> str:
+def _csv(target: str, states: list[Any], predicted: list[Any], p: Any) -> str:
     import csv
     import io
 
