@@ -22,6 +22,7 @@ from conjoin import (
     DependencyNetwork,
     Domain,
     Features,
+    JointModel,
     MarkovNetwork,
     Table,
     TableCPD,
@@ -588,6 +589,22 @@ def with_numbers():
 
     table = measures(np.random.default_rng(0))
     return learn_mixed(table, effort="quick"), table
+
+
+def test_a_frequent_number_is_said_as_such(tmp_path):
+    """Not as a range such as "-1 to 0" or "up to 0"."""
+    rng = np.random.default_rng(3)
+    none = rng.random(500) < 0.45
+    dose = np.where(none, 0, np.round(rng.normal(30, 8, 500)).clip(4))
+    pulse = np.where(none, 0, np.round(rng.normal(90, 20, 500))) + 60.0
+    columns = [Column.of_values(n, x.tolist()) for n, x in (("dose", dose), ("pulse", pulse))]
+    model = JointModel(effort="quick").fit(MixedTable.of_columns(columns))
+    first = str(interactions(model)).splitlines()[0]
+    assert "dose=0 and pulse=60" in first
+    model.report(tmp_path / "a.html")
+    text = flat(read((tmp_path / "a.html").read_text("utf-8")))
+    assert "higher on average than where it is 0:" in text
+    assert "up to 0" not in text and "-1 to 0" not in text
 
 
 def test_reports_on_numbers(with_numbers, tmp_path):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _START = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?:-\d.*)?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_SINGLE = re.compile(r"-?[\d.]+(e[+-]?\d+)?|\d{4}-\d\d-\d\d")
 
 
 def statement(variable: Variable, first: int, last: int | None = None) -> str:
@@ -40,10 +41,13 @@ def statement(variable: Variable, first: int, last: int | None = None) -> str:
     ('age 30-39', 'age 52 or more', 'age below 30', 'age 30 to below 52')
     >>> statement(Variable("rain", ["no", "yes"]), 1)
     'rain=yes'
+    >>> statement(Variable("children", ["0", "1-5"], cuts=[0, 1, 5]), 0)  # a bin of a single number
+    'children=0'
     """
     name, states = shown(variable.name), variable.states
     last = first if last is None else last
-    if variable.cuts is None:
+    single = first == last and _SINGLE.fullmatch(str(states[first]))
+    if variable.cuts is None or single:
         return f"{name}={shown(states[first])}"
     begin = _start(states[first])
     end = _start(states[last + 1]) if last + 1 < len(states) else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.estimator.encoding import BINS
@@ -40,8 +41,27 @@ def network_of_bins(model: MixedNetwork, seed: int = 0) -> MarkovNetwork:
     from conjoin.joint.learning import learn_joint
 
     rows = drawn_rows(model, DRAWN_ROWS, seed)
-    table = rows.binned(dict.fromkeys(rows.domain.numeric, BINS))
+    ends = np.array([(scale.low, scale.high) for scale in rows.scales]).T
+    rows = MixedTable(rows.domain, rows.categories, np.clip(rows.numbers, *ends))
+    table = _named_atoms(rows, rows.binned(dict.fromkeys(rows.domain.numeric, BINS)))
     return learn_joint(table, effort="quick", random_state=seed)[1]
+
+
+def _named_atoms(rows: MixedTable, table: Table) -> Table:
+    """Return a table of bins in which a bin that holds one number only is called by this number."""
+    variables = list(table.domain)
+    for scale in rows.scales:
+        i = table.domain.index(scale.name)
+        variable, codes, x = variables[i], table.codes[:, i], rows.column(scale.name)
+        if variable.cuts is None or scale.kind != "number":
+            continue
+        inside = [x[codes == s] for s in range(len(variable))]
+        labels = [
+            scale.text(own[0]) if len(own) and own.min() == own.max() else label
+            for own, label in zip(inside, variable.states, strict=True)
+        ]
+        variables[i] = Variable(scale.name, labels, variable.cuts)
+    return Table.adopt(Domain(variables), table.codes, table.weights)
 
 
 class Pictures(Fitted):

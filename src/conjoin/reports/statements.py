@@ -13,6 +13,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.mixed_table import MixedTable
+from conjoin.data.number_scale import NumberScale
 from conjoin.inference.conditions import Range
 from conjoin.inference.number_evidence import range_words
 from conjoin.reports.markup import percent, short, state
@@ -214,11 +215,8 @@ def sentence(subject: Subject, said: Statement) -> str:
         more = up if said.model.difference > 0 else down
         if said.condition is None:
             scale = subject.domain.scale(given)
-            low, high = (scale.value(x) for x in fifths(subject, given))
-            most, least = (
-                range_words(scale, Range(at_least=high)),
-                range_words(scale, Range(at_most=low)),
-            )
+            low, high = fifths(subject, given)
+            most, least = _ends_in_words(scale, low, high)
             where = f"Where <b>{short(given)}</b> is {short(most)}"
             than = f"on average than where it is {short(least)}"
             return f"{where}, <b>{short(about)}</b> is {more} {than}"
@@ -227,6 +225,16 @@ def sentence(subject: Subject, said: Statement) -> str:
     one = state(given, subject.domain.categories[given].states[said.condition or 0])
     other = state(about, subject.domain.categories[about].states[said.outcome])
     return f"Where {one}, {other} is {times(said.model)}"
+
+
+def _ends_in_words(scale: NumberScale, low: float, high: float) -> tuple[str, str]:
+    """Return the ranges from `high` on and up to `low`; at the extremes of the column, single values."""
+    most = range_words(scale, Range(at_least=scale.value(high)))
+    least = range_words(scale, Range(at_most=scale.value(low)))
+    return (
+        scale.text(scale.high) if high >= scale.high else most,
+        scale.text(scale.low) if low <= scale.low else least,
+    )
 
 
 def times(found: Contrast) -> str:
