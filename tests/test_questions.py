@@ -8,12 +8,14 @@ from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import conjoin as cj
 from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork, next_questions
 from conjoin.cli.main import main
-from conjoin.errors import ModelError
+from conjoin.errors import DataWarning, ModelError
 from conjoin.inference import free_memory
 from conjoin.inference.compilation import SMALL
 from conjoin.inference.completion import Completion
@@ -126,6 +128,38 @@ def test_what_if_compares_answers():
     np.testing.assert_allclose(
         soft.answers[1].array("word"), cj.marginals(model, "n in {2, 5}").array("word"), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("discretize", ["auto", "quantile:3"])
+def test_what_if_takes_the_rows_that_explain_takes(discretize):
+    rng = np.random.default_rng(1)
+    age = rng.integers(20, 80, 300)
+    frame = pd.DataFrame({
+        "id": [f"r{i}" for i in range(300)],
+        "age": age,
+        "ill": np.where(age + rng.normal(0, 10, 300) > 50, "yes", "no"),
+        "dose": np.where(rng.random(300) < 0.1, np.nan, age + rng.normal(0, 5, 300)),
+    })  # fmt: skip
+    with pytest.warns(DataWarning, match="'id'"):
+        model = JointModel(effort="quick", discretize=discretize).fit(frame)
+    at = int(np.flatnonzero(frame["dose"].isna())[0])
+    names = ["age", "ill"]
+    expected = what_if(model, dict(frame.loc[at, names]), "age=30", targets=["ill"]).answers
+    rows = [frame.iloc[at], frame.iloc[[at]], pl.from_pandas(frame[at : at + 1])]
+    own = model.coded(frame.iloc[[at]])
+    for row in [*rows, own if own.scales else own.categories]:
+        model.explain(row, "ill")
+        found = what_if(model, row, "age=30", targets=["ill"]).answers
+        for one, other in zip(found, expected, strict=True):
+            assert one["ill"] == pytest.approx(other["ill"])
+    with pytest.raises(ModelError, match="give one row, not 300"):
+        what_if(model, frame, "age=30")
+    with pytest.raises(ModelError, match="none of the columns of the model"):
+        what_if(model, pd.Series({"x": 1}), "age=30")
+    with pytest.raises(ModelError, match="choose the columns to compare with targets"):
+        what_if(model, frame.dropna().iloc[0], "age=30")
+    with pytest.raises(ModelError, match="not as Series$"):
+        cj.marginals(model, frame.iloc[0])
 
 
 def test_joint_models_are_models():

@@ -16,6 +16,7 @@ from conjoin.inference.approximate import (
 from conjoin.inference.evidence import (
     Evidence,
     Given,
+    check_given,
     event_of,
     evidence_of,
     no_new_marginals,
@@ -406,6 +407,7 @@ def with_numbers(
         return None, None
     from conjoin.inference import mixed_questions
 
+    check_given(given)
     mixed = mixed_questions.mixed_known(model, given)
     chosen = {name: value for name, value in (options or {}).items() if name != "max_memory"}
     if chosen.get("method") in ("auto", "exact"):

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
-from conjoin.errors import ModelError
+from conjoin.data.mixed_table import MixedTable
+from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
 from conjoin.inference.engines import known_of, marginals, with_numbers
-from conjoin.inference.evidence import Given
+from conjoin.inference.evidence import Evidence, Given
 from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.inference.mixed_questions import marginals as mixed_marginals
 from conjoin.inference.mixed_questions import mixed_known
@@ -89,7 +91,7 @@ def _lines(name: str, found: list[Any]) -> list[list[str]]:
 
 def what_if(
     model: Any,
-    row: Given,
+    row: Any,
     changes: Given | Sequence[Given],
     *,
     targets: Sequence[str] | None = None,
@@ -104,8 +106,9 @@ def what_if(
     ----------
     model : Network, MixedNetwork or JointModel
         The model.
-    row : mapping or str
-        What is known.
+    row : mapping or str, or a table of one row
+        What is known. Of a table, a frame or a row of a pandas frame, missing values and columns that
+        the model does not have are ignored.
     changes : mapping or str, or a list of them
         The evidence that changes; {column: None} forgets what is known of a column.
     targets : sequence of str, optional
@@ -136,6 +139,7 @@ def what_if(
     listed: list[Any] = list(changes) if several else [changes]  # type: ignore[arg-type]
     if not listed:
         raise ModelError("give at least one change")
+    row = evidence_of_row(model, row)
     mixed, _ = with_numbers(model, row, options)
     if mixed is not None:
         return _mixed_what_if(model, mixed, listed, targets)
@@ -154,6 +158,7 @@ def what_if(
     names = targets
     if names is None:
         names = [n for n in network.domain.observed.names if n not in determined]
+        _check_open(names)
     answers = [marginals(network, e, targets=names, **options) for e in evidence]
     return WhatIf(evidence, answers, read)
 
@@ -176,7 +181,43 @@ def _mixed_what_if(
     asked = [MixedKnown(network, given) for given in evidence]
     certain = {name for one in asked for name in one.certain}
     names = list(targets or [n for n in network.names if n not in certain])
+    _check_open(names)
     return WhatIf(evidence, [mixed_marginals(one, names) for one in asked], read)
+
+
+def evidence_of_row(model: Any, row: Any) -> Given:
+    """Return what a row says of the columns of a model; evidence of any other kind stays as it is.
+
+    A row is a row of a pandas frame, or a table, frame or array of one row.
+    """
+    if row is None or isinstance(row, str | Mapping | Evidence):
+        return row
+    if hasattr(row, "to_frame") and hasattr(row, "index"):
+        row = row.to_frame().T
+    elif isinstance(row, MixedTable):
+        row = row.as_states()
+    elif isinstance(row, list | tuple):
+        row = np.array(row, object)
+    columns = columns_of(row)
+    if len(columns[0].codes) != 1:
+        raise ModelError(f"give one row, not {len(columns[0].codes)}")
+    own = getattr(model, "model_", model).domain
+    found = {c.name: c.labels[c.codes[0]] for c in columns if c.codes[0] >= 0}
+    known = {name: value for name, value in found.items() if name in own.names}
+    if found and not known:
+        raise ModelError(
+            "the row has none of the columns of the model. "
+            + did_you_mean(next(iter(found)), own.observed.names)
+        )
+    return known
+
+
+def _check_open(names: Sequence[str]) -> None:
+    if not names:
+        raise ModelError(
+            "the row and the changes determine all columns, so there is nothing to compare; choose "
+            "the columns to compare with targets=[...]"
+        )
 
 
 def _forgotten(change: Any) -> tuple[list[str], Any]:
