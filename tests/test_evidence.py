@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import conjoin as cj
-from conjoin import DependencyNetwork, Domain, MarkovNetwork
+from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork
+from conjoin.cli.main import main
 from conjoin.data.columns import Column
 from conjoin.data.domain import Variable
 from conjoin.data.mixed_table import MixedTable
-from conjoin.errors import ConjoinError, DataError, ModelError
+from conjoin.errors import ConjoinError, DataError, DataWarning, ModelError
 from conjoin.inference import exact
 from conjoin.inference.compilation import compiled
 from conjoin.inference.condition_text import conditions_text, parse_conditions
 from conjoin.inference.conditions import Likelihood, Marginal, Not, OneOf, Range, label_text
 from conjoin.inference.evidence import evidence_of
 from conjoin.inference.methods import ENGINES
+from conjoin.inference.scenarios import what_if
 from conjoin.models.markov import TableFactor
 from reference import all_states
 from strategies import random_bayesian_network, random_markov_network
@@ -531,3 +534,54 @@ def test_kinds_of_values():
         {"age": Range(above=np.float64(25)), "day": Range(below=np.datetime64("2024-02-01"))},
     )
     assert numpy.states[4] == 0 and np.exp(numpy.likelihoods[3]).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("discretize", ["auto", "quantile:3"])
+def test_a_column_that_was_left_out_is_named(discretize, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "id": [f"r{i}" for i in range(120)],
+        "kids": rng.integers(0, 3, 120),
+        "pay": rng.normal(0, 1, 120),
+        "none": [None] * 120,
+    })  # fmt: skip
+    with pytest.warns(DataWarning, match="left out: 'id'"):
+        model = JointModel(effort="quick", discretize=discretize).fit(frame)
+    assert model.left_out_ == ("id", "none")
+    said = "column 'id' was left out of the model.*include"
+    for given in ("id=r1", {"id": "r1"}, 'kids=1, "id"=r1'):
+        for ask in (cj.marginals, cj.most_probable, cj.log_partition, model.marginals):
+            with pytest.raises(DataError, match=said):
+                ask(given) if ask == model.marginals else ask(model, given)
+        with pytest.raises(DataError, match=said):
+            cj.probability(model, given)
+        with pytest.raises(DataError, match=said):
+            model.sample(3, given)
+        with pytest.raises(DataError, match=said):
+            what_if(model, "kids=1", given)
+    with pytest.raises(DataError, match="no variable 'ids'. Did you mean 'kids'"):
+        cj.marginals(model, "ids=r1")
+    table, file = tmp_path / "t.csv", str(tmp_path / "m.conjoin")
+    frame.to_csv(table, index=False)
+    options = [] if discretize == "auto" else ["--discretize", discretize]
+    command = ["learn", str(table), "-o", file, "--effort", "quick", "--exclude", "pay", *options]
+    frame["more"] = rng.normal(0, 1, 120)
+    frame.to_csv(table, index=False)
+    assert main(command) == 0
+    capsys.readouterr()
+    for arguments in (
+        ["query", file, "--given", "id=r1"],
+        ["query", file, "--target", "id"],
+        ["query", file, "--probability", "id=r1"],
+        ["sample", file, "-n", "3", "-o", str(tmp_path / "s.csv"), "--given", "id=r1"],
+        ["predict", file, str(table), "--target", "id"],
+    ):
+        assert main(arguments) == 1
+        assert capsys.readouterr().err == (
+            "conjoin: column 'id' was left out of the model (120 different values in 120 rows); "
+            "learn with include=['id'], or --include on the command line, to keep it\n"
+        )
+    for name, why in (("none", "no values"), ("pay", "excluded")):
+        assert main(["query", file, "--given", f"{name}=1"]) == 1
+        said = f"conjoin: column {name!r} was left out of the model ({why})\n"
+        assert capsys.readouterr().err == said

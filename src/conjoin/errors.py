@@ -36,6 +36,24 @@ class DataError(ConjoinError):
     """A table, an instance or a label does not fit the domain."""
 
 
+class UnknownColumnError(DataError):
+    """There is no column, or variable, of this name.
+
+    Parameters
+    ----------
+    name : object
+        The name.
+    known : iterable
+        The names that there are.
+    noun : str
+        What it is a name of.
+    """
+
+    def __init__(self, name: object, known: Iterable[object], noun: str = "variable") -> None:
+        self.name = str(name)
+        super().__init__(f"there is no {noun} {name!r}. {did_you_mean(name, known)}")
+
+
 class ModelError(ConjoinError):
     """A model, or a query to a model, is invalid."""
 

@@ -172,7 +172,7 @@ def run(options: argparse.Namespace) -> None:
         raise ModelError("the checkpoint and the model cannot have the same name")
     if options.features is not None:
         _check_features(options, to_dn)
-    table = training_table(options, _needs_states(options))
+    table, left_out = training_table(options, _needs_states(options))
     shared.announce("learning")
     try:
         if not isinstance(table, Table):
@@ -187,11 +187,12 @@ def run(options: argparse.Namespace) -> None:
         if kept is None:
             raise
         raise KeyboardInterrupt(f"the same command resumes from {options.checkpoint}") from None
-    name, model = Path(options.table).name, learned.model
+    model, record = learned.model, {"table": Path(options.table).name}
+    source: dict[str, Any] = {**record, "left_out": left_out} if left_out else record
     if isinstance(model, MixedNetwork):
-        model = replace(model, provenance={**model.provenance, "table": name})
+        model = replace(model, provenance={**model.provenance, **source})
     else:
-        model.provenance["table"] = name
+        model.provenance.update(source)
     save(model, options.output)
     if kept is not None:
         kept.remove()

@@ -87,9 +87,11 @@ def predicted(model: MixedNetwork, options: argparse.Namespace) -> dict[str, lis
     """Return the columns of a table of predictions: text, or with --json numbers where it has them."""
     from conjoin.cli.distribution_text import plain
     from conjoin.inference.mixed import MixedAnswers
+    from conjoin.models.left_out import naming_left_out
 
     name = options.target
-    model.domain.check(name)
+    with naming_left_out(model):
+        model.domain.check(name)
     answers = MixedAnswers(model, read_rows(model, options, without=name), options.random_state)
     if name in model.domain.numeric:
         found, scale = answers.number(name), model.scale(name)

@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.errors import ModelError
     from conjoin.estimator.predict import probabilities_and_exactness
     from conjoin.formats.model_files import load
+    from conjoin.models.left_out import naming_left_out
     from conjoin.models.mixed import MixedNetwork
 
     path = None if options.output is None else Path(options.output)
@@ -67,7 +68,8 @@ def run(options: argparse.Namespace) -> None:
         _write(text, path, options.target, len(columns[options.target]))
         return
     domain = model.domain.observed
-    target = domain.index(options.target)
+    with naming_left_out(model):
+        target = domain.index(options.target)
     table = _read(options, domain)
     p, exact = probabilities_and_exactness(
         joint_network(model, table), table, target, options.random_state

@@ -110,9 +110,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.formats.model_files import load
+    from conjoin.models.left_out import naming_left_out
 
     _check(options)
     model = load(options.model)
+    with naming_left_out(model):
+        _answer(model, options)
+
+
+def _answer(model: Model, options: argparse.Namespace) -> None:
+    """Answer the question."""
     given = _evidence(model, options)
     how: dict[str, Any] = {"method": options.method}
     if options.max_memory is not None:

@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.inference.diagnostics import MAX_R_HAT
     from conjoin.inference.results import Run
     from conjoin.inference.sampling import table_diagnostics
+    from conjoin.models.left_out import naming_left_out
     from conjoin.models.mixed import MixedNetwork
 
     started = time.perf_counter()
@@ -66,7 +67,8 @@ def run(options: argparse.Namespace) -> None:
     if isinstance(model, MixedNetwork):
         _draw_numbers(model, options, started)
         return
-    given = shared.evidence(options.given, model.domain)
+    with naming_left_out(model):
+        given = shared.evidence(options.given, model.domain)
     shared.announce("drawing")
     table, exact = draw(model, given, options)
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
@@ -110,8 +112,10 @@ def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: flo
     """Draw rows from a model with numbers."""
     from conjoin.formats.table_files import write_table
     from conjoin.inference.mixed_evidence import MixedKnown
+    from conjoin.models.left_out import naming_left_out
 
-    known = MixedKnown.asked(model, ", ".join(options.given))
+    with naming_left_out(model):
+        known = MixedKnown.asked(model, ", ".join(options.given))
     write_table(
         known.sample(options.n, options.random_state), options.output, defuse=options.defuse
     )

@@ -21,8 +21,12 @@ BINS = "quantile:5"
 _KNOWN = "Use quantile:N, width:N, mdl:TARGET or dependence, or COLUMN=HOW, such as age=30,40,65"
 
 
-def training_table(options: argparse.Namespace, needs_states: str | None) -> Table | MixedTable:
+def training_table(
+    options: argparse.Namespace, needs_states: str | None
+) -> tuple[Table | MixedTable, dict[str, str]]:
     """Read the training table; numbers stay numbers, unless bins are asked for or needed.
+
+    Also return the columns that are left out, and why.
 
     Numbers in a folder of files are states.
 
@@ -33,29 +37,33 @@ def training_table(options: argparse.Namespace, needs_states: str | None) -> Tab
     needs_states : str, optional
         The option because of which numbers have to be cut into bins, if there is one.
     """
+    from conjoin.data.column_kinds import left_out
     from conjoin.data.discretization import discretize_by
     from conjoin.data.mixed_table import MixedTable
     from conjoin.formats.table_files import read_columns, read_table
 
+    how: dict[str | None, Any]
     if Path(options.table).is_dir():
         table = read_table(options.table, merge=True)
-        if not options.discretize:
-            return table
-        return discretize_by(table, parse_discretize(options.discretize, table.domain.names))[0]
+        if options.discretize:
+            how = parse_discretize(options.discretize, table.domain.names)
+            table = discretize_by(table, how)[0]
+        return table, {}
     columns = read_columns(options.table, options.missing)
     rows = MixedTable.of_columns(columns, **shared.column_options(options))
-    how: dict[str | None, Any] = dict.fromkeys(rows.domain.numeric, BINS)
+    lost = left_out(columns, rows.names)
+    how = dict.fromkeys(rows.domain.numeric, BINS)
     if options.discretize:
         how = parse_discretize(options.discretize, rows.names)
     elif rows.scales:
         if needs_states is None:
-            return rows
+            return rows, lost
         print(
             f"conjoin: {needs_states} needs states, so numbers are cut into {BINS}; --discretize cuts "
             "them in another way",
             file=sys.stderr,
         )
-    return rows.binned(how) if how else rows.as_states()
+    return rows.binned(how) if how else rows.as_states(), lost
 
 
 def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:

@@ -31,6 +31,9 @@ KEY_ROWS, EXPECTED_REPEATS = 100, 10
 """Whole numbers in at least this many rows are an identifier if none is repeated although at least this
 many repetitions were expected of numbers from the same range."""
 
+NO_VALUES, EXCLUDED = "no values", "excluded"
+"""Reasons why columns are left out; others are sentences."""
+
 _KEY_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|index|key)$)|[a-z]I[Dd]$")
 
 
@@ -143,7 +146,7 @@ def chosen_kinds(
             continue
         kind = column_kind(column)
         if kind == "empty":
-            reasons[column.name] = "no values"
+            reasons[column.name] = NO_VALUES
         elif column.name in wanted:
             found[column.name] = wanted[column.name]
         elif kind != "identifier":
@@ -152,12 +155,24 @@ def chosen_kinds(
             found[column.name] = "number" if all(map(is_number, column.labels)) else "category"
         else:
             reasons[column.name] = _reason(column)
-    if all(reasons.get(name) == "no values" for name in names):
+    if all(reasons.get(name) == NO_VALUES for name in names):
         raise DataError("the table has no values: all are missing")
     if reasons:
         _warn(reasons, bool(found))
     if not found:
         raise DataError("no column is left to learn from")
+    return found
+
+
+def left_out(columns: Sequence[Column], kept: Collection[str]) -> dict[str, str]:
+    """Return the columns that are not among some, with the reasons why `chosen_kinds` leaves them out."""
+    found = {}
+    for column in columns:
+        if column.name not in kept:
+            kind = column_kind(column)
+            found[column.name] = NO_VALUES if kind == "empty" else EXCLUDED
+            if kind == "identifier":
+                found[column.name] = _reason(column)
     return found
 
 
@@ -191,7 +206,7 @@ def _reads_as_number(label: Any) -> bool:
 def _warn(reasons: Mapping[str, str], some_left: bool) -> None:
     listed = [f"{name!r} ({reason})" for name, reason in reasons.items()]
     more = f" and {len(listed) - 12} more" if len(listed) > 12 else ""
-    kept = [name for name, reason in reasons.items() if reason != "no values"]
+    kept = [name for name, reason in reasons.items() if reason != NO_VALUES]
     name = kept[0] if kept else ""
     advice = f"to keep {name!r}: include=[{name!r}], or --include on the command line"
     advice = advice if kept and some_left else ""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.label_values import as_float, is_missing, is_number, plain, typed_key
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, UnknownColumnError, did_you_mean
 
 MAX_STATES = 65_534
 """Maximum number of states of a variable of a model: codes have 16 bits, and one code means missing."""
@@ -313,9 +313,7 @@ class Domain:
         try:
             return self._position[name]
         except (KeyError, TypeError):
-            raise DataError(
-                f"there is no variable {name!r}. " + did_you_mean(name, self.observed.names)
-            ) from None
+            raise UnknownColumnError(name, self.observed.names) from None
 
     def encode(self, instance: Mapping[str, Any]) -> list[int]:
         """Return the codes of a complete instance, in the order of the domain."""

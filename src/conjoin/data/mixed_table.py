@@ -19,7 +19,7 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.labels import shown
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, UnknownColumnError
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MixedDomain:
     def check(self, name: str) -> None:
         """Raise an error if there is no such column."""
         if name not in self.names:
-            raise DataError(f"there is no column {name!r}. " + did_you_mean(name, self.names))
+            raise UnknownColumnError(name, self.names, "column")
 
     def subset(self, names: Collection[str]) -> MixedDomain:
         """Return the domain of some of the columns, in the same order."""

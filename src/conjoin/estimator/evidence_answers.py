@@ -14,6 +14,7 @@ from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.fitted import Fitted
 from conjoin.estimator.seeds import integer_seed
 from conjoin.inference.evidence import Evidence
+from conjoin.models.left_out import names_left_out
 from conjoin.models.mixed import MixedNetwork
 
 
@@ -44,6 +45,7 @@ class EvidenceAnswers(Fitted):
         return most_probable(self, given, **options)
 
     @names_lack_of_memory
+    @names_left_out
     def sample(self, n: int = 1, given: Mapping[Any, Any] | str | None = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
 

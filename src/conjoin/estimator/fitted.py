@@ -63,6 +63,12 @@ class Fitted(Estimator):
             )
         return self.encoding_
 
+    @property
+    def left_out_(self) -> tuple[str, ...]:
+        """The columns of the training table that are not in the model."""
+        names = set(self.columns_.names)
+        return tuple(name for name in self.encoding_.sources if name not in names)
+
     def known(self, given: Mapping[Any, Any] | str | None) -> tuple[MarkovNetwork, Evidence]:
         """Return the network and what is known, for the functions that take any model."""
         return self._discrete("this question"), self.encoding_.evidence(given)

@@ -25,7 +25,7 @@ from typing import Any
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedDomain
 from conjoin.data.number_scale import NumberScale
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, UnknownColumnError, did_you_mean
 from conjoin.inference.condition_hints import hint
 from conjoin.inference.conditions import (
     Condition,
@@ -160,7 +160,7 @@ class _Source:
         if not first:
             shown = self.raw(piece).strip()
             raise DataError(f"{shown!r} is not a condition; write {EXAMPLES}")
-        raise DataError(f"there is no variable {first!r}. " + did_you_mean(first, self.observed))
+        raise UnknownColumnError(first, self.observed)
 
     def _value(self, variable: Variable | NumberScale, operator: str, right: str) -> Any:
         text = self.label(right)

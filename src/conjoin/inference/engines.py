@@ -33,10 +33,12 @@ from conjoin.inference.results import (
 )
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.left_out import names_left_out
 from conjoin.models.network import Network
 
 
 @names_lack_of_memory
+@names_left_out
 def marginals(
     model: Any,
     given: Given = None,
@@ -117,6 +119,7 @@ def marginals(
 
 
 @names_lack_of_memory
+@names_left_out
 def log_partition(
     model: Any,
     given: Given = None,
@@ -178,6 +181,7 @@ def log_partition(
 
 
 @names_lack_of_memory
+@names_left_out
 def probability(
     model: Any,
     query: Given,
@@ -244,6 +248,7 @@ def probability(
 
 
 @names_lack_of_memory
+@names_left_out
 def joint(
     model: Any,
     targets: Sequence[str],
@@ -282,6 +287,7 @@ def joint(
 
 
 @names_lack_of_memory
+@names_left_out
 def most_probable(
     model: Any,
     given: Given = None,
@@ -374,6 +380,7 @@ def _searched(
         return replace(found, run=explained(found.run, error))
 
 
+@names_left_out
 def forecast(model: Any, given: Given = None, *, max_memory: float | None = None) -> Forecast:
     """Return the time and memory that exact marginals would need, without running anything.
 

@@ -21,6 +21,7 @@ from conjoin.inference.plan import TooLarge
 from conjoin.inference.results import Run
 from conjoin.kernels.elimination_layouts import MARGINALS
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.left_out import names_left_out
 from conjoin.models.network import Network
 
 SHOWN = 12
@@ -109,6 +110,7 @@ class Questions(Sequence[Question]):
 
 
 @names_lack_of_memory
+@names_left_out
 def next_questions(
     model: Any,
     target: str,

@@ -19,6 +19,7 @@ from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.left_out import names_left_out
 from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
@@ -29,6 +30,7 @@ BLOCK_CELLS = 1 << 24
 """Maximum number of cells of a table in a stream of samples, unless the caller sets its rows."""
 
 
+@names_left_out
 @takes_estimators(numbers=True)
 @names_lack_of_memory
 def sample(

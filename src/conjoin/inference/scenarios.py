@@ -20,6 +20,7 @@ from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.inference.mixed_questions import marginals as mixed_marginals
 from conjoin.inference.mixed_questions import mixed_known
 from conjoin.inference.number_distribution import NumberDistribution
+from conjoin.models.left_out import names_left_out
 
 SHOWN = 20
 """Maximum number of columns that are printed."""
@@ -89,6 +90,7 @@ def _lines(name: str, found: list[Any]) -> list[list[str]]:
     ]
 
 
+@names_left_out
 def what_if(
     model: Any,
     row: Any,
