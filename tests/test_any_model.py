@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 import conjoin as cj
+from conjoin import Domain, Features, MarkovNetwork, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ModelError
 from conjoin.explorer import explore
 from conjoin.inference import forecast, joint, samples
+from conjoin.inference.methods import ENGINES
 from conjoin.inference.mixed_questions import MixedMarginals
 from conjoin.inference.scenarios import what_if
 from conjoin.joint import learn_weights, thin
@@ -116,6 +118,48 @@ def test_draws_and_answers_with_numbers(models):
             call(model, "ill=yes", method="bp")
     with pytest.raises(ModelError, match="not sampled by 'gibbs'"):
         cj.sample(model, 3, method="gibbs")
+
+
+QUESTIONS = {
+    "marginals": lambda m, **o: cj.marginals(m, "ill=yes", **o),
+    "probability": lambda m, **o: cj.probability(m, "ill=yes", "city=A", **o),
+    "log_partition": lambda m, **o: cj.log_partition(m, "ill=yes", **o),
+    "most_probable": lambda m, **o: cj.most_probable(m, "ill=yes", **o),
+    "next_questions": lambda m, **o: cj.next_questions(m, "ill", **o),
+    "what_if": lambda m, **o: what_if(m, "ill=yes", "ill=no", **o),
+}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "states", "network", "hidden", "conditionals"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_options_that_do_not_exist_are_errors(name, kind, models):
+    model = models["numbers" if kind == "numbers" else "states"][0]
+    if kind in ("network", "hidden"):
+        model = model.model_
+    if kind == "hidden":
+        domain = Domain([*model.domain, Variable("(hidden)", range(2), hidden=True)])
+        model = MarkovNetwork(domain, Features.from_terms(domain, [(1.0, {"ill": "yes"})]))
+    if kind == "conditionals" and name != "log_partition":
+        model = model.network_
+    ask = QUESTIONS[name]
+    ask(model)
+    with pytest.raises(ModelError, match="there is no option 'interval'. "):
+        ask(model, interval=0.9)
+    with pytest.raises(ModelError, match="there is no option 'foo'. Known: .*'method'"):
+        ask(model, foo=3)
+    if kind in ("states", "network") and name in ENGINES:
+        with pytest.raises(ModelError, match="no option 'random_state' for method='exact'"):
+            ask(model, method="exact", random_state=2)
+
+
+def test_options_of_any_engine_are_accepted(models):
+    """Whichever engine answers in the end."""
+    for model in (models["states"][0], models["states"][0].network_):
+        for options in ({"chains": 2}, {"damping": 0.1}, {"steps": 50}, {"n_samples": 100}):
+            assert 0 < cj.probability(model, "ill=yes", "city=A", **options) < 1
+            assert 0 < cj.probability(model, "ill=yes, age=old", "city=A", **options) < 1
+    found = cj.probability(models["states"][0], "ill=yes, age != old", method="gibbs", chains=2)
+    assert found.run.method == "gibbs"
 
 
 def test_scores_of_numbers_are_differences_of_log_densities(models):

@@ -86,21 +86,20 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
+    check_options("marginals", options)
     mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
     if mixed is not None:
         return mixed_questions.marginals(mixed, targets)
     model, known = known_of(model, given, targets)
+    check_options("marginals", options, method)
     if method == "exact":
-        return engine("marginals", "exact")(
-            model, known, targets=targets, max_memory=max_memory, **options
-        )
+        return engine("marginals", "exact")(model, known, targets=targets, max_memory=max_memory)
     if method != "auto":
         found = engine("marginals", method)(
             *states_only(model, known, max_memory), targets=targets, **options
         )
         found.run = found.run.noting(known.notes)
         return found
-    check_options("marginals", options)
     why: TooLarge | None = None
     if not isinstance(model, DependencyNetwork):
         try:
@@ -153,15 +152,16 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
+    check_options("log_partition", options)
     mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
     if mixed is not None:
         return mixed_questions.log_partition(mixed)
     model, known = known_of(model, given)
+    check_options("log_partition", options, method)
     no_new_marginals(known)
     if method == "exact":
-        return engine("log_partition", "exact")(model, known, max_memory=max_memory, **options)
+        return engine("log_partition", "exact")(model, known, max_memory=max_memory)
     if method == "auto":
-        check_options("log_partition", options)
         if isinstance(model, BayesianNetwork) and not len(known):
             return LogValue(0.0, Run("exact", exact=True))  # its potentials are probabilities
         try:
@@ -226,10 +226,12 @@ def probability(
     >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
+    check_options("probability", options)
     mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
     if mixed is not None:
         return mixed_questions.probability(mixed, query)
     model, known = known_of(model, given)
+    check_options("probability", options, method)
     event = event_of(model.domain, query, known.numbers)
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
         from conjoin.inference import exact
@@ -327,10 +329,13 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    mixed, mixed_questions = with_numbers(model, given)
+    check_options("most_probable", options)
+    others = {name: value for name, value in options.items() if name != "starts"}
+    mixed, mixed_questions = with_numbers(model, given, others)
     if mixed is not None:
         return mixed_questions.most_probable(mixed, method, **options)
     model, known = known_of(model, given)
+    check_options("most_probable", options, method)
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):
             raise ModelError(
@@ -339,11 +344,8 @@ def most_probable(
             )
         return engine("most_probable", "exact")(model, known, max_memory=max_memory)
     if method == "exact" or (method == "auto" and not isinstance(model, DependencyNetwork)):
-        if method == "auto":
-            check_options("most_probable", options)
         try:
-            extra = options if method == "exact" else {}
-            return engine("most_probable", "exact")(model, known, max_memory=max_memory, **extra)
+            return engine("most_probable", "exact")(model, known, max_memory=max_memory)
         except TooLarge as error:
             if method == "exact":
                 raise
@@ -369,9 +371,8 @@ def _searched(
     """Search for the most probable instance; by itself, of a dependency network."""
     if method not in ("auto", "viterbi"):
         return engine("most_probable", method)(model, given, **options)
-    extra = options if method == "viterbi" else {}
     try:
-        return engine("most_probable", "viterbi")(model, given, max_memory=max_memory, **extra)
+        return engine("most_probable", "viterbi")(model, given, max_memory=max_memory)
     except TooLarge as error:
         if method == "viterbi":
             raise

@@ -8,6 +8,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.inference.evidence import Evidence
+from conjoin.inference.methods import fitting
 from conjoin.inference.results import Run
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
@@ -51,13 +52,14 @@ def event_probability(
                 log += float(np.log(share[known.states[v]]))
         else:
             shares[name] = share
-    settings = {"method": method, "max_memory": max_memory, **options}
+    settings: dict[str, Any] = {"method": method, "max_memory": max_memory}
     dependency = isinstance(model, DependencyNetwork)
     if (len(shares) == 1 and method in ("auto", "bp", "mean_field")) or (
         dependency and not shares and method in ("auto", "mean_field")
     ):
         asked = [*domain.observed.names, *(name for name in shares if domain[name].hidden)]
-        found = marginals(model, known, targets=asked, **settings)
+        own = fitting("marginals", method, options)
+        found = marginals(model, known, targets=asked, **settings, **own)
         p = 1.0
         for name, share in shares.items():
             p = float(found.array(name) @ share)
@@ -67,12 +69,16 @@ def event_probability(
         names = {name: together.certain[name] for name in shares if name in together.certain}
         if len(names) == len(shares):
             found_log, error, run = _by_states(
-                *states_only(model, known, max_memory), names, options
+                *states_only(model, known, max_memory),
+                names,
+                fitting("probability", "gibbs", options),
             )
         else:
-            found_log, error, run = _one_by_one(model, event, known, list(shares), options)
+            own = fitting("marginals", "gibbs", options)
+            found_log, error, run = _one_by_one(model, event, known, list(shares), own)
         return log + found_log, error, run
-    below, above = (log_partition(model, given, **settings) for given in (known, together))
+    own = fitting("log_partition", method, options)
+    below, above = (log_partition(model, given, **settings, **own) for given in (known, together))
     error = float(np.hypot(above.error, below.error))
     return above.value - below.value, error, above.run
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -38,6 +38,9 @@ ENGINES = {
 }
 """The methods of each question, and the module of each method."""
 
+NAMED = frozenset({"model", "query", "given", "targets", "max_memory"})
+"""Arguments of engines that are no options of their own."""
+
 
 @cache
 def engine(question: str, method: str) -> Any:
@@ -50,20 +53,39 @@ def engine(question: str, method: str) -> Any:
     return getattr(importlib.import_module(f"conjoin.inference.{known[method]}"), question)
 
 
-def options_of(question: str, method: str) -> set[str]:
-    """Return the names of the options that an engine has for a question."""
-    return set(inspect.signature(engine(question, method)).parameters) - {"model", "given"}
+@cache
+def options_of(question: str, method: str) -> frozenset[str]:
+    """Return the names of the options that a method has for a question; "auto" has those of all methods.
+
+    Events are answered by `marginals`, by `log_partition`, or by Gibbs sampling of its own.
+    """
+    if question == "probability":
+        from conjoin.inference.rare_probability import probability
+
+        both = [q for q in ("marginals", "log_partition") if method in ("auto", *ENGINES[q])]
+        own = _parameters(probability) if method in ("auto", "gibbs") else frozenset()
+        return own.union(*(options_of(q, method) for q in both))
+    methods = ENGINES[question] if method == "auto" else (method,)
+    return frozenset().union(*(_parameters(engine(question, m)) for m in methods))
+
+
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters) - NAMED
 
 
 def fitting(question: str, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that an engine has, out of some."""
-    known = options_of(question, method) if options else set()
+    """Return the options that a method has, out of some."""
+    known = options_of(question, method) if options else frozenset()
     return {name: value for name, value in options.items() if name in known}
 
 
-def check_options(question: str, options: Mapping[str, Any]) -> None:
-    """Reject options that no engine has; with "auto", the engine that runs may not use them all."""
-    known = set().union(*(options_of(question, m) for m in ENGINES[question] if options))
+def check_options(question: str, options: Mapping[str, Any], method: str = "auto") -> None:
+    """Reject options that a method does not have; with "auto", those that no method has.
+
+    With "auto", the engine that runs may not use them all.
+    """
     for name in options:
+        known = sorted({*options_of(question, method), "method", "max_memory"})
         if name not in known:
-            raise ModelError(f"there is no option {name!r}. " + did_you_mean(name, sorted(known)))
+            of = "" if method == "auto" else f" for method={method!r}"
+            raise ModelError(f"there is no option {name!r}{of}. " + did_you_mean(name, known))

@@ -16,6 +16,7 @@ from conjoin.inference.compilation import compiled
 from conjoin.inference.engines import known_of, marginals, with_numbers
 from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.exact import impossible, run_of
+from conjoin.inference.methods import check_options
 from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.results import Run
@@ -162,6 +163,7 @@ def next_questions(
       heads (0.5): no 0.5 -> 0.5
       tails (0.5): no 0.5 -> 0.5
     """
+    check_options("marginals", options)
     mixed, mixed_questions = with_numbers(model, given, options)
     if mixed is not None:
         asked: Questions = mixed_questions.next_questions(mixed, target)

@@ -16,6 +16,7 @@ from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
 from conjoin.inference.engines import known_of, marginals, with_numbers
 from conjoin.inference.evidence import Evidence, Given
+from conjoin.inference.methods import check_options
 from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.inference.mixed_questions import marginals as mixed_marginals
 from conjoin.inference.mixed_questions import mixed_known
@@ -141,6 +142,7 @@ def what_if(
     listed: list[Any] = list(changes) if several else [changes]  # type: ignore[arg-type]
     if not listed:
         raise ModelError("give at least one change")
+    check_options("marginals", options)
     row = evidence_of_row(model, row)
     mixed, _ = with_numbers(model, row, options)
     if mixed is not None:
