@@ -16,7 +16,6 @@ from conjoin.explorer import explore
 from conjoin.inference import forecast, joint, samples
 from conjoin.inference.methods import ENGINES
 from conjoin.inference.mixed_questions import MixedMarginals
-from conjoin.inference.scenarios import what_if
 from conjoin.joint import learn_weights, thin
 from conjoin.reports import html_card, plot, to_networkx, write_report
 from conjoin.scoring import cmll, log_likelihood, score
@@ -36,6 +35,7 @@ CALLS = {
     "save": lambda m, X, folder: cj.save(m, folder / "m.conjoin"),
     "surprises": lambda m, X, _: cj.surprises(m, X),
     "to_bayesian_network": lambda m, X, _: cj.to_bayesian_network(m, X),
+    "what_if": lambda m, X, _: cj.what_if(m, "ill=yes", "ill=no"),
 }
 """The functions of `conjoin` itself."""
 
@@ -52,7 +52,6 @@ MORE = {
     "score": lambda m, X, _: score(m, X, "pll"),
     "thin": lambda m, X, _: thin(m),
     "to_networkx": lambda m, X, _: to_networkx(m),
-    "what_if": lambda m, X, _: what_if(m, "ill=yes", "ill=no"),
     "write_report": lambda m, X, folder: write_report(m, folder / "r.html", X),
 }
 """Those of other modules."""
@@ -126,7 +125,7 @@ QUESTIONS = {
     "log_partition": lambda m, **o: cj.log_partition(m, "ill=yes", **o),
     "most_probable": lambda m, **o: cj.most_probable(m, "ill=yes", **o),
     "next_questions": lambda m, **o: cj.next_questions(m, "ill", **o),
-    "what_if": lambda m, **o: what_if(m, "ill=yes", "ill=no", **o),
+    "what_if": lambda m, **o: cj.what_if(m, "ill=yes", "ill=no", **o),
 }
 
 

@@ -118,9 +118,16 @@ def test_the_names_of_a_package_can_be_imported_from_it(package):
         found.nonsense  # noqa: B018
 
 
+def test_evidence_is_written_with_top_level_names():
+    page = (Path(__file__).parent.parent / "docs" / "questions.md").read_text(encoding="utf-8")
+    for name in ("Likelihood", "Marginal", "Not", "OneOf", "Range", "what_if"):
+        assert name in conjoin.__all__
+    assert "conjoin.inference.conditions" not in page and "conjoin.inference.scenarios" not in page
+
+
 def test_top_level_names_are_not_subpackages():
     assert not set(conjoin.__all__) & {path.stem for path in ROOT.iterdir()}
-    assert len(conjoin.__all__) <= 34
+    assert len(conjoin.__all__) <= 40
     for package in ("data", "inference", "reports", "scoring"):
         code = f"import conjoin; conjoin.{package}.__name__"
         subprocess.run([sys.executable, "-c", code], check=True)

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from conjoin.formats.model_files import save as save
     from conjoin.formats.table_files import read_table as read_table
     from conjoin.formats.table_files import write_table as write_table
+    from conjoin.inference.conditions import Likelihood as Likelihood
+    from conjoin.inference.conditions import Marginal as Marginal
+    from conjoin.inference.conditions import Not as Not
+    from conjoin.inference.conditions import OneOf as OneOf
+    from conjoin.inference.conditions import Range as Range
     from conjoin.inference.engines import log_partition as log_partition
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
     from conjoin.inference.questions import next_questions as next_questions
     from conjoin.inference.sampling import sample as sample
+    from conjoin.inference.scenarios import what_if as what_if
     from conjoin.inference.surprise import surprises as surprises
     from conjoin.joint.refine import refine as refine
     from conjoin.learning.learn import learn as learn
@@ -55,8 +61,13 @@ _HOMES = {
     "Domain": "data.domain",
     "Features": "models.features",
     "JointModel": "estimator.joint_model",
+    "Likelihood": "inference.conditions",
     "LogLinearCPD": "models.log_linear_cpd",
+    "Marginal": "inference.conditions",
     "MarkovNetwork": "models.markov",
+    "Not": "inference.conditions",
+    "OneOf": "inference.conditions",
+    "Range": "inference.conditions",
     "RuleCPD": "models.rule_cpd",
     "Table": "data.table",
     "TableCPD": "models.table_cpd",
@@ -80,6 +91,7 @@ _HOMES = {
     "save": "formats.model_files",
     "surprises": "inference.surprise",
     "to_bayesian_network": "bayesian.learning",
+    "what_if": "inference.scenarios",
     "write_table": "formats.table_files",
 }
 
