@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conjoin import load, marginals, read_table, save
+from conjoin import JointModel, load, marginals, read_table, save
 from conjoin.cli.distribution_text import histogram
 from conjoin.cli.main import main
 from conjoin.data.columns import Column
@@ -366,3 +366,27 @@ def test_states_that_are_numbers_are_numbers_in_json(tmp_path, capsys):
         assert report["states"] == states and report["predicted"][1] == states[1]
         assert main(["query", model, "--map", "--given", f"{name}={states[1]}", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["most_probable"][name] == states[1]
+
+
+def test_intervals_are_the_same_in_text_json_and_python(folder, capsys):
+    frame = people().drop(columns="id")
+    model = JointModel(effort="quick").fit(frame)
+    file = str(folder / "joint.conjoin")
+    save(model.model_, file)
+    for name, value in (("age", "yes"), ("debt", "None"), ("born", "yes")):
+        command = ["query", file, "--target", name, "--given", f"old={value}"]
+        assert main(command) == 0
+        said = re.search(r"90% between (\S+) and (\S+), median", capsys.readouterr().out)
+        assert main([*command, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)["marginals"][name]["quantiles"]
+        ends = told["0.05"], told["0.95"]
+        row = pd.DataFrame({"old": [value]})
+        low, high = model.interval(row, 0.9, name)[0]
+        one = model.marginals({"old": value})[name]
+        assert one.interval(0.9) == model.distribution(row, name).interval(0.9)
+        scale = one.scale
+        for text, quantile, ours, end in zip(
+            said.groups(), ends, (low, high), one.interval(0.9), strict=True
+        ):
+            assert scale.number(quantile) == scale.number(ours) == scale.number(end)
+            assert text == scale.short(scale.number(end))

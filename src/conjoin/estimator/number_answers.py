@@ -61,9 +61,8 @@ class NumberAnswers(Fitted):
     def interval(self, X: Any, level: float = 0.9, target: Any = None) -> Any:  # noqa: N803
         """Return the central interval with at least a given probability, rows by (low, high).
 
-        Its ends are quantiles, which belong to it. `NumberDistribution.interval`, which answers of
-        `marginals` have, leaves out end values of which more than half lies beyond a quantile, and has
-        about this probability.
+        Its ends are quantiles, which are recorded values and belong to it, as those of
+        `NumberDistribution.interval`, which answers of `marginals` have.
         """
         if not 0 < level < 1:
             raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
