@@ -10,12 +10,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conjoin import JointModel, load, marginals, read_table, save
+from conjoin import (
+    JointModel,
+    load,
+    marginals,
+    next_questions,
+    probability,
+    read_table,
+    sample,
+    save,
+    what_if,
+)
 from conjoin.cli.distribution_text import histogram
 from conjoin.cli.main import main
 from conjoin.data.columns import Column
 from conjoin.data.mixed_table import MixedTable
-from conjoin.errors import ConjoinError, DataError, FormatError
+from conjoin.errors import ConjoinError, DataError, DataWarning, FormatError
 from conjoin.inference.conditions import Range
 from conjoin.inference.mixed import MixedAnswers, log_density
 from conjoin.inference.mixed_evidence import read_given
@@ -390,3 +400,34 @@ def test_intervals_are_the_same_in_text_json_and_python(folder, capsys):
         ):
             assert scale.number(quantile) == scale.number(ours) == scale.number(end)
             assert text == scale.short(scale.number(end))
+
+
+def test_numbers_between_those_that_a_column_can_have(folder, tmp_path, capsys):
+    model = load(folder / "m.conjoin")
+    file, out = str(folder / "m.conjoin"), str(tmp_path / "s.csv")
+    said = "age=33.5 is between the values that the model has seen (whole numbers): answers are interpo"
+    for ask in (
+        lambda given: marginals(model, given),
+        lambda given: probability(model, "old=yes", given),
+        lambda given: probability(model, given),
+        lambda given: sample(model, 3, given),
+        lambda given: what_if(model, "old=yes", given),
+        lambda given: what_if(model, given, "old=yes"),
+        lambda given: next_questions(model, "old", given),
+    ):
+        for given in ("age=33.5", {"age": 33.5}):
+            with pytest.warns(DataWarning, match=re.escape(said)) as found:
+                ask(given)
+            assert len(found) == 1
+        for given in ("age=33", {"age": 33.0}, "debt=12.25", "age > 33.5"):
+            ask(given)  # without a warning
+    with pytest.warns(DataWarning, match="debt=0.125 is between .* .multiples of 0.01."):
+        marginals(model, "debt=0.125")
+    for command in (["query", file], ["sample", file, "-n", "2", "-o", out]):
+        assert main([*command, "--given", "age=33.5"]) == 0
+        assert capsys.readouterr().err == f"conjoin: warning: {said}lated\n"
+    twin = JointModel(effort="quick").fit(people().drop(columns="id"))
+    for ask in (twin.marginals, lambda given: twin.sample(2, given)):
+        with pytest.warns(DataWarning, match=re.escape(said)) as found:
+            ask({"age": 33.5})
+        assert len(found) == 1

@@ -111,11 +111,13 @@ def run(options: argparse.Namespace) -> None:
 def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: float) -> None:
     """Draw rows from a model with numbers."""
     from conjoin.formats.table_files import write_table
+    from conjoin.inference.engines import warn_of_between
     from conjoin.inference.mixed_evidence import MixedKnown
     from conjoin.models.left_out import naming_left_out
 
     with naming_left_out(model):
         known = MixedKnown.asked(model, ", ".join(options.given))
+        warn_of_between(model, known.given)
     write_table(
         known.sample(options.n, options.random_state), options.output, defuse=options.defuse
     )

@@ -140,6 +140,45 @@ class NumberScale:
             stacklevel=4,
         )
 
+    def is_between(self, x: float) -> bool:
+        """Return whether a number is between the recorded ones, which are all on a grid.
+
+        Examples
+        --------
+        >>> children = NumberScale.of("children", [0, 1, 4])
+        >>> children.is_between(3.5), children.is_between(3), children.is_between(9)
+        (True, False, False)
+        """
+        if self.step is None or not math.isfinite(x):
+            return False
+        return abs(x - float(self.rounded(x))) > 1e-6 * self.step
+
+    def warn_of_between(self, evidence: str) -> None:
+        """Warn that evidence is a number that is not on the grid of the column.
+
+        Warns
+        -----
+        DataWarning
+            Always; it names the evidence and the grid.
+        """
+        warnings.warn(
+            f"{evidence} is between the values that the model has seen ({self._grid}): answers are "
+            "interpolated",
+            DataWarning,
+            stacklevel=4,
+        )
+
+    @property
+    def _grid(self) -> str:
+        """The grid in words."""
+        assert self.step is not None
+        if self.kind == "number":
+            return "whole numbers" if self.step == 1 else f"multiples of {self.step:.15g}"
+        unit = 1.0 if self.kind == "date" else self.step
+        noun = {86400.0: "days", 3600.0: "hours", 60.0: "minutes"}.get(unit, "seconds")
+        noun = "days" if self.kind == "date" else noun
+        return f"whole {noun}" if self.step == unit else f"every {self.step:g} {noun}"
+
     @property
     def decimals(self) -> int | None:
         """The number of decimals of the grid; None if there is no grid."""

@@ -63,7 +63,11 @@ class EvidenceAnswers(Fitted):
         seed = integer_seed(self.random_state)
         drawn: Table | MixedTable
         if isinstance(self.model_, MixedNetwork):
-            drawn = self.mixed_known(given).sample(n, seed)
+            from conjoin.inference.engines import warn_of_between
+
+            known = self.mixed_known(given)
+            warn_of_between(self.model_, known.given)
+            drawn = known.sample(n, seed)
         else:
             drawn = self._drawn_states(n, encoding.evidence(given), seed)
         if encoding.empty is None and encoding.dtype is None:

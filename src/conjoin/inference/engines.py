@@ -13,6 +13,7 @@ from conjoin.inference.approximate import (
     trusted_log_partition,
     trusted_marginals,
 )
+from conjoin.inference.conditions import Condition, label_text
 from conjoin.inference.evidence import (
     Evidence,
     Given,
@@ -229,7 +230,9 @@ def probability(
     check_options("probability", options)
     mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
     if mixed is not None:
-        return mixed_questions.probability(mixed, query)
+        found: Probability = mixed_questions.probability(mixed, query)
+        warn_of_between(mixed.model, found.query)
+        return found
     model, known = known_of(model, given)
     check_options("probability", options, method)
     event = event_of(model.domain, query, known.numbers)
@@ -417,6 +420,8 @@ def with_numbers(
 
     check_given(given)
     mixed = mixed_questions.mixed_known(model, given)
+    if mixed is not None:
+        warn_of_between(mixed.model, mixed.given)
     chosen = {name: value for name, value in (options or {}).items() if name != "max_memory"}
     if chosen.get("method") in ("auto", "exact"):
         del chosen["method"]
@@ -426,6 +431,15 @@ def with_numbers(
             f"{wrong} is for networks of states, and this model has columns of numbers; leave it out"
         )
     return mixed, mixed_questions
+
+
+def warn_of_between(model: Any, given: Mapping[str, Any]) -> None:
+    """Warn of known numbers in the evidence that are not on the grids of their columns."""
+    for name, value in given.items():
+        if name in model.domain.numeric and not isinstance(value, Condition):
+            scale = model.scale(name)
+            if scale.is_between(scale.number(value)):
+                scale.warn_of_between(f"{label_text(name)}={value}")
 
 
 def known_of(

@@ -12,7 +12,7 @@ from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
-from conjoin.inference.engines import states_only
+from conjoin.inference.engines import states_only, warn_of_between
 from conjoin.inference.evidence import Given, evidence_of
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
@@ -97,7 +97,9 @@ def sample(
         if method not in ("auto", "exact"):
             raise ModelError(f"a model with numbers is not sampled by {method!r}; leave it out")
         seed = int(seed_sequence(random_state).generate_state(1)[0])
-        return MixedKnown.asked(model, given).sample(n, seed)
+        known = MixedKnown.asked(model, given)
+        warn_of_between(model, known.given)
+        return known.sample(n, seed)
     parts = list(
         samples(
             model, n, given, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,

@@ -14,7 +14,7 @@ from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
-from conjoin.inference.engines import known_of, marginals, with_numbers
+from conjoin.inference.engines import known_of, marginals, warn_of_between, with_numbers
 from conjoin.inference.evidence import Evidence, Given
 from conjoin.inference.methods import check_options
 from conjoin.inference.mixed_evidence import MixedKnown
@@ -182,6 +182,7 @@ def _mixed_what_if(
         gone = {*forgotten, *new}
         evidence.append({n: v for n, v in start.items() if n not in gone} | new)
         read.append(_words(conditions_text(new), forgotten))
+        warn_of_between(network, new)
     asked = [MixedKnown(network, given) for given in evidence]
     certain = {name for one in asked for name in one.certain}
     names = list(targets or [n for n in network.names if n not in certain])
