@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conjoin import Domain, JointModel, Table, load, surprises
+from conjoin import Domain, JointModel, Table, load, save, surprises
 from conjoin.cli.main import main
 from conjoin.errors import DataError
 from conjoin.inference.mixed import MixedAnswers
@@ -174,3 +174,31 @@ def test_the_command(model, tmp_path, capsys):
     for wrong in (["-o", "x.txt"], ["--top", "0"], ["-o", str(tmp_path / "no" / "x.csv")]):
         assert main([*command, *wrong]) == 1
         assert "conjoin: " in capsys.readouterr().err
+
+
+def test_the_suggestion_of_a_number_is_in_the_range_that_is_stated(tmp_path, capsys):
+    """The distribution is skewed: its mode is an end value, its median is not."""
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 2, 800)
+    size = np.round(rng.exponential(20 + 200 * group)).astype(int)
+    frame = pd.DataFrame({"group": np.where(group, "b", "a"), "size": size})
+    frame.loc[5] = ["a", 900]
+    model = JointModel(effort="quick").fit(frame)
+    found = surprises(model, frame)
+    numbers = [at for at, cell in enumerate(found) if cell.column == "size"][:20]
+    for at in numbers:
+        low, high = map(int, found.expected(at)[0].split(" to "))
+        assert low <= found[at].suggestion <= high
+        row = frame.drop(columns="size").iloc[[found[at].row]]
+        assert found[at].suggestion == model.quantiles(row, 0.5, "size")[0]
+    save(model.model_, tmp_path / "m.conjoin")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "odd.csv"
+    files = [str(tmp_path / "m.conjoin"), str(tmp_path / "t.csv")]
+    assert main(["check", *files, "-o", str(out), "--top", "1"]) == 0
+    cell = found[0]
+    assert (cell.row, cell.column) == (5, "size")
+    with out.open(encoding="utf-8", newline="") as file:
+        _, first = csv.reader(file)
+    assert first[:3] == ["6", "size", "900"] and first[5] == str(cell.suggestion)
+    assert f"rather {found.expected(0)[0]} (80%)" in capsys.readouterr().out

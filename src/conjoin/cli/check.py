@@ -1,7 +1,8 @@
 """Find the cells of a table that do not fit the rest of their rows.
 
 Rank the cells of a table by how improbable they are given the rest of their rows, and write them with
-the values that the model would rather have seen: often typing errors. The tail is the probability of all
+the values that the model would rather have seen (the most probable state, or the median of a number):
+often typing errors. The tail is the probability of all
 values that are as improbable as the one in the cell, or more so: of a number, of those at least as
 extreme. A value that the model does not know has probability 0. The model may have been learned from the
 same table. Row 1 is the first row below the header.

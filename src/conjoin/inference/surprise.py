@@ -64,7 +64,8 @@ class Surprise:
         The probability of all values that are as improbable as this one or more so, given the rest of the
         row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`).
     suggestion : object
-        The most probable value given the rest of the row.
+        The most probable state given the rest of the row; of a number, the median, which lies in the
+        range that `Surprises.words` states.
     suggested_probability : float
         Its probability.
     surprise : float
@@ -191,7 +192,8 @@ class _Cells:
     probability, tails, best : arrays of float
         The probability of each value, of those no more probable, and of the most probable state.
     suggested : callable
-        Returns the most probable values of some of the cells, with their probabilities.
+        Returns the most probable states, or the medians, of some of the cells, with their
+        probabilities.
     exact : bool
         Whether no probability was sampled.
     number : callable, optional
@@ -238,10 +240,10 @@ class _Cells:
 
         def suggested(cells: IntArray) -> list[tuple[Any, float]]:
             part = number(cells)
-            modes = part.mode()
-            p = np.exp(part.log_mass(modes))
+            medians = part.median()
+            p = np.exp(part.log_mass(medians))
             return [
-                (part.scale.value(x), y) for x, y in zip(modes.tolist(), p.tolist(), strict=True)
+                (part.scale.value(x), y) for x, y in zip(medians.tolist(), p.tolist(), strict=True)
             ]
 
         return cls(
