@@ -109,10 +109,10 @@ def marginals(
     if log_z[0] == -np.inf:
         raise impossible(known.given)
     names = None if targets is None else tuple(targets)
-    return Marginals(domain, _arrays(domain, plan, codes, flat[0]), run_of(known), names)
+    return Marginals(domain, split_marginals(domain, plan, codes, flat[0]), run_of(known), names)
 
 
-def _arrays(
+def split_marginals(
     domain: Domain, plan: Plan, codes: dict[int, int], flat: FloatArray
 ) -> list[FloatArray]:
     """Return the marginals of all variables; those with evidence are certain."""

@@ -1,16 +1,14 @@
 """Evidence of every kind for a mixed network, and its answers.
 
-Evidence becomes a list of cases, each of which knows states and numbers for certain: a set of states has
-one case per state, and a range of a number is cut into narrow cells. The answer is the mean of the
-answers of the cases, weighted by their probabilities. For states that is exact; for ranges of numbers it
-is numerical integration. New marginals (Jeffrey's evidence) change the weights of the cases. Sets of
-states that would have many cases become factors of the networks instead, which is exact, too.
+Evidence becomes a few cases (see `component_cases`): in each, a number is in one interval, or is one of
+its atoms. The answer is the mean of the answers of the cases, weighted by their probabilities. A set of
+states is a likelihood of the states in all cases. A column with a new marginal (Jeffrey's evidence) has
+cases for each of its states or ranges, whose weights change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -22,6 +20,12 @@ from conjoin.data.label_values import is_missing
 from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ModelError
+from conjoin.inference.component_cases import (
+    BinnedCase,
+    Case,
+    GaussianCase,
+    component_case,
+)
 from conjoin.inference.condition_text import conditions_text, parse_conditions
 from conjoin.inference.conditions import Condition, OneOf
 from conjoin.inference.evidence import (
@@ -30,29 +34,19 @@ from conjoin.inference.evidence import (
     number_value,
     states_and_likelihoods,
 )
-from conjoin.inference.mixed import MixedAnswers
 from conjoin.inference.new_marginals import MAX_PASSES
 from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
 from conjoin.inference.number_evidence import Piece, pieces_of, restricted
 from conjoin.inference.results import Run
-from conjoin.inference.weighted_networks import weighted_mixed_network
-from conjoin.models.gaussians import Scores, drawn_states
+from conjoin.models.gaussian_boxes import Box
 from conjoin.models.hidden_states import log_sum
-from conjoin.models.mixed import BinnedComponent, MixedNetwork, points_of
+from conjoin.models.mixed import MixedNetwork, points_of
 
 MAX_CASES = 4096
 """Maximum number of cases."""
 
-FEW_CASES = 32
-"""If sets of states have more cases than this, the largest sets become factors of the networks."""
-
-CELLS = 160
-"""Maximum number of cells of a range."""
-
-WIDE = 5.0
-"""Cells have the same width between these normal scores; one more on each side reaches to FAR."""
-
-FAR = 12.0
+MAX_RANGES = 10
+"""Maximum number of columns with ranges."""
 
 NEGLIGIBLE = 1e-15
 """Cases with less probability are left out of answers."""
@@ -99,25 +93,14 @@ def read_given(domain: MixedDomain, given: Any) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Cases:
-    """What a column may be: states, or points and cells of a number."""
+class _Option(NamedTuple):
+    """What a column may be: a state, an atom, or in an interval of scores; nothing if all are -1."""
 
-    log_weights: FloatArray
-    groups: IntArray  # of a new marginal
-    codes: IntArray  # of a category
-    middle: FloatArray  # the normal score of a number; NaN for an atom
-    width: FloatArray
-    values: FloatArray
-
-
-class _Rows(NamedTuple):
-    """The cases of all columns together."""
-
-    table: MixedTable
-    scores: Scores
-    log_weights: FloatArray
-    groups: dict[str, IntArray]
+    log: float = 0.0
+    group: int = 0
+    state: int = -1
+    atom: int = -1
+    box: Box | None = None
 
 
 class MixedKnown:
@@ -152,34 +135,22 @@ class MixedKnown:
         self._known_fit = dict(fitted or {})
         self.pieces: dict[str, list[Piece]] = {}
         self.targets: dict[str, FloatArray] = {}
+        self._numbers: dict[str, NumberDistributions] = {}
         numeric = model.domain.numeric
-        self._cases = {n: self._category(n) for n in self.given if n not in numeric}
         self._ranges = [
             n for n, value in self.given.items() if n in numeric and isinstance(value, Condition)
         ]
-        self._factors = self._as_factors()
-        count = int(np.prod([len(cases.codes) for cases in self._cases.values()], dtype=float))
-        budget = (MAX_CASES / max(1, count)) ** (1 / max(1, len(self._ranges)))
-        if count > MAX_CASES or (self._ranges and budget < 4):
+        self._logs: dict[str, FloatArray] = {}
+        self._options = {
+            name: self._number_options(name) if name in numeric else self._state_options(name)
+            for name in self.given
+        }
+        count = np.prod([len(options) for options in self._options.values()], dtype=float)
+        if count > MAX_CASES or len(self._ranges) > MAX_RANGES:
             raise ModelError(
-                f"this evidence has too many cases (more than {MAX_CASES:,}); fix some columns "
-                "to one state"
+                f"this evidence has too many cases (more than {MAX_CASES:,}) or ranges (more than "
+                f"{MAX_RANGES}); fix some columns to one value"
             )
-        self._cells = int(min(CELLS, budget))
-        self._cases |= {n: self._number_cases(n) for n in self.given if n in numeric}
-
-    def _as_factors(self) -> dict[str, FloatArray]:
-        """Take the sets with most states out of the cases; return the log-likelihoods of their states."""
-        found: dict[str, FloatArray] = {}
-        free = [n for n in self._cases if n not in self.targets]
-        for name in sorted(free, key=lambda n: -len(self._cases[n].codes)):
-            sizes = [len(cases.codes) for cases in self._cases.values()]
-            if np.prod(sizes, dtype=float) <= FEW_CASES or len(self._cases[name].codes) < 2:
-                break
-            cases = self._cases.pop(name)
-            found[name] = np.full(len(self.model.domain.categories[name]), -np.inf)
-            found[name][cases.codes] = cases.log_weights
-        return found
 
     @classmethod
     def asked(cls, model: MixedNetwork, given: Any = None) -> MixedKnown:
@@ -210,108 +181,85 @@ class MixedKnown:
         """Return the known log-likelihoods of the groups of a column."""
         return self._known_fit.get(name, np.zeros(len(self.targets.get(name, (1,)))))
 
-    def _category(self, name: str) -> _Cases:
+    def _state_options(self, name: str) -> list[_Option]:
+        """Return the states of a category that are cases; other conditions are a likelihood."""
         variable = self.model.domain.categories[name]
         weights, new, _ = states_and_likelihoods(variable, self.given[name], None)
         groups = np.zeros(len(variable), np.int64)
         if new is not None:
             self.targets[name], groups = new.p, new.group
             weights = weights * new.possible
-        codes = np.flatnonzero(weights)
-        nothing = np.full(len(codes), np.nan)
-        log = np.log(weights[codes]) + self._group_logs(name)[groups[codes]]
-        return _Cases(log, groups[codes], codes, nothing, nothing, nothing)
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights) + self._group_logs(name)[groups]
+        possible = np.flatnonzero(weights).tolist()
+        if len(possible) < 2 or (new is not None and not self._known_fit):
+            return [_Option(float(logs[s]), int(groups[s]), state=s) for s in possible]
+        self._logs[name] = logs
+        return [_Option()]
 
-    def _number_cases(self, name: str) -> _Cases:
+    def _number_options(self, name: str) -> list[_Option]:
+        """Return the intervals and atoms that a number may be in."""
         scale, mapped, value = self.model.scale(name), self.model.map_of(name), self.given[name]
-        pieces, target = pieces_of(scale, mapped.step, value)
-        self.pieces[name] = pieces
+        self.pieces[name], target = pieces_of(scale, mapped.step, value)
         if target is not None:
             self.targets[name] = target
-        if isinstance(value, Condition):
-            parts = [self._cells_of(name, piece) for piece in pieces]
-        else:
+        if not isinstance(value, Condition):
             values = np.array([scale.number(value)])
             point = points_of([mapped], values[:, None])
-            parts = [np.stack([point.middle[:, 0], point.width[:, 0], values], axis=1)]
-        middle, width, values = np.concatenate([np.zeros((0, 3)), *parts]).T
-        sizes = [len(part) for part in parts]
-        groups = np.repeat(np.array([piece.group for piece in pieces], np.int64), sizes)
-        log = np.repeat(np.array([piece.log for piece in pieces], np.float64), sizes)
-        none = np.full(len(groups), -1)
-        return _Cases(log + self._group_logs(name)[groups], groups, none, middle, width, values)
-
-    def _cells_of(self, name: str, piece: Piece) -> FloatArray:
-        """Return the atoms and cells of an interval: normal scores, widths and values."""
-        mapped = self.model.map_of(name)
-        edges = self._edges(name, piece)
-        low, high = edges[:-1], edges[1:]
-        middle = (low + high) / 2
-        cells = np.stack([middle, high - low, mapped.to_values(middle)], axis=1)
-        inside = [[np.nan, 1.0, a] for a in mapped.atoms.tolist() if piece.has(a)]
-        return np.concatenate([np.array(inside, np.float64).reshape(len(inside), 3), cells])
-
-    def _edges(self, name: str, piece: Piece) -> FloatArray:
-        """Return the normal scores between the cells of an interval."""
-        j = self.model.numbers.index(name)
-        low, high = np.clip(piece.scores(self.model.maps[j]), -FAR, FAR).tolist()
-        if high <= low:
-            return np.zeros(0)
-        edges = [low, high, *self._inner_edges(name, np.clip([low, high], -WIDE, WIDE))]
-        for component in self.model.components:
-            if isinstance(component, BinnedComponent):
-                edges += [x for x in component.cuts[j].tolist() if low < x < high]
-        return np.unique(edges)
-
-    def _inner_edges(self, name: str, ends: FloatArray) -> list[float]:
-        """Return the edges between recorded values or, if those are many, cells of the same width."""
-        step, mapped = self.model.scale(name).step, self.model.map_of(name)
-        count = max(4, self._cells // max(1, len(self.pieces[name])))
-        if step is not None:
-            first, last = mapped.to_values(ends) / step
-            if last - first <= count:
-                numbers = np.arange(np.ceil(first - 0.5), np.floor(last - 0.5) + 1)
-                return list(mapped.to_scores((numbers + 0.5) * step).tolist())
-        return np.linspace(ends[0], ends[1], count + 1).tolist()
+            middle, width = float(point.middle[0, 0]), float(point.width[0, 0])
+            if np.isnan(middle):
+                return [_Option(atom=int(mapped.atom_of(values)[0]))]
+            return [_Option(box=Box(middle, middle, width))]
+        found = []
+        for piece in self.pieces[name]:
+            log = piece.log + float(self._group_logs(name)[piece.group])
+            for k, atom in enumerate(mapped.atoms.tolist()):
+                if piece.has(atom):
+                    found.append(_Option(log, piece.group, atom=k))
+            low, high = piece.scores(mapped).tolist()
+            if low < high:
+                found.append(_Option(log, piece.group, box=Box(low, high)))
+        return found
 
     @cached_property
-    def _rows(self) -> _Rows:
+    def _cases(self) -> list[Case]:
         """The cases of all columns together."""
-        domain, names = self.model.domain, list(self._cases)
-        sizes = [range(len(self._cases[name].log_weights)) for name in names]
-        listed = list(product(*sizes))
-        if not listed:
+        names, numbers, found = list(self._options), self.model.numbers, []
+        for chosen in product(*self._options.values()):
+            own = dict(zip(names, chosen, strict=True))
+            at = {numbers.index(n): option for n, option in own.items() if n in numbers}
+            found.append(
+                Case(
+                    {n: option.state for n, option in own.items() if option.state >= 0},
+                    self._logs,
+                    {j: option.atom for j, option in at.items() if option.atom >= 0},
+                    {j: option.box for j, option in at.items() if option.box is not None},
+                    sum(option.log for option in chosen),
+                    {n: option.group for n, option in own.items()},
+                )
+            )
+        if not found:
             raise impossible(self.given)
-        at = np.array(listed, np.int64).reshape(len(listed), len(names))
-        dtype = code_dtype(domain.categories.cards)
-        codes = np.full((len(at), len(domain.categories)), np.iinfo(dtype).max, np.int64)
-        numbers = np.full((len(at), len(domain.numeric)), np.nan)
-        shape = (len(at), len(self.model.numbers))
-        middle, width, log = np.full(shape, np.nan), np.ones(shape), np.zeros(len(at))
-        groups = {}
-        for k, name in enumerate(names):
-            cases, own = self._cases[name], at[:, k]
-            log += cases.log_weights[own]
-            groups[name] = cases.groups[own]
-            if name in domain.numeric:
-                j = self.model.numbers.index(name)
-                numbers[:, domain.numeric.index(name)] = cases.values[own]
-                middle[:, j], width[:, j] = cases.middle[own], cases.width[own]
-            else:
-                codes[:, domain.categories.index(name)] = cases.codes[own]
-        table = Table.adopt(domain.categories, codes.astype(dtype))
-        cells = np.array([name in self._ranges for name in self.model.numbers], bool)
-        return _Rows(MixedTable(domain, table, numbers), Scores(middle, width, cells), log, groups)
+        return found
 
     @cached_property
-    def _answers(self) -> MixedAnswers:
-        model = weighted_mixed_network(self.model, self._factors) if self._factors else self.model
-        return MixedAnswers(model, self._rows.table, scores=self._rows.scores)
+    def _answers(self) -> list[list[GaussianCase | BinnedCase]]:
+        """The answers of each component in each case."""
+        components = self.model.components
+        return [[component_case(self.model, c, case) for c in components] for case in self._cases]
+
+    @cached_property
+    def _log_parts(self) -> FloatArray:
+        """The log-probability of each case and component, times the likelihood of the case."""
+        with np.errstate(divide="ignore"):
+            shares = np.log(self.model.shares)
+        masses = np.array([[one.log_mass for one in row] for row in self._answers])
+        return masses + shares + np.array([[case.log_weight] for case in self._cases])
 
     @cached_property
     def log_masses(self) -> FloatArray:
         """The log-probability of each case, times its likelihood; known numbers count per step."""
-        return self._answers.log_likelihood() + self._rows.log_weights
+        return log_sum(self._log_parts)
 
     @cached_property
     def log_probability(self) -> float:
@@ -325,7 +273,7 @@ class MixedKnown:
             return self._known_fit
         if self.log_probability == -np.inf:
             raise impossible(self.given)
-        p, groups = np.exp(self.log_masses - self.log_probability), self._rows.groups
+        p, groups = np.exp(self.log_masses - self.log_probability), self._groups
         logs = {name: np.zeros(len(target)) for name, target in self.targets.items()}
         for _ in range(MAX_PASSES):
             before = p
@@ -346,6 +294,11 @@ class MixedKnown:
             f"so ({conditions_text(self.given, 8)})"
         )
 
+    @property
+    def _groups(self) -> dict[str, IntArray]:
+        """The group of each case, by column."""
+        return {n: np.array([case.groups[n] for case in self._cases]) for n in self.targets}
+
     @cached_property
     def weights(self) -> FloatArray:
         """The probability of each case given the evidence."""
@@ -353,74 +306,110 @@ class MixedKnown:
             raise impossible(self.given)
         logs = self.log_masses - self.log_probability
         for name in () if self._known_fit else self.targets:
-            logs = logs + self.fitted[name][self._rows.groups[name]]
+            logs = logs + self.fitted[name][self._groups[name]]
         p = np.exp(logs)
         return np.asarray(p / p.sum())
+
+    @cached_property
+    def _weighted(self) -> list[tuple[float, Case, GaussianCase | BinnedCase]]:
+        """The cases and components that matter, with their probabilities."""
+        shares = np.exp(self._log_parts - self.log_masses[:, None]) * self.weights[:, None]
+        return [
+            (float(shares[c, k]), self._cases[c], self._answers[c][k])
+            for k in range(shares.shape[1])
+            for c in np.flatnonzero(shares[:, k] > NEGLIGIBLE).tolist()
+        ]
 
     @property
     def run(self) -> Run:
         """How answers are found."""
         if not self._ranges:
             return Run("exact", exact=True)
-        return Run("numerical integration", note=f"over {self.count:,} cells of the ranges")
+        return Run("numerical integration", note=f"over {', '.join(self._ranges)}")
 
     @property
     def count(self) -> int:
         """The number of cases."""
-        return len(self._rows.log_weights)
+        return len(self._cases)
 
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category."""
-        variable = self.model.domain.categories[name]
-        if name in self._cases:
-            table = self._rows.table.categories
-            own = table.codes[:, table.domain.index(name)].astype(np.int64)
-            return np.asarray(np.bincount(own, self.weights, len(variable)), np.float64)
-        used = np.flatnonzero(self.weights > NEGLIGIBLE)
-        return np.asarray(self.weights[used] @ self._answers.select(used).category(name))
+        result = np.zeros(len(self.model.domain.categories[name]))
+        for weight, case, answers in self._weighted:
+            if name in case.states:
+                result[case.states[name]] += weight
+            else:
+                result += weight * answers.category(name)
+        return result / result.sum()
 
     def number(self, name: str) -> NumberDistribution:
         """Return the distribution of a number."""
         return self._number(name)[0]
 
     def _number(self, name: str) -> NumberDistributions:
-        if name in self._cases:
-            rest = {n: v for n, v in self.given.items() if n != name}
-            whole = MixedKnown(self.model, rest, self.fitted)._number(name)
-            fitted = self.fitted.get(name, self._group_logs(name))
-            found = restricted(whole, self.pieces[name], fitted)
-            if found is None:
-                raise impossible(self.given)
-            return found
-        used = np.flatnonzero(self.weights > NEGLIGIBLE)
-        found = self._answers.select(used).number(name)
-        w = self.weights[used] / self.weights[used].sum()
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = (
+                self._known_number(name) if name in self.given else self._free_number(name)
+            )
+        return found
+
+    def _known_number(self, name: str) -> NumberDistributions:
+        """Return the distribution of a number of which something is known: given the rest, restricted."""
+        rest = {n: v for n, v in self.given.items() if n != name}
+        whole = MixedKnown(self.model, rest, self.fitted)._number(name)
+        fitted = self.fitted.get(name, self._group_logs(name))
+        found = restricted(whole, self.pieces[name], fitted)
+        if found is None:
+            raise impossible(self.given)
+        return found
+
+    def _free_number(self, name: str) -> NumberDistributions:
+        j, weighted = self.model.numbers.index(name), self._weighted
+        parts = [answers.number(j) for _, _, answers in weighted]
+        weights = [w * part.weights for (w, _, _), part in zip(weighted, parts, strict=True)]
+        atoms = sum(w * part.atoms for (w, _, _), part in zip(weighted, parts, strict=True))
+        total = sum(w for w, _, _ in weighted)
+
+        def joined_parts(field: str) -> FloatArray:
+            return np.concatenate([getattr(part, field) for part in parts])
+
         return NumberDistributions(
-            found.scale,
-            found.map,
-            (w @ found.atoms)[None],
-            (w[:, None] * found.weights).T.reshape(1, -1),
-            found.means.T.reshape(1, -1),
-            found.sds.T.reshape(1, -1),
-            np.repeat(found.low, len(used)),
-            np.repeat(found.high, len(used)),
+            self.model.scale(name),
+            self.model.maps[j],
+            np.asarray(atoms)[None] / total,
+            np.concatenate(weights)[None] / total,
+            joined_parts("means")[None],
+            joined_parts("sds")[None],
+            joined_parts("low"),
+            joined_parts("high"),
         )
 
     def sample(self, n: int, random_state: int = 0) -> MixedTable:
         """Return rows drawn given the evidence."""
         rng = np.random.default_rng(random_state)
-        case = drawn_states(np.tile(self.weights, (n, 1)), rng)
-        drawn = self._answers.select(case, int(rng.integers(2**31))).draws(1)[0]
-        numbers = drawn.numbers.copy()
-        for name in self._ranges:
-            j, scale = self.model.numbers.index(name), self.model.scale(name)
-            scores = self._rows.scores
-            middle, width = scores.middle[case, j], scores.width[case, j]
-            at = self.model.maps[j].to_values(middle + width * (rng.random(n) - 0.5))
-            column = drawn.domain.numeric.index(name)
-            cell = ~np.isnan(middle)
-            numbers[cell, column] = np.asarray(scale.rounded(at))[cell]
-        return MixedTable(drawn.domain, drawn.categories, numbers)
+        model, domain = self.model, self.model.domain
+        codes = np.zeros((n, len(domain.categories)), code_dtype(domain.categories.cards))
+        numbers = np.zeros((n, len(domain.numeric)))
+        weights = np.array([weight for weight, _, _ in self._weighted])
+        chosen = rng.choice(len(weights), n, p=weights / weights.sum())
+        for k in np.unique(chosen).tolist():
+            rows, answers = np.flatnonzero(chosen == k), self._weighted[k][2]
+            states, middle = answers.draw(len(rows), rng)
+            own = answers.component.network.domain
+            for i, name in enumerate(domain.categories.names):
+                codes[rows, i] = states[:, own.index(name)]
+            for j, name in enumerate(model.numbers):
+                values, mapped = model.maps[j].to_values(middle[:, j]), model.maps[j]
+                values = np.asarray(model.scale(name).rounded(values))
+                if len(mapped.atoms):
+                    state = states[:, own.index(name)]
+                    atom = mapped.atoms[np.minimum(state, len(mapped.atoms) - 1)]
+                    values = np.where(state < len(mapped.atoms), atom, values)
+                if name in self.certain:
+                    values = np.full(len(rows), model.scale(name).number(self.certain[name]))
+                numbers[rows, domain.numeric.index(name)] = values
+        return MixedTable(domain, Table.adopt(domain.categories, codes), numbers)
 
     def both(self, event: Any) -> MixedKnown:
         """Return the network with more evidence, an event.

@@ -185,10 +185,10 @@ def next_questions(known: MixedKnown, target: str) -> Questions:
         raise ModelError(f"{target!r} is given, so there is nothing left to ask about it")
     variable, cases = _cases(known, target, TARGET_BINS)
     columns = {n: _cases(known, n, BINS) for n in domain.names if n not in (target, *certain)}
-    p = np.array([float(probability(known, {target: case})) for case in cases])
+    p = _distribution(known, target, cases)
     joints = {n: np.zeros((len(variable), len(column))) for n, (column, _) in columns.items()}
     run = known.run
-    for k in np.flatnonzero(p > 0).tolist():
+    for k in np.flatnonzero(p > NEGLIGIBLE).tolist():
         after = known.both({target: cases[k]})
         run = after.run
         for name, (_, ranges) in columns.items():

@@ -220,8 +220,8 @@ def restricted(
         low, high = np.maximum(rows.low, ends[0]), np.minimum(rows.high, ends[1])
         used = np.flatnonzero(low < high)
         mean, sd = rows.means[:, used], rows.sds[:, used]
-        whole = _between(rows.low[used], rows.high[used], mean, sd)
-        inside = _between(low[used], high[used], mean, sd)
+        whole = between(rows.low[used], rows.high[used], mean, sd)
+        inside = between(low[used], high[used], mean, sd)
         ratio = np.divide(inside, whole, out=np.zeros_like(inside), where=whole > 0)
         weight = rows.weights[:, used] * ratio * np.exp(piece.log + fitted[piece.group])
         parts.append((weight, mean, sd, low[used], high[used]))
@@ -237,7 +237,9 @@ def restricted(
     )
 
 
-def _between(low: FloatArray, high: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
+def between(
+    low: FloatArray, high: FloatArray, mean: FloatArray | float = 0.0, sd: FloatArray | float = 1.0
+) -> FloatArray:
     """Return the probability of Gaussians between two scores; upper tails are reflected."""
     from scipy.special import ndtr
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes
-from conjoin.inference.exact import log_partition
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.cpd import CPD, log_normalized
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.mixed import BinnedComponent, MixedNetwork
 from conjoin.models.network import Network
 from conjoin.models.vocabulary import mask_words, set_mask
 
@@ -93,22 +90,3 @@ def weighted_markov_network(
     """Return a Markov network times a likelihood of each state of some variables."""
     tables = [TableFactor((v,), log) for v, log in log_weights.items()]
     return MarkovNetwork(mn.domain, mn.features, [*mn.factors, *tables])
-
-
-def weighted_mixed_network(
-    model: MixedNetwork, log_weights: Mapping[str, FloatArray]
-) -> MixedNetwork:
-    """Return a mixed network times a likelihood of each state of some categories, by name.
-
-    Its log-likelihoods of rows are those together with the evidence. Binned components are normalised
-    when they are asked, so their shares change instead.
-    """
-    components, shares = [], model.shares.copy()
-    for k, component in enumerate(model.components):
-        own = component.network
-        positions = {own.domain.index(name): logs for name, logs in log_weights.items()}
-        network = weighted_markov_network(own, positions)
-        components.append(replace(component, network=network))
-        if isinstance(component, BinnedComponent):
-            shares[k] *= np.exp(log_partition(network).value - log_partition(own).value)
-    return replace(model, components=tuple(components), shares=shares)
