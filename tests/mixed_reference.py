@@ -10,12 +10,10 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+from scipy.integrate import quad
 from scipy.special import ndtr
 
 from conjoin.models.mixed import GaussianComponent
-
-GRID = 40
-"""Number of points of a numerical integral."""
 
 
 def slow_probability(model, given):
@@ -101,9 +99,12 @@ def _numbers(model, mean, cov, points, ranges):
         if not rest:
             total += weight * p * (b - a)
             continue
-        cuts = np.linspace(*np.clip(ends, m - 8 * v**0.5, m + 8 * v**0.5), GRID + 1)
-        for s, width in zip((cuts[1:] + cuts[:-1]) / 2, np.diff(cuts), strict=True):
-            total += weight * _numbers(model, mean, cov, [*points, (j, s, width)], rest)
+
+        def density(s, j=j, rest=rest):
+            return _numbers(model, mean, cov, [*points, (j, s, 1.0)], rest)
+
+        ends = np.clip(ends, m - 8 * v**0.5, m + 8 * v**0.5)
+        total += weight * quad(density, *ends, epsabs=1e-11, epsrel=1e-9)[0]
     return total
 
 

@@ -84,7 +84,7 @@ class GaussianAnswers:
             part = slice(low, low + ROWS_AT_ONCE)
             network = _with_likelihood(self.network, self.numbers[part])
             row = np.arange(len(self.codes[part]))[:, None]
-            codes = _as_codes(network.domain, np.concatenate([self.codes[part], row], axis=1))
+            codes = as_codes(network.domain, np.concatenate([self.codes[part], row], axis=1))
             result[part], _ = Completion(network, codes).marginals(network.domain.index(name))
         return result
 
@@ -118,7 +118,7 @@ class GaussianAnswers:
         domain = self.network.domain
         codes = self.codes
         if len(domain.observed):
-            with_state = _as_codes(domain, np.concatenate([codes, state[:, None]], axis=1))
+            with_state = as_codes(domain, np.concatenate([codes, state[:, None]], axis=1))
             seed = int(rng.integers(2**31))
             codes = Completion(self.network, with_state, seed).draws(1)[0].astype(np.int64)
         middle = self.component.gaussians.drawn(self.scores, state, rng)
@@ -155,7 +155,7 @@ class BinnedAnswers:
 
     @property
     def _completion(self) -> Completion:
-        return Completion(self.network, _as_codes(self.network.domain.observed, self.codes))
+        return Completion(self.network, as_codes(self.network.domain.observed, self.codes))
 
     def log_likelihood(self) -> FloatArray:
         """Return the log-likelihood of what each row knows, per step of its numbers."""
@@ -205,7 +205,7 @@ class BinnedAnswers:
 
         observed = self.network.domain.observed
         seed = int(rng.integers(2**31))
-        rows = Completion(self.network, _as_codes(observed, self.codes), seed)
+        rows = Completion(self.network, as_codes(observed, self.codes), seed)
         codes, numbers = rows.draws(1)[0].astype(np.int64), values.copy()
         for j, mapped in enumerate(self.model.maps):
             state = codes[:, observed.index(self.model.numbers[j])]
@@ -221,7 +221,7 @@ class BinnedAnswers:
         return codes, numbers
 
 
-def _as_codes(domain: Domain, states: IntArray) -> Codes:
+def as_codes(domain: Domain, states: IntArray) -> Codes:
     """Return states as codes of some or all variables of a domain; -1 is missing."""
     dtype = code_dtype(domain.cards)
     return np.where(states < 0, np.iinfo(dtype).max, states).astype(dtype)
@@ -256,11 +256,11 @@ def _log_states(network: MarkovNetwork, codes: IntArray) -> FloatArray:
         return np.tile(np.sum(tables, axis=0), (len(codes), 1))
     if len(rows):
         full = np.concatenate([codes[rows], np.full((len(rows), 1), -1)], axis=1)
-        for part, cube in network.hidden_states.log_joints(_as_codes(domain, full)):
+        for part, cube in network.hidden_states.log_joints(as_codes(domain, full)):
             result[rows[part]] = cube
     rows = np.flatnonzero(~complete)
     if len(rows):
-        completion = Completion(network, _as_codes(domain.observed, codes[rows]))
+        completion = Completion(network, as_codes(domain.observed, codes[rows]))
         result[rows] = completion.log_joints(hidden)
     return result
 

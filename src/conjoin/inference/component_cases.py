@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.inference.compilation import compiled
+from conjoin.inference.completion import Completion
+from conjoin.inference.component_answers import as_codes
 from conjoin.inference.exact import log_partition, split_marginals
 from conjoin.inference.hidden_joints import HiddenJoints, hidden_joints
 from conjoin.inference.number_evidence import between
 from conjoin.inference.plan import Plan
+from conjoin.inference.weighted_networks import weighted_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS
 from conjoin.models.gaussian_boxes import (
     Box,
@@ -149,12 +151,19 @@ class GaussianCase:
     def draw(self, n: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
         """Return drawn states of the visible variables, and drawn normal scores."""
         network = self.component.network
-        hidden = len(network.domain) - 1
-        states = _drawn(network, self._states, {**self._logs, hidden: self._numbers}, n, rng)
-        gaussians, state = self.component.gaussians, states[:, hidden]
+        p, gaussians = self._posterior, self.component.gaussians
+        state = rng.choice(len(p), n, p=p / p.sum())
+        codes = np.full((n, len(network.domain)), -1)
+        codes[:, -1] = state
+        for v, own in self._states.items():
+            codes[:, v] = own
+        if len(network.domain) > 1:
+            weighted = weighted_markov_network(network, self._logs) if self._logs else network
+            rows = as_codes(network.domain, codes)
+            codes = Completion(weighted, rows, int(rng.integers(2**31))).draws(1)[0]
         known = drawn_scores(gaussians, self.case.boxes, state, rng)
         middle = gaussians.drawn(Scores(known, np.ones_like(known)), state, rng)
-        return states[:, :hidden], middle
+        return codes.astype(np.int64), middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,15 +203,24 @@ class BinnedCase:
                 logs[v] = np.log(np.append(np.zeros(atoms), inside / whole))
         return states, logs, factor
 
+    @property
+    def _plan(self) -> tuple[Plan, IntArray, FloatArray]:
+        """A plan, and the evidence as it takes it."""
+        domain, (states, logs, _) = self.component.network.domain, self._evidence
+        plan = compiled(self.component.network).plan(tuple(states), None, soft=range(len(domain)))
+        tilt, first = np.zeros(int(domain.cards.sum())), np.cumsum(domain.cards) - domain.cards
+        for v, own in logs.items():
+            tilt[first[v] : first[v] + len(own)] = own
+        return plan, plan.slots(list(states.values())), tilt
+
     @cached_property
     def _run(self) -> tuple[float, list[FloatArray]]:
         """The log-probability of the case, and the distribution of each variable."""
-        network = self.component.network
-        states, logs, factor = self._evidence
-        plan, slots, tilt = _plan(network, states, logs)
+        network, factor = self.component.network, self._evidence[2]
+        plan, slots, tilt = self._plan
         log_z, flat, _ = plan.run(slots, MARGINALS, tilt)
         found = float(log_z[0]) + factor - log_partition(network).value
-        return found, split_marginals(network.domain, plan, states, flat[0])
+        return found, split_marginals(network.domain, plan, self._evidence[0], flat[0])
 
     @property
     def log_mass(self) -> float:
@@ -224,19 +242,22 @@ class BinnedCase:
         """Return drawn states of the visible variables, and drawn normal scores."""
         from scipy.special import ndtr, ndtri
 
-        network = self.component.network
-        states, logs, _ = self._evidence
-        drawn = _drawn(network, states, logs, n, rng)
+        domain, (plan, slots, tilt) = self.component.network.domain, self._plan
+        _, found = plan.draw(slots[0], rng.random((n, max(1, plan.n_cliques))), tilt)
+        drawn = np.zeros((n, len(domain.observed)), np.int64)
+        for v in range(drawn.shape[1]):
+            place = int(plan.place[v])
+            drawn[:, v] = found[:, place] if place >= 0 else self._evidence[0].get(v, 0)
         middle = np.empty((n, len(self.model.numbers)))
         for j, name in enumerate(self.model.numbers):
-            bin_ = drawn[:, network.domain.index(name)] - len(self.model.maps[j].atoms)
+            bin_ = drawn[:, domain.index(name)] - len(self.model.maps[j].atoms)
             low, high = (ends[np.maximum(bin_, 0)] for ends in self._ends(j))
             box = self.case.boxes.get(j, Box(-np.inf, np.inf))
             low, high = np.clip(box.low, low, high), np.clip(box.high, low, high)
             first, last = ndtr(low), ndtr(high)
             share = np.clip(first + (last - first) * rng.random(n), 1e-12, 1 - 1e-12)
             middle[:, j] = np.clip(ndtri(share), low, high)
-        return drawn[:, : len(network.domain.observed)], middle
+        return drawn, middle
 
 
 def component_case(
@@ -246,32 +267,3 @@ def component_case(
     if isinstance(component, GaussianComponent):
         return GaussianCase(model, component, case)
     return BinnedCase(model, component, case)
-
-
-def _plan(
-    network: Any, states: Mapping[int, int], logs: Mapping[int, FloatArray]
-) -> tuple[Plan, IntArray, FloatArray]:
-    """Return a plan, and the evidence as it takes it."""
-    plan = compiled(network).plan(tuple(states), None, soft=range(len(network.domain)))
-    cards = network.domain.cards
-    tilt, first = np.zeros(int(cards.sum())), (np.cumsum(cards) - cards).tolist()
-    for v, own in logs.items():
-        tilt[first[v] : first[v] + len(own)] = own
-    return plan, plan.slots(list(states.values())), tilt
-
-
-def _drawn(
-    network: Any,
-    states: Mapping[int, int],
-    logs: Mapping[int, FloatArray],
-    n: int,
-    rng: np.random.Generator,
-) -> IntArray:
-    """Return states of all variables, drawn given evidence."""
-    plan, slots, tilt = _plan(network, states, logs)
-    uniform = rng.random((n, max(1, plan.n_cliques)))
-    _, drawn = plan.draw(slots[0], uniform, tilt)
-    result = np.zeros((n, len(network.domain)), np.int64)
-    for v, place in enumerate(plan.place[: len(network.domain)].tolist()):
-        result[:, v] = drawn[:, place] if place >= 0 else states.get(v, 0)
-    return result

@@ -217,10 +217,11 @@ def drawn_scores(
     if not known:
         return middle
     box = box_points(gaussians, known)
-    cumulative = np.exp(box.log_weights - box.log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
-    pick = rng.random(len(state)) * cumulative[state, -1]
-    chosen = np.array([np.searchsorted(cumulative[s], u) for s, u in zip(state, pick, strict=True)])
-    chosen = chosen.astype(np.int64).clip(max=cumulative.shape[1] - 1)
+    chosen, pick = np.zeros(len(state), np.int64), rng.random(len(state))
+    for s in np.unique(state).tolist():
+        rows = np.flatnonzero(state == s)
+        cumulative = np.exp(box.log_weights[s] - box.log_weights[s].max()).cumsum()
+        chosen[rows] = np.searchsorted(cumulative, pick[rows] * cumulative[-1])
     columns, x = box.columns, box.scores[state, chosen]
     inverse = np.linalg.inv(gaussians.covariances[:, columns[:, None], columns])[state]
     for d, column in enumerate(columns.tolist()):
