@@ -53,7 +53,7 @@ def _atom_weight(known, atom):
 
 
 def _gaussian(model, component, given):
-    total = 0.0
+    total, found = 0.0, {}
     for states, _, potential, weight in _states(component.network, given):
         points, ranges = [], []
         for j, name in enumerate(model.numbers):
@@ -71,7 +71,10 @@ def _gaussian(model, component, given):
         if weight:
             z = states["(hidden)"]
             mean, cov = component.gaussians.means[z], component.gaussians.covariances[z]
-            total += potential * weight * _numbers(model, mean, cov, points, ranges)
+            key = z, len(points), len(ranges)  # which numbers are atoms, for one number with atoms
+            if key not in found:
+                found[key] = _numbers(model, mean, cov, points, ranges)
+            total += potential * weight * found[key]
     return total
 
 

@@ -4,7 +4,7 @@ Rows that know the same numbers are treated together. What is known of a number 
 point has a density, and densities obey the chain rule in any order of the columns: answers are given
 points. A cell has a probability. That of a row of cells is the product of the probabilities of its cells,
 each given the middles of the columns before it (points first, then by name): learning compares fits by
-it, because a density could grow without bounds, and ranges are sums of narrow cells.
+it, because a density could grow without bounds. Ranges are integrated in `gaussian_boxes`.
 """
 
 from __future__ import annotations
