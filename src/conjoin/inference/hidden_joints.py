@@ -59,7 +59,9 @@ class _WithPairs:
 
     def run(self, states: Mapping[int, int], logs: Mapping[int, FloatArray]) -> HiddenJoints:
         plan = self.compiled.plan(tuple(states), None)
-        values, width = plan.terms.values.copy(), self.cards[-1]
+        values, width = plan.terms.values, self.cards[-1]
+        if logs:
+            values = values.copy()
         ends = np.cumsum([0, *(card * width for card in self.cards[:-1]), width]).tolist()
         for v, own in logs.items():
             values[ends[v] : ends[v + 1]] = np.repeat(own, width)

@@ -313,7 +313,8 @@ class MixedKnown:
     @cached_property
     def _weighted(self) -> list[tuple[float, Case, GaussianCase | BinnedCase]]:
         """The cases and components that matter, with their probabilities."""
-        shares = np.exp(self._log_parts - self.log_masses[:, None]) * self.weights[:, None]
+        with np.errstate(invalid="ignore"):  # cases of probability 0 become NaN, and are left out
+            shares = np.exp(self._log_parts - self.log_masses[:, None]) * self.weights[:, None]
         return [
             (float(shares[c, k]), self._cases[c], self._answers[c][k])
             for k in range(shares.shape[1])
