@@ -28,8 +28,9 @@ STARTS = 24
 MAX_SWEEPS = 50
 """Maximum number of times that each column is changed."""
 
-BETTER = 1e-9
-"""A change must increase the log-probability by more than this."""
+BETTER, BETTER_SWEEP = 1e-9, 1e-2
+"""How much a change, and the changes of all columns together, must increase the log-probability to go on.
+Numbers that nearly determine each other climb in tiny steps."""
 
 Weights = Mapping[str, Callable[[FloatArray], FloatArray]]
 """The log-likelihood of values (of categories: of states) by column, where evidence has one."""
@@ -200,7 +201,7 @@ class _Search:
                 if len(at):
                     self._change(name, at)
             after = self.scores(active)
-            better = after > scores[active] + BETTER
+            better = after > scores[active] + BETTER_SWEEP
             scores[active] = np.maximum(after, scores[active])
             active = active[better]
             if not len(active):

@@ -26,6 +26,12 @@ from conjoin.progress import progress
 FAR = 7.0
 """Quantiles are looked for up to this distance from the outermost knots, in scores."""
 
+NEGLIGIBLE_PEAK = 1e-12
+"""Parts whose highest density is this share of the highest of all cannot have the mode."""
+
+CELLS_AT_ONCE = 1 << 20
+"""Number of densities of parts that are computed at the same time."""
+
 LARGEST_PARTS = 3
 """Number of parts of a mixture whose means are candidates for its mode."""
 
@@ -311,15 +317,23 @@ class NumberDistributions:
         if not len(self):
             return np.zeros(0)
 
+        likely = self._with_high_parts()
+
         def logs(values: FloatArray) -> FloatArray:
-            found = self.log_likelihood(values)
+            found = likely.log_likelihood(values)
             return found if log_weight is None else found + log_weight(values)
 
         best = np.full(len(self), np.nan) if start is None else start
         top = np.full(len(self), -np.inf) if start is None else logs(start)
+        fixed = self._fixed_candidates()
+        found = likely._log_likelihoods(fixed) + (0.0 if log_weight is None else log_weight(fixed))
+        highest = found.argmax(axis=1)
+        mass = found[np.arange(len(self)), highest]
+        better = (mass > top) | np.isnan(best)
+        best, top = np.where(better, fixed[highest], best), np.where(better, mass, top)
         for values in self._candidates():
             mass = logs(values)
-            better = (mass > top) | np.isnan(best)
+            better = mass > top
             best, top = np.where(better, values, best), np.where(better, mass, top)
         for distance in self._distances():
             values = np.asarray(self.scale.rounded(best + distance))
@@ -328,12 +342,42 @@ class NumberDistributions:
             best, top = np.where(better, values, best), np.where(better, mass, top)
         return best
 
-    def _candidates(self) -> Iterator[FloatArray]:
-        """Yield values of all rows: between the knots, atoms, means and ends of the largest parts."""
+    def _with_high_parts(self) -> NumberDistributions:
+        """Return the distributions without parts whose density is nowhere near the highest one."""
+        whole = self._whole
+        peaks = self.weights[:, :whole] / self.sds[:, :whole]
+        high = peaks > NEGLIGIBLE_PEAK * peaks.max(axis=1, keepdims=True, initial=0.0)
+        at = np.argsort(-peaks, axis=1, kind="stable")[:, : int(high.sum(axis=1).max(initial=0))]
+
+        def kept(x: FloatArray) -> FloatArray:
+            return np.concatenate([np.take_along_axis(x, at, axis=1), x[:, whole:]], axis=1)
+
+        first = whole - at.shape[1]
+        return NumberDistributions(
+            self.scale, self.map, self.atoms, kept(self.weights), kept(self.means), kept(self.sds),
+            self.low[first:], self.high[first:],
+        )  # fmt: skip
+
+    def _log_likelihoods(self, values: FloatArray) -> FloatArray:
+        """Return the log-density of each of the values in each row, per step of the column."""
+        result = np.empty((len(self), len(values)))
+        size = max(1, CELLS_AT_ONCE // max(1, self.weights.shape[1] * len(values)))
+        for start in range(0, len(self), size):
+            part = np.arange(start, min(start + size, len(self)))
+            repeated = self.select(np.repeat(part, len(values)))
+            found = repeated.log_likelihood(np.tile(values, len(part)))
+            result[part] = found.reshape(len(part), -1)
+        return result
+
+    def _fixed_candidates(self) -> FloatArray:
+        """Return values to try in all rows: between the knots, and atoms."""
         inner = self.map.values[1:-1]
         between = self.scale.rounded((inner[:-1] + inner[1:]) / 2)
-        for value in np.unique(np.append(between, self.map.atoms)).tolist():
-            yield np.full(len(self), value)
+        middle = self.scale.rounded(self.map.to_values(np.zeros(1)))
+        return np.unique(np.concatenate([between, self.map.atoms, middle]))
+
+    def _candidates(self) -> Iterator[FloatArray]:
+        """Yield values of each row: means and ends of the largest parts."""
         rows, half = np.arange(len(self)), self.map.step / 2
         for k in np.argsort(-self.weights, axis=1, kind="stable")[:, :LARGEST_PARTS].T:
             means = self.map.to_values(self.means[rows, k])
