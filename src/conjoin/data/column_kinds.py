@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.columns import Column
 from conjoin.data.discretization import SEVERAL_NUMBERS, continuous
 from conjoin.data.label_values import as_float, is_number
@@ -34,6 +35,10 @@ many repetitions were expected of numbers from the same range."""
 NO_VALUES, EXCLUDED = "no values", "excluded"
 """Reasons why columns are left out; others are sentences."""
 
+YEARS, ANNUAL_ROWS = (1500, 2200), 500
+"""Whole numbers in this range that count up or down from row to row, in at most this many rows, are years
+of a time series, not running numbers."""
+
 _KEY_NAME = re.compile(r"(?i:(^|[\W_])(id|uuid|guid|index|key)$)|[a-z]I[Dd]$")
 
 
@@ -43,7 +48,8 @@ def column_kind(column: Column) -> str:
     Columns of more than 20 different numbers are numbers, of more than 12 if some of them occur only
     once, or of more than 5 if some have a fraction; with fewer, every number is a state. Columns of more
     than 5 different dates are dates. Text that is different in more than half of the rows, and whole
-    numbers that are different in all rows and look like a running number, are identifiers.
+    numbers that are different in all rows and look like a running number, are identifiers; the years of
+    a time series are numbers.
 
     Examples
     --------
@@ -97,9 +103,22 @@ def _is_key(column: Column) -> bool:
     numbers = np.array([as_float(label) for label in column.labels])
     if not (np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()):
         return False
-    expected = rows * (rows - 1) / 2 / (np.ptp(numbers) + 1)
-    huge = np.abs(numbers).max() > LARGEST_INTEGER
+    if _are_years(column.name, numbers[column.codes[column.codes >= 0]]):
+        return False
+    expected = rows * (rows - 1) / 2 / (float(numbers.max()) - float(numbers.min()) + 1)
+    huge = np.abs(numbers).max() > LARGEST_INTEGER and all(
+        isinstance(v, int) for v in column.labels
+    )
     return bool(expected > EXPECTED_REPEATS or huge or _KEY_NAME.search(column.name))
+
+
+def _are_years(name: str, numbers: FloatArray) -> bool:
+    """Return whether different whole numbers, in the order of the rows, are years of a time series."""
+    if numbers.min() < YEARS[0] or numbers.max() > YEARS[1]:
+        return False
+    steps = np.diff(numbers)
+    counted = len(numbers) <= ANNUAL_ROWS and ((steps == 1).all() or (steps == -1).all())
+    return bool(counted or "year" in name.lower())
 
 
 def chosen_kinds(

@@ -12,6 +12,7 @@ import numpy as np
 from conjoin.data.arrays import IntArray, distinct
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import is_missing, plain, typed_key
+from conjoin.data.number_scale import LARGEST_INTEGER
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError, DataWarning, did_you_mean
 
@@ -103,7 +104,8 @@ class Column:
 
         Libraries turn integers into floats where some are missing.
         """
-        if not all(type(v) is float and v.is_integer() for v in self.labels):
+        exact = (type(v) is float and abs(v) <= LARGEST_INTEGER for v in self.labels)
+        if not (all(exact) and all(v.is_integer() for v in self.labels)):
             return self
         return replace(self, labels=[int(v) for v in self.labels]) if -1 in self.codes else self
 
