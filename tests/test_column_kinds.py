@@ -87,6 +87,26 @@ def test_time_zones_become_utc():
     assert scale.value(scale.low).isoformat() == "2024-02-29T23:30:00+00:00"
 
 
+@pytest.mark.parametrize(("low", "spread"), [(16.07, 0.006), (1e6, 90.0), (0.0, 1e-7), (-5e8, 0.5)])
+def test_numbers_that_differ_by_a_hundredth_of_the_spread_look_different(low, spread):
+    scale = NumberScale.of("x", [low, low + spread])
+    points = low + spread * np.arange(101) / 100
+    texts = [scale.short(x) for x in points.tolist()]
+    assert len(set(texts)) == 101
+    assert np.abs(np.array(texts, float) - points).max() < spread / 100
+    means = [scale.mean_text(x) for x in points.tolist()]
+    assert np.abs(np.array(means, float) - points).max() < spread / 1e4
+    assert low < 1e-3 or not any("e" in text for text in [*texts, *means])
+
+
+def test_numbers_in_a_few_digits():
+    scale = NumberScale.of("x", [0, 10, 5000])
+    numbers = (0.0, 2 / 3, 12.3456, 999.96, 1234.5678, 123456.7, 1e-9, 2.5e17, float("nan"))
+    texts = ["0", "0.6667", "12.35", "1000", "1235", "123457", "1e-09", "2.5e+17", "?"]
+    assert [scale.short(x) for x in numbers] == texts
+    assert NumberScale.of("x", [-1e308, 1e308]).short(1e300) == "1e+300"
+
+
 @pytest.mark.parametrize("form", DATE_FORMATS)
 def test_formats_of_dates(form):
     texts = [d.strftime(form) for d in DAYS]
@@ -137,10 +157,30 @@ def words(count):
         ([None] * 300, "empty"),
         ([float("nan")] * 300, "empty"),
         ([2**60 + 3 * i for i in range(300)], "identifier"),
+        (RNG.normal(size=300) * 1e300, "number"),
+        ([*(RNG.normal(size=300) * 1e20), None], "number"),
+        (range(1871, 1971), "number"),  # years
+        (range(1970, 1850, -1), "number"),
+        (range(1571, 2171), "identifier"),
+        (RNG.permutation(120) + 1880, "identifier"),
     ],
 )
 def test_kinds(values, kind):
     assert column_kind(Column.of_values("x", list(values))) == kind
+
+
+def test_years_are_also_known_by_their_names():
+    values = (RNG.permutation(120) + 1880).tolist()
+    assert column_kind(Column.of_values("Year", values)) == "number"
+    assert column_kind(Column.of_values("Year", [v - 1000 for v in values])) == "identifier"
+
+
+def test_measurements_that_are_huge():
+    values = np.random.default_rng(0).normal(size=(150, 2)) * [1e300, 1]
+    values[3, 0] = np.nan
+    table = MixedTable.of_columns(columns_of(values))
+    assert table.domain.numeric == ("v0", "v1") and not table.scales[0].integer
+    assert table.binned("quantile:5").domain["v0"].cuts is not None
 
 
 def test_decimals_are_numbers():

@@ -1065,6 +1065,20 @@ def test_dates_are_cut_where_months_begin(days, width):
     assert np.diff(cuts).min() >= width
 
 
+@pytest.mark.parametrize(("low", "spread"), [(16.07, 0.006), (1e6, 90.0), (1.7e9, 0.5)])
+def test_bins_of_numbers_with_a_large_offset_have_different_names(low, spread):
+    scale = NumberScale.of("x", (low + spread * np.arange(1001) / 1000).tolist())
+    mapped = NumberMap(
+        np.array([low, low + spread]), np.array([-2.5, 2.5]), spread / 1000, np.zeros(0)
+    )
+    bins = PageBins.of(scale, mapped)
+    labels = bins.labels()
+    assert len(labels) > 8 and len(set(labels)) == len(labels)
+    starts = [float(label.partition(" ")[0]) for label in labels[1:]]
+    np.testing.assert_allclose(starts, bins.cuts[1:-1], rtol=0, atol=spread / 500)
+    np.testing.assert_allclose(bins.column()["cuts"], bins.cuts, rtol=0, atol=spread / 1e5)
+
+
 def test_nothing_is_below_the_lowest_atom():
     scale = NumberScale.of("gain", [0, 1, 500, 900])
     mapped = NumberMap(np.array([-50.0, 900.0]), np.array([-2.5, 2.5]), 1.0, np.zeros(1))

@@ -41,13 +41,13 @@ def number_lines(found: NumberDistribution, name: str = "", width: int = 0) -> l
     low, high = (scale.number(end) for end in found.interval(LEVEL))
     ends = [scale.number(found.quantile(p)) for p in (0.01, 0.99)]
     label = f"{shown(name or scale.name):<{width}}"
-    said = f"mean {scale.short(found.mean())}, {LEVEL:.0%} between {scale.short(low)} and "
-    lines = [
-        f"{label}  {said}{scale.short(high)}, median {scale.short(scale.number(found.median()))}"
-    ]
+    median = scale.number(found.median())
+    texts = [scale.short(x, ends[1] - ends[0]) for x in (found.mean(), low, high, median, *ends)]
+    said = f"mean {texts[0]}, {LEVEL:.0%} between {texts[1]} and {texts[2]}, median {texts[3]}"
+    lines = [f"{label}  {said}"]
     if ends[1] > ends[0]:
         bars = histogram(found, ends[0], ends[1])
-        lines.append(f"{'':<{width}}  {scale.short(ends[0])} {bars} {scale.short(ends[1])}")
+        lines.append(f"{'':<{width}}  {texts[4]} {bars} {texts[5]}")
     return lines
 
 

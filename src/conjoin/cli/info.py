@@ -265,8 +265,9 @@ def _rounded(number: dict[str, Any], text: str) -> str:
     """Return a value of a column of numbers in a few digits; dates as they are."""
     if number["kind"] != "number":
         return text
-    x = float(text)
-    return f"{x:.15g}" if x == round(x) else f"{x:.6g}"
+    from conjoin.data.number_scale import number_text
+
+    return number_text(float(text), (float(number["high"]) - float(number["low"])) / 100, 6)
 
 
 def _figure(key: str, value: Any) -> Any:

@@ -92,8 +92,9 @@ def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
     """Return labels such as "0.5 to 1.2", which include the lower end only."""
     low, high = float(seen[0]), float(seen[-1])
     texts = [_cut_text(inner, k, seen) for k in range(len(inner))]
-    firsts = [_outer_text(low, ROUND_FLOOR), *texts]
-    lasts = [*texts, _outer_text(high, ROUND_CEILING)]
+    digits = _digits(low, high)
+    firsts = [_outer_text(low, digits, ROUND_FLOOR), *texts]
+    lasts = [*texts, _outer_text(high, digits, ROUND_CEILING)]
     labels = [
         first if first == last else f"{first} to {last}"
         for first, last in zip(firsts, lasts, strict=True)
@@ -127,12 +128,22 @@ def _cut_text(inner: Sequence[float], k: int, seen: FloatArray) -> str:
     return _text(cut, DIGITS)
 
 
-def _outer_text(value: float, rounding: str) -> str:
-    """Write an extreme with 6 digits, rounded outwards."""
-    text = _text(value, 6)
+def _digits(low: float, high: float) -> int:
+    """Return how many digits show a hundredth of the distance of two extremes: 6 or more."""
+    size, extent = max(abs(low), abs(high)), high - low
+    return (
+        min(DIGITS, max(6, math.ceil(math.log10(size / extent)) + 3))
+        if 0 < extent < math.inf
+        else 6
+    )
+
+
+def _outer_text(value: float, digits: int, rounding: str) -> str:
+    """Write an extreme, rounded outwards."""
+    text = _text(value, digits)
     inwards = float(text) > value if rounding == ROUND_FLOOR else float(text) < value
     if inwards:
-        text = _text(float(Context(prec=6, rounding=rounding).create_decimal(value)), 6)
+        text = _text(float(Context(prec=digits, rounding=rounding).create_decimal(value)), digits)
     return text
 
 

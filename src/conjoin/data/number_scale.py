@@ -23,6 +23,12 @@ MAX_DECIMALS = 9
 LARGEST_INTEGER = 2**53
 """Integers up to this size are exact as floats."""
 
+LARGEST_STORED = 2**62
+"""Larger numbers are not integers: those of 64 bits could not hold them."""
+
+SHORT_DIGITS, MOST_DIGITS = 4, 16
+"""Minimum number of significant digits of numbers in tables and sentences, and the maximum number."""
+
 FAR = 0.5
 """A number is far outside a column beyond this share of the column's extent, from its nearest end."""
 
@@ -49,7 +55,7 @@ class NumberScale:
     kind : {'number', 'date', 'datetime'}
         What the numbers mean.
     integer : bool
-        Whether all recorded numbers are whole.
+        Whether all recorded numbers are whole, and not too large to be integers.
     step : float or None
         The grid of the recorded numbers: all are multiples of it (1, 0.01, 100; 1 for days). None if
         there is no grid.
@@ -110,7 +116,7 @@ class NumberScale:
         if not len(known):
             return self
         step = _step(known) if self.kind != "datetime" else _second_step(known)
-        integer = bool((known == np.rint(known)).all())
+        integer = bool((known == np.rint(known)).all() and np.abs(known).max() <= LARGEST_STORED)
         ends = float(known.min()) + 0.0, float(known.max()) + 0.0
         return NumberScale(self.name, self.kind, integer, step, *ends, self.form, self.utc)
 
@@ -286,19 +292,74 @@ class NumberScale:
             return str(value.strftime(self.form))
         return str(value.isoformat(" ") if self.kind == "datetime" else value.isoformat())
 
-    def short(self, x: float) -> str:
+    def short(self, x: float, spread: float | None = None) -> str:
         """Return a number in a few digits, for a table or a sentence; dates as dates.
+
+        Parameters
+        ----------
+        x : float
+            The number.
+        spread : float, optional
+            Numbers that differ by a hundredth of it look different; by default the extent of the
+            recorded numbers.
 
         Examples
         --------
         >>> NumberScale.of("x", [0.125, 7.25]).short(2 / 3)
         '0.6667'
+        >>> longitude = NumberScale.of("longitude", [16.070312, 16.075977])
+        >>> longitude.short(16.0731234), longitude.short(16.0731234, spread=0.0001)
+        ('16.07312', '16.073123')
         """
         if math.isnan(x):
             return "?"
         if self.kind != "number":
             return str(self._calendar(self.rounded(x)))[: 10 if self.step == SECONDS[0] else None]
-        return f"{x:.0f}" if 1e3 <= abs(x) < 1e12 else f"{x:.4g}"
+        extent = (self.high - self.low) or self.step or 0.0
+        return number_text(x, (spread or extent) / 100, SHORT_DIGITS)
+
+    def mean_text(self, x: float) -> str:
+        """Return a mean as text for a file: numbers finer than the grid, dates as `text`.
+
+        Examples
+        --------
+        >>> NumberScale.of("x", [1_000_000, 1_000_090]).mean_text(1_000_045.3219)
+        '1000045.32'
+        """
+        if self.kind != "number":
+            return self.text(x)
+        extent = (self.high - self.low) or self.step or 0.0
+        return "" if math.isnan(x) else number_text(x, (self.step or extent / 1e3) / 100, 6)
+
+
+def number_text(x: float, resolution: float, digits: int) -> str:
+    """Write a number so that numbers that differ by a resolution look different.
+
+    Parameters
+    ----------
+    x : float
+        The number.
+    resolution : float
+        The difference that has to be visible; 0 for none.
+    digits : int
+        Minimum number of significant digits; zeros at the end are left out.
+
+    Examples
+    --------
+    >>> number_text(16.0731234, 0.00002, 4), number_text(2 / 3, 1, 4), number_text(1234567.8, 1, 4)
+    ('16.07312', '0.6667', '1234568')
+    """
+    if x == 0 or not math.isfinite(x):
+        return f"{x + 0.0:g}"
+    first = math.floor(math.log10(abs(x)))
+    last = first - digits + 1  # the powers of ten of the first and the last digit
+    if 0 < resolution < math.inf:
+        last = min(last, math.floor(math.log10(resolution)))
+    last = max(last, first - MOST_DIGITS + 1)
+    if not -4 <= first < 15:
+        return f"{x:.{first - last + 1}g}"
+    text = f"{x:.{max(0, -last)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _kind(name: str, values: list[Any]) -> tuple[str, str | None, bool]:

@@ -85,14 +85,14 @@ class Card {
   #axis() {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
-    const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-    const short = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(0) : Math.abs(x) < 1e4 ? String(+x.toPrecision(4)) : compact.format(x));
     const all = column.dates ? column.dates.slice(0, column.states.length).map((x, i) => [i, x]) : column.cuts ? column.cuts.map((x, i) => [i, x]) : column.values.map((x, i) => [i + 0.5, x]);
     const marks = column.open ? all.slice(1, column.states.length) : all; // the outermost bins have no ends
-    const step = Math.ceil(marks.length / (column.dates ? 3 : 7));
-    marks.forEach(([at, x], i) => {
+    const texts = column.dates ? marks.map(([, x]) => x) : axisTexts(marks.map(([, x]) => x));
+    const longest = Math.max(...texts.map((text) => text.length));
+    const step = Math.ceil(marks.length / (column.dates ? 3 : longest > 7 ? 4 : 7));
+    marks.forEach(([at], i) => {
       if (i % step) return;
-      const mark = element("span", { text: column.dates ? x : short(x) });
+      const mark = element("span", { text: texts[i] });
       mark.style.left = `${100 * at / column.states.length}%`;
       axis.append(mark);
     });

@@ -15,7 +15,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.mixed_table import MixedTable
-from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_scale import NumberScale, number_text
 from conjoin.data.table import Table
 from conjoin.explorer.tables import BrowserTree, browser_tree
 from conjoin.inference.mixed import MixedAnswers
@@ -98,10 +98,18 @@ class Bins:
         first, last = min(outer[0], self.edges[0]), max(outer[1], self.edges[-1])
         return np.concatenate([[first], self.edges + half, [last]])
 
+    @property
+    def _narrowest(self) -> float:
+        """The width of the narrowest bin."""
+        return float(np.diff(self.cuts[1:-1]).min(initial=self.scale.high - self.scale.low))
+
     def labels(self) -> list[str]:
         """Return the names of the bins."""
-        grid, text = bool(self.scale.step), self.scale.short
-        cuts = [float(c) for c in self.cuts]
+        grid, cuts = bool(self.scale.step), [float(c) for c in self.cuts]
+
+        def text(x: float) -> str:
+            return self.scale.short(x, 10 * self._narrowest)
+
         labels = [f"below {text(cuts[1])}"]
         if (np.abs(self.mapped.atoms + self.mapped.step - cuts[1]) < self.mapped.step / 4).any():
             labels = [f"up to {text(cuts[1] - self.mapped.step)}"]  # an atom
@@ -122,7 +130,7 @@ class Bins:
             "kind": "number",
             "states": labels,
             "python": [repr(s) for s in labels],
-            "cuts": [float(f"{c:.10g}") for c in self.cuts],
+            "cuts": [float(number_text(float(c), self._narrowest / 1e6, 10)) for c in self.cuts],
             "open": True,
             "step": self.mapped.step if self.scale.step else 0,
         }

@@ -33,7 +33,20 @@ function times(logOdds) {
   return `${logOdds > 0 ? "×" : "÷"}${digits}`;
 }
 
-const number = (x) => String(+x.toPrecision(12));
+const number = (x) => String(+x.toPrecision(15));
+
+// Numbers along an axis in few digits, as many as tell each from the next.
+function axisTexts(numbers) {
+  return numbers.map((x, i) => {
+    const gaps = [numbers[i - 1], numbers[i + 1]].filter((y) => y !== undefined).map((y) => Math.abs(x - y));
+    const large = Math.abs(x) >= 1e4;
+    let digits = large ? 3 : 4;
+    while (digits < 15 && Math.abs(+x.toPrecision(digits) - x) > Math.min(...gaps) / 10) digits += 1;
+    if (large) return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: digits }).format(x);
+    const rounded = +x.toPrecision(digits);
+    return x !== 0 && Math.abs(x) < 1e-3 ? rounded.toExponential() : String(rounded);
+  });
+}
 
 // The first and last state of a run of states of a number, null if there are gaps or it is no number. The
 // bins of an open column are those of the page alone, so that a single one is a range, too.

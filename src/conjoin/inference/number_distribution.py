@@ -473,7 +473,6 @@ class NumberDistribution:
         return [self.scale.value(x) for x in many.sample(rng).tolist()]
 
     def __repr__(self) -> str:
-        low, high = (self.scale.short(float(end[0])) for end in self._rows.interval())
-        return (
-            f"{self.scale.name}: mean {self.scale.short(self.mean())}, 90% interval {low} to {high}"
-        )
+        low, high = (float(end[0]) for end in self._rows.interval())
+        mean, *ends = (self.scale.short(x, high - low) for x in (self.mean(), low, high))
+        return f"{self.scale.name}: mean {mean}, 90% interval {ends[0]} to {ends[1]}"

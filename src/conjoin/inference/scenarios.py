@@ -84,10 +84,12 @@ def _lines(name: str, found: list[Any]) -> list[list[str]]:
             for state in found[0]
         ]
     scale = found[0].scale
-    ends = [[scale.short(scale.number(x)) for x in p.interval(0.9)] for p in found]
+    ends = [[scale.number(x) for x in p.interval(0.9)] for p in found]
+    spread = min(high - low for low, high in ends)
+    texts = [[scale.short(x, spread) for x in pair] for pair in ends]
     return [
-        [f"{shown(name)}: mean", *(scale.short(p.mean()) for p in found)],
-        [f"{shown(name)}: 90% between", *(" and ".join(pair) for pair in ends)],
+        [f"{shown(name)}: mean", *(scale.short(p.mean(), spread) for p in found)],
+        [f"{shown(name)}: 90% between", *(" and ".join(pair) for pair in texts)],
     ]
 
 

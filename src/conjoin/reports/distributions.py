@@ -102,10 +102,12 @@ def _number(subject: Subject, name: str) -> ColumnShares:
         missing = 1 - float(own.sum()) / max(float(weights.sum()), 1e-300)
         table = counts / max(float(counts.sum()), 1e-300)
         mean = float(own @ values / own.sum()) if own.sum() > 0 else mean
-    labels = [f"{scale.short(a)} to {scale.short(b)}" for a, b in pairwise(cuts)]
+    texts = [scale.short(cut, 10 * width) for cut in cuts.tolist()]
+    labels = [f"{a} to {b}" for a, b in pairwise(texts)]
     spread = f"{scale.short(scale.low)} to {scale.short(scale.high)}"
     note = spread if np.isnan(mean) else f"{spread}, mean {scale.short(mean)}"
-    ends = scale.short(float(cuts[0] + step / 2)), scale.short(float(cuts[-1] - step / 2))
+    outer = float(cuts[0] + step / 2), float(cuts[-1] - step / 2)
+    ends = scale.short(outer[0], 10 * width), scale.short(outer[1], 10 * width)
     return ColumnShares(name, labels, model, table, missing, note, ends)
 
 
