@@ -243,6 +243,73 @@ def test_sample_and_predict_write_numbers(folder, tmp_path, capsys):
     )
 
 
+@pytest.fixture(scope="module")
+def offset(tmp_path_factory):
+    """A table with a number whose spread is small and whose offset is not, and its model."""
+    place = tmp_path_factory.mktemp("offset")
+    x = 1_000_000 + np.random.default_rng(0).integers(0, 9000, 80) / 100
+    rows = [f"{v:.2f},{'low' if v < 1_000_045 else 'high'}" for v in x.tolist()]
+    (place / "t.csv").write_text("x,side\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    command = ["learn", str(place / "t.csv"), "-o", str(place / "m.conjoin"), "--effort", "quick"]
+    assert main(command) == 0
+    return place
+
+
+def test_numbers_with_a_large_offset_have_enough_digits(offset, capsys):
+    model, table = str(offset / "m.conjoin"), str(offset / "t.csv")
+    capsys.readouterr()
+    assert main(["query", model, "--target", "x", "--json"]) == 0
+    exact = json.loads(capsys.readouterr().out)["marginals"]["x"]["mean"]
+    assert main(["query", model, "--target", "x"]) == 0
+    said = capsys.readouterr().out
+    mean, low, high, median = map(float, re.findall(r"\b1\d{6}(?:\.\d+)?\b", said)[:4])
+    assert abs(mean - exact) < 0.1 and low < median < high and low < mean < high
+    assert main(["predict", model, table, "--target", "x"]) == 0
+    lines = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+    means = load(model), read_table(table, load(model).domain)
+    wanted = MixedAnswers(*means).number("x").mean()
+    np.testing.assert_allclose(np.array(lines, float)[:, 0], wanted, rtol=0, atol=5e-5)
+    assert len({line[0] for line in lines}) == 2 and "e" not in lines[0][0]
+    assert main(["info", model]) == 0
+    assert re.search(
+        r"x +number from 1000000\.\d+ to 1000089\.\d+, in steps", capsys.readouterr().out
+    )
+
+
+def test_a_table_with_the_target_alone_gets_the_marginal(offset, tmp_path, capsys):
+    model, table = str(offset / "m.conjoin"), tmp_path / "x.csv"
+    table.write_text("x\n1000012.5\n1000080\n", encoding="utf-8")
+    assert main(["predict", model, str(table), "--target", "x"]) == 0
+    said = capsys.readouterr()
+    _, first, second = said.out.splitlines()
+    assert first == second and "no column of the model but the target 'x'" in said.err
+    mean = marginals(load(model), targets=["x"])["x"].mean()
+    assert float(first.split(",")[0]) == pytest.approx(mean, abs=1e-4)
+    table.write_text("side\nlow\nwho knows\n", encoding="utf-8")
+    assert main(["predict", model, str(table), "--target", "side"]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    table.write_text("y\n1\n", encoding="utf-8")
+    assert main(["predict", model, str(table), "--target", "x"]) == 1
+    assert "has none of the columns of the model: x, side\n" in capsys.readouterr().err
+
+
+def test_impute_keeps_values_that_the_model_does_not_know(folder, tmp_path, capsys):
+    model, table, out = str(folder / "m.conjoin"), tmp_path / "t.csv", tmp_path / "out.csv"
+    table.write_text("age,old,more\n30,perhaps,1\n,yes,2\nold,,3\n", encoding="utf-8")
+    command = ["impute", model, str(table), "-o", str(out)]
+    assert main(command) == 1
+    capsys.readouterr()
+    assert main([*command, "--unseen", "missing"]) == 0
+    assert "2 values filled in 2 of them" in capsys.readouterr().out
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ["age,old,more", "30,perhaps,1"]
+    assert re.fullmatch(r"\d+,yes,2", lines[2]) and re.fullmatch(r'old,("None"|yes),3', lines[3])
+    command[-1] = str(tmp_path / "out.parquet")
+    assert main([*command, "--unseen", "missing"]) == 1
+    assert "only a table of the same format can keep them" in capsys.readouterr().err
+
+
 def test_other_formats_and_options_cut_numbers(folder, tmp_path, capsys):
     table, out = str(folder / "t.csv"), str(tmp_path / "m.mn")
     assert main(["learn", table, "-o", out, "--cpd", "tree", "--exclude", "id"]) == 0

@@ -240,6 +240,41 @@ def test_required_and_forbidden_interactions():
 # ---- missing and unseen --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [("pandas", False), ("pandas", True), ("polars", False), ("array", False), ("array", True)],
+)
+def test_values_that_the_model_does_not_know_are_kept(kind, numbers):
+    frame = (timed() if numbers else trips()).drop(columns=["by", "rain"])
+    frame["stops"] = frame["stops"].astype(str)
+    rows = frame[:4].assign(stops=["many", None, "0", "many"], late=["perhaps", "no", None, None])
+    if numbers:
+        rows["minutes"] = np.array(["long", None, 20.0, 30.0], object)
+        rows["day"] = frame["day"][0]
+    if kind == "array":
+        frame, rows = frame.to_numpy(object), rows.to_numpy(object)
+    if kind == "polars":
+        frame, rows = pl.from_pandas(frame), pl.from_pandas(rows)
+    model = JointModel(effort="quick", unseen="missing").fit(frame)
+    for filled in (
+        model.impute(rows),
+        model.impute(rows, by="cell"),
+        model.impute(rows, draws=1)[0],
+    ):
+        full = filled if isinstance(filled, np.ndarray) else filled.to_numpy()
+        before = rows if isinstance(rows, np.ndarray) else rows.to_numpy()
+        known = ~pd.isna(before)
+        assert (full[known] == before[known]).all() and not pd.isna(full).any()
+
+
+def test_a_column_can_be_predicted_from_nothing():
+    frame = timed()[["minutes"]]
+    model = JointModel(effort="quick").fit(frame)
+    mean = marginals(model)["minutes"].mean()
+    for rows in (frame[:2], pd.DataFrame({"other": [1, 2]}), pd.DataFrame(index=range(2))):
+        np.testing.assert_allclose(model.predict(rows, "minutes"), mean)
+
+
 @pytest.mark.parametrize("make", [trips, timed])
 @pytest.mark.parametrize("kind", ["none", "nan", "unseen"])
 def test_columns_that_are_entirely_missing(make, kind):
@@ -252,7 +287,8 @@ def test_columns_that_are_entirely_missing(make, kind):
         assert model.predict_proba(rows, target) == pytest.approx(
             model.predict_proba(without, target)
         )
-    assert set(model.impute(rows)["late"]) <= {"yes", "no"}
+    kept = {"perhaps"} if kind == "unseen" else {"yes", "no"}
+    assert set(model.impute(rows)["late"]) <= kept
     if make is timed:
         rows["minutes"] = "soon"
         gone = without.drop(columns="minutes")

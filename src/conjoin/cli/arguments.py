@@ -6,15 +6,17 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.errors import FormatError, ModelError
+from conjoin.errors import DataError, FormatError, ModelError
 
 if TYPE_CHECKING:
+    from conjoin.data.arrays import BoolArray
     from conjoin.data.domain import Domain
+    from conjoin.data.mixed_table import MixedDomain
     from conjoin.inference.evidence import Evidence
     from conjoin.inference.questions import Questions
     from conjoin.inference.results import Joint, Run
@@ -69,6 +71,50 @@ def naming_unseen() -> Iterator[None]:
         if not re.search("is not a (state|number|date)", str(error)):
             raise
         raise ModelError(f"{error} --unseen missing takes such values as missing.") from None
+
+
+def cells_to_fill(
+    holes: dict[str, BoolArray], domain: Domain | MixedDomain, options: argparse.Namespace
+) -> dict[str, BoolArray]:
+    """Return the cells of a table that hold no value; `holes` also counts values that are unseen."""
+    from conjoin.formats.storage import ending
+    from conjoin.formats.table_files import FILLED_WRITERS, empty_cells
+
+    source, path = Path(options.table), Path(options.output)
+    if options.unseen == "error" or source.is_dir():
+        return holes
+    empty = empty_cells(source, domain, missing=options.missing)
+    if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
+        return empty
+    for name, hole in holes.items():
+        if (hole & ~empty[name]).any():
+            raise ModelError(
+                f"column {name!r} has values that the model does not know, and only a table of the same "
+                f"format can keep them; write to a .csv or .parquet file like {source}"
+            )
+    return holes
+
+
+def evidence_columns(
+    path: str, names: Collection[str], own: Sequence[str], target: str | None
+) -> list[str]:
+    """Return the columns of a table to read for a prediction: those of the model without the target.
+
+    If the table has the target alone, that is read for its number of rows, and standard error says that
+    there is no evidence.
+    """
+    found = [name for name in own if name in names and name != target]
+    if found:
+        return found
+    if target is None or target not in names:
+        listed = ", ".join(own[:8]) + (", ..." if len(own) > 8 else "")
+        raise DataError(f"{path} has none of the columns of the model: {listed}")
+    print(
+        f"conjoin: {path} has no column of the model but the target {target!r}, so the prediction is "
+        "the same for all rows",
+        file=sys.stderr,
+    )
+    return [target]
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -210,14 +256,16 @@ def page_title(options: argparse.Namespace) -> str:
     return options.title or name.removesuffix(".gz").rpartition(".")[0] or name
 
 
-def known_table(path: str, domain: Any, options: argparse.Namespace) -> Any:
+def known_table(
+    path: str, domain: Any, options: argparse.Namespace, unseen: str | None = None
+) -> Any:
     """Read a table of the columns of a model, as --missing and, if the command has it, --unseen say."""
     from conjoin.formats.table_files import read_table
 
     if not hasattr(options, "unseen"):
         return read_table(path, domain, missing=options.missing)
     with naming_unseen():
-        return read_table(path, domain, missing=options.missing, unseen=options.unseen)
+        return read_table(path, domain, missing=options.missing, unseen=unseen or options.unseen)
 
 
 def optional_table(path: str | None, domain: Any, options: argparse.Namespace) -> Any:

@@ -3,8 +3,8 @@
 Fill in the missing values of a table with the values that the model finds most probable given the
 rest of the row, and missing numbers with their means, in the type and resolution of the column. A
 dependency network is converted first. From CSV to CSV and from Parquet to Parquet, all other columns
-and values stay as they are. In a column that was cut into bins, a missing value is filled in with the
-bin.
+and values stay as they are, values that the model does not know (--unseen missing) too. In a column that
+was cut into bins, a missing value is filled in with the bin.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def joint_network(model: Network, table: Table) -> Network:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    import numpy as np
+
     from conjoin.data.table import Table
     from conjoin.estimator.impute import imputed_codes
     from conjoin.formats.model_files import load
@@ -75,18 +77,20 @@ def run(options: argparse.Namespace) -> None:
         _report(mixed.impute(model, options), started, options.json)
         return
     table = shared.known_table(options.table, model.domain, options)
-    holes = table.codes == table.missing
+    missing = (table.codes == table.missing).T
+    holes = dict(zip(table.domain.names, missing, strict=True))
+    holes = shared.cells_to_fill(holes, table.domain, options)
     joint = joint_network(model, table)
     draws = 1 if options.draw else None
     codes = imputed_codes(joint, table, draws, options.by, options.random_state)
     filled = Table.adopt(model.domain.observed, codes[0] if options.draw else codes, table.weights)
-    by_column = {name: holes[:, i] for i, name in enumerate(table.domain.names)}
-    write_filled(options.table, filled, by_column, options.output, defuse=options.defuse)
+    write_filled(options.table, filled, holes, options.output, defuse=options.defuse)
+    cells = np.stack(list(holes.values()), axis=1)
     done = {
         "table": options.output,
         "rows": len(table),
-        "filled": int(holes.sum()),
-        "filled_rows": int(holes.any(axis=1).sum()),
+        "filled": int(cells.sum()),
+        "filled_rows": int(cells.any(axis=1).sum()),
     }
     _report(done, started, options.json)
 

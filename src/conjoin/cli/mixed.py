@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conjoin.cli import arguments as shared
-from conjoin.errors import DataError
 
 if TYPE_CHECKING:
     from conjoin.data.arrays import FloatArray
@@ -29,14 +28,10 @@ def read_rows(
     from conjoin.formats.table_files import table_columns
 
     path = options.table
-    names = table_columns(path)
-    present = [n for n in model.names if n in (names or ()) and n != without]
-    if not present:
-        raise DataError(
-            f"{path} has none of the columns of the model: {', '.join(model.names[:8])}"
-        )
-    part = shared.known_table(path, model.domain.subset(present), options)
-    part.warn_of_far_numbers()
+    present = shared.evidence_columns(path, table_columns(path) or (), model.names, without)
+    unseen = "missing" if present == [without] else None
+    part = shared.known_table(path, model.domain.subset(present), options, unseen)
+    part.warn_of_far_numbers(without)
     return widened(part, model.domain)
 
 
@@ -73,6 +68,7 @@ def impute(model: MixedNetwork, options: argparse.Namespace) -> dict[str, Any]:
     present = set(table_columns(options.table) or ())
     listed = zip(rows.names, rows.holes.T, strict=True)
     holes = {name: hole for name, hole in listed if name in present}
+    holes = shared.cells_to_fill(holes, model.domain, options)
     write_filled(options.table, full, holes, options.output, defuse=options.defuse)
     cells = np.stack(list(holes.values()), axis=1)
     return {
@@ -102,8 +98,12 @@ def predicted(model: MixedNetwork, options: argparse.Namespace) -> dict[str, lis
             return [scale.text(x) for x in numbers.tolist()]
 
         statistic = _statistic(found, options.statistic)
-        exact = options.statistic != "mean" or scale.kind != "number"
-        columns = {name: values(statistic) if exact else _figures(statistic, options.json)}
+        if options.statistic != "mean":
+            columns = {name: values(statistic)}
+        elif options.json and scale.kind == "number":
+            columns = {name: statistic.tolist()}
+        else:
+            columns = {name: [scale.mean_text(x) for x in statistic.tolist()]}
         for q in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2):
             columns[f"quantile {q:g}"] = values(found.quantile(q))
         return columns
@@ -112,16 +112,13 @@ def predicted(model: MixedNetwork, options: argparse.Namespace) -> dict[str, lis
     labels = [plain(state) if options.json else str(state) for state in states]
     columns = {name: [labels[best] for best in p.argmax(axis=1).tolist()]}
     for k, state in enumerate(states):
-        columns[f"P({state})"] = _figures(p[:, k], options.json)
+        own = p[:, k].tolist()
+        columns[f"P({state})"] = own if options.json else [f"{x:.6g}" for x in own]
     return columns
 
 
 def _statistic(found: NumberDistributions, statistic: str) -> Any:
     return {"mean": found.mean, "median": found.median, "mode": found.mode}[statistic]()
-
-
-def _figures(numbers: FloatArray, as_json: bool) -> list[Any]:
-    return numbers.tolist() if as_json else [f"{x:.6g}" for x in numbers]
 
 
 def csv_text(columns: dict[str, list[Any]]) -> str:

@@ -120,17 +120,13 @@ def _csv(target: str, states: list[Any], predicted: list[Any], p: Any) -> str:
 def _read(options: argparse.Namespace, domain: Domain) -> Table:
     """Read the columns that the table has, except the target."""
     from conjoin.data.frames import widened
-    from conjoin.errors import DataError, did_you_mean
     from conjoin.formats.table_files import table_columns
 
     path = options.table
     names = table_columns(path)
     if names is None:
         return shared.known_table(path, domain, options)
-    present = [n for n in domain.names if n in names and n != options.target]
-    if not present:
-        raise DataError(
-            f"{path} has none of the columns of the model. " + did_you_mean(names[0], domain.names)
-        )
+    present = shared.evidence_columns(path, names, domain.names, options.target)
     own = domain.subset(map(domain.index, present))
-    return widened(shared.known_table(path, own, options), domain)
+    unseen = "missing" if present == [options.target] else None
+    return widened(shared.known_table(path, own, options, unseen), domain)

@@ -270,6 +270,8 @@ class Encoding:
             wanted = [n for n in self.columns.names if n not in present and n in self.sources]
             if wanted:
                 raise DataError(f"there is no column {wanted[0]!r}")
+        if not present & set(self.columns.names) and len(self.columns.names) == 1:
+            return [Column(self.columns.names[0], np.full(len(X), -1, np.int64), [])]
         if present and not present & set(self.columns.names):
             raise DataError(
                 "none of the columns belongs to the model; the columns are "
@@ -310,6 +312,7 @@ class Encoding:
 
     def filled(self, X: Any, fills: Fills) -> Any:  # noqa: N803
         """Return the user's own table with values filled in and its types kept."""
+        fills = self._only_missing(X, fills) if self.unseen == "missing" else fills
         if not is_frame(X):
             array = np.array(checked_array(X))
             places = self.places
@@ -322,6 +325,16 @@ class Encoding:
         present = {str(c) for c in _names(X)}
         columns = {self.labels.get(n, n): cells for n, cells in fills.items() if n in present}
         return replaced(X, {n: cells for n, cells in columns.items() if cells[1]})
+
+    def _only_missing(self, X: Any, fills: Fills) -> Fills:  # noqa: N803
+        """Return fills without those of cells that have a value, which the model does not know."""
+        missing = {column.name: column.codes < 0 for column in self._columns(X, subset=True)}
+        found: Fills = {}
+        for name, (rows, values) in fills.items():
+            empty = missing.get(name, rows)
+            kept = [value for value, keep in zip(values, empty[rows], strict=True) if keep]
+            found[name] = rows & empty, kept
+        return found
 
     def new(self, columns: Mapping[str, list[Any]], rows: int) -> Any:
         """Return columns as an array or a frame of the same kind as the training table."""

@@ -87,7 +87,7 @@ class RowAnswers(Fitted):
         by: str = "row",
         numbers: str = "mean",
     ) -> Any:
-        """Fill in missing values; the types of the table are kept.
+        """Fill in missing values; known values and the types of the table are kept.
 
         Parameters
         ----------

@@ -179,6 +179,19 @@ def read_columns(
     return columns if domain is not None or kind != ".csv" else [c.parsed() for c in columns]
 
 
+def empty_cells(
+    path: str | Path, domain: Domain | MixedDomain, *, missing: Markers = None
+) -> dict[str, BoolArray]:
+    """Return for each column of a domain that a file has which of its cells hold no value.
+
+    `missing` are the texts that stand for a missing value, as in `read_table`. A value that is not in the
+    domain is a value.
+    """
+    states = domain.categories if isinstance(domain, MixedDomain) else domain
+    columns = read_columns(path, missing, states)
+    return {c.name: c.codes < 0 for c in columns if c.name in domain.names}
+
+
 def table_columns(path: str | Path) -> list[str] | None:
     """Return the column names of .csv and .parquet files and folders, None for files without names."""
     path = Path(path)
