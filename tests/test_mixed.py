@@ -18,6 +18,7 @@ from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, ModelError
 from conjoin.inference.mixed import MixedAnswers, log_density
+from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
 from conjoin.joint.mixed_learning import EFFORTS, _Learning, learn_mixed
 from conjoin.joint.mixture_choices import PRIORS, priors_for
@@ -523,6 +524,80 @@ def test_the_probabilities_of_recorded_values_add_up(choice):
     assert total == pytest.approx(1, abs=1e-9)
     assert (np.diff(mapped.values) > 0).all()
     assert (np.diff(mapped.scores) > 0).all()
+
+
+ONE_SIDED = {
+    "counts": lambda rng: rng.poisson(2, 200).astype(float),
+    "positive": lambda rng: np.round(rng.gamma(2, 15, 80) + 1),
+    "spread": lambda rng: np.round(rng.uniform(3, 9000, 60)),
+    "fractions": lambda rng: rng.random(100),
+    "scaled": lambda rng: (x := rng.random(100) - 0.3, (x - x.min()) / np.ptp(x))[1],
+}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", ONE_SIDED)
+def test_tails_of_values_on_one_side_of_zero_end_there(kind, sign):
+    values = sign * ONE_SIDED[kind](np.random.default_rng(0))
+    scale_ = NumberScale.of("x", values.tolist())
+    mapped = learn_map(values, np.ones(len(values)), scale_.step, np.zeros(0), MapChoice(8, False))
+    assert (np.diff(mapped.values) > 0).all() and (np.diff(mapped.scores) > 0).all()
+    scores = np.linspace(-7.99, 7.99, 4001)
+    drawn = np.asarray(scale_.rounded(mapped.to_values(scores)))
+    assert (sign * drawn >= 0).all() and (np.diff(drawn) >= 0).all()
+    # recorded values are where they were; beyond 0 the map goes on, for evidence that is impossible
+    np.testing.assert_allclose(mapped.to_values(mapped.to_scores(values)), values, atol=1e-9)
+    assert 5 < np.abs(mapped.to_scores(np.array([-sign * np.ptp(values)]))[0]) < 1000
+    ends = mapped.values[[0, -1]] + [-20 * np.ptp(values), 20 * np.ptp(values)]
+    knots = np.unique(np.concatenate([mapped.values, ends]))
+    at = mapped.to_scores(knots)
+    assert stats.norm.cdf(at[-1]) - stats.norm.cdf(at[0]) == pytest.approx(1, abs=1e-12)
+    one, none = np.ones((1, 1)), np.full(1, np.inf)
+    found = NumberDistributions(scale_, mapped, one[:, :0], one, 0 * one, one, -none, none)
+    total = sum(
+        integrate.quad(lambda x: found.density(x)[0], low, high)[0]
+        for low, high in pairwise(knots.tolist())
+        if high - low > 1e-12
+    )
+    assert total == pytest.approx(1, abs=1e-4)
+    fine = mapped.to_values(stats.norm.ppf((np.arange(200_000) + 0.5) / 200_000))
+    assert found.mean()[0] == pytest.approx(fine.mean(), rel=1e-3)
+    assert found.sd()[0] == pytest.approx(fine.std(), rel=1e-2)
+    assert sign * found.sample(np.random.default_rng(0))[0] >= 0
+
+
+def test_other_tails_are_lines():
+    rng = np.random.default_rng(0)
+    choice, none = MapChoice(8, False), np.zeros(0)
+    both, far = np.round(rng.normal(0, 20, 300)), np.round(rng.normal(900, 20, 300))
+    for values, signed in ((both, True), (far, True), (np.abs(both), False)):
+        mapped = learn_map(values, np.ones(300), 1.0, none, choice, signed=signed)
+        # a line shifts with the values
+        shifted = learn_map(values + 1e5, np.ones(300), 1.0, none, choice)
+        np.testing.assert_allclose(mapped.values + 1e5, shifted.values, atol=1e-6)
+        np.testing.assert_allclose(mapped.scores, shifted.scores)
+
+
+def test_draws_stay_on_their_side_of_zero():
+    rng = np.random.default_rng(3)
+    size = rng.gamma(1.0, 900, 90)
+    frame = {
+        "boils": np.round(size + 4),
+        "debt": -np.round(size * rng.random(90), 2),
+        "x": size - 500,
+    }
+    table = MixedTable.of_columns([Column.of_values(n, v.tolist()) for n, v in frame.items()])
+    model = learn_mixed(table)
+    drawn = MixedAnswers(model, _no_values(table.domain, 20_000)).draws(1)[0]
+    assert (drawn.column("boils") >= 0).all() and (drawn.column("debt") <= 0).all()
+    assert (drawn.column("x") < 0).any()
+
+
+def _no_values(domain, rows):
+    none = np.full((rows, len(domain.categories)), -1, np.int64)
+    return MixedTable(
+        domain, Table(domain.categories, none), np.full((rows, len(domain.scales)), np.nan)
+    )
 
 
 def test_recorded_values_are_chosen_where_they_help():

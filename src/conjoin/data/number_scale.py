@@ -23,6 +23,12 @@ MAX_DECIMALS = 9
 LARGEST_INTEGER = 2**53
 """Integers up to this size are exact as floats."""
 
+SMALLEST_STEP = 1e-7
+"""The resolution of a column without a grid, relative to its extent."""
+
+ROOM = 1e-3
+"""Numbers that are beyond the last half step, on the other side of 0, by this share of a step are 0."""
+
 LARGEST_STORED = 2**62
 """Larger numbers are not integers: those of 64 bits could not hold them."""
 
@@ -264,7 +270,15 @@ class NumberScale:
             return end.replace(tzinfo=UTC if self.utc else None)
 
     def rounded(self, x: Any) -> Any:
-        """Return numbers rounded to the grid of the column."""
+        """Return numbers rounded to the grid of the column.
+
+        If all recorded numbers are on one side of 0, numbers next to it on the other side are 0.
+        """
+        if self.low >= 0 or self.high <= 0:
+            unit = self.step or SMALLEST_STEP * (self.high - self.low)
+            sign = 1.0 if self.low >= 0 else -1.0
+            beyond = sign * np.asarray(x, np.float64)
+            x = np.where((beyond < 0) & (beyond >= -(0.5 + ROOM) * unit), 0.0, x)
         if self.step is None:
             return x
         decimals = self.decimals

@@ -245,7 +245,8 @@ class _Learning:
 
     def _map(self, j: int, atoms: FloatArray, choice: MapChoice, rows: IntArray) -> NumberMap:
         known = self._known(j, rows)
-        return learn_map(self.values[known, j], self.weights[known], self.steps[j], atoms, choice)
+        values, signed = self.values[known, j], self.domain.scale(self.names[j]).kind == "number"
+        return learn_map(values, self.weights[known], self.steps[j], atoms, choice, signed=signed)
 
     def _state_domain(self, maps: Sequence[NumberMap]) -> Domain:
         """Return the domain of the categories, and of the numbers with atoms."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.models.number_map import SMALLEST_STEP, NumberMap
+from conjoin.data.number_scale import ROOM, SMALLEST_STEP
+from conjoin.models.number_map import NumberMap
 
 ATOM_SHARE, INNER_SHARE, ATOM_ROWS = 0.04, 0.2, 10
 """An atom has at least this share of the rows (the least or greatest value, or any other value), and this
@@ -33,6 +34,13 @@ TAIL_ROWS = 2
 
 TAIL_SHARE = 0.1
 """The slope of the map beyond the values seen is that of this share of the rows at either end."""
+
+REACH = 6.0
+"""Draws are expected to reach scores down to minus this number: a line that would cross 0 before ends
+there."""
+
+LAST_SCORE, TAIL_SHARES = 8.0, np.array([1 / 256, 1 / 64, 1 / 16, 1 / 4])
+"""The score at which such a tail ends, and shares of its probability at which it has knots."""
 
 
 class MapChoice(NamedTuple):
@@ -83,8 +91,13 @@ def learn_map(
     step: float | None,
     atoms: FloatArray,
     choice: MapChoice,
+    *,
+    signed: bool = True,
 ) -> NumberMap:
     """Learn the map of a column.
+
+    If no value is negative, or none is positive, and the line beyond the values seen would soon cross 0,
+    it ends at 0 instead: boiling points in kelvin, counts and prices are never negative.
 
     Parameters
     ----------
@@ -98,12 +111,15 @@ def learn_map(
         Values that have a probability of their own and no score.
     choice : MapChoice
         How the distribution is estimated.
+    signed : bool
+        Whether 0 is the boundary between two kinds of values, which it is not for dates.
     """
     from scipy.special import ndtri
 
     distinct, count = _counted(values, weights)
     extent = (distinct[-1] - distinct[0]) if len(distinct) > 1 else max(1.0, abs(distinct[0]))
     unit = SMALLEST_STEP * extent if step is None else step
+    ends = _ends(distinct[0], distinct[-1], unit, step is not None) if signed else (-np.inf, np.inf)
     rest = ~(np.abs(distinct[:, None] - atoms) < unit / 2).any(axis=1)
     if rest.any():
         distinct, count = distinct[rest], count[rest]
@@ -117,7 +133,7 @@ def learn_map(
     edges, mass = _histogram(distinct, count - own, count, unit, choice.bins)
     knots, share = _with_values(edges, mass, distinct, own, unit)
     cumulative = (0.5 + np.concatenate([[0.0], np.cumsum(share)])) / (share.sum() + 1)
-    return _with_tails(knots, np.asarray(ndtri(cumulative)), unit, atoms)
+    return _with_tails(knots, np.asarray(ndtri(cumulative)), unit, atoms, ends)
 
 
 def choose_map(
@@ -197,8 +213,25 @@ def _with_values(
     return knots, np.maximum(share, 1e-3)
 
 
-def _with_tails(knots: FloatArray, scores: FloatArray, step: float, atoms: FloatArray) -> NumberMap:
-    """Add a knot at either end, so that the map continues with the mean slope of the values there."""
+def _ends(least: float, greatest: float, unit: float, grid: bool) -> tuple[float, float]:
+    """Return the ends of the possible values: around 0, if there are no values on the other side."""
+    margin = (0.5 + ROOM / 2) * unit  # 0 itself stands for all numbers within half a step
+    low, high = -np.inf, np.inf
+    if least >= 0:
+        low = -margin if grid or least == 0 else 0.0
+    elif greatest <= 0:
+        high = margin if grid or greatest == 0 else 0.0
+    return low, high
+
+
+def _with_tails(
+    knots: FloatArray,
+    scores: FloatArray,
+    step: float,
+    atoms: FloatArray,
+    ends: tuple[float, float],
+) -> NumberMap:
+    """Add knots at either end, so that the map continues with the mean slope of the values there."""
     from scipy.special import ndtri
 
     far = abs(float(ndtri(TAIL_SHARE)))
@@ -206,6 +239,26 @@ def _with_tails(knots: FloatArray, scores: FloatArray, step: float, atoms: Float
     high = int(np.clip(np.searchsorted(scores, far), 0, len(scores) - 2))
     below = (knots[low] - knots[0]) / (scores[low] - scores[0])
     above = (knots[-1] - knots[high]) / (scores[-1] - scores[high])
-    values = np.concatenate([[knots[0] - below], knots, [knots[-1] + above]])
-    around = np.concatenate([[scores[0] - 1], scores, [scores[-1] + 1]])
+    lower, lower_scores = _tail(knots[0], scores[0], below, ends[0])
+    upper, upper_scores = _tail(-knots[-1], -scores[-1], above, -ends[1])
+    values = np.concatenate([lower, knots[1:-1], -upper[::-1]])
+    around = np.concatenate([lower_scores, scores[1:-1], -upper_scores[::-1]])
     return NumberMap(values, around, step, atoms)
+
+
+def _tail(value: float, score: float, slope: float, end: float) -> tuple[FloatArray, FloatArray]:
+    """Return the values and scores of the lowest knot and of those below it.
+
+    A tail that is a line has one more knot. If the line would cross the end of the possible values
+    within reach, the tail is nearly a line first, and finally values are spread evenly down to the end.
+    Numbers that are not possible follow only beyond the last score, which hardly any draw reaches.
+    """
+    from scipy.special import ndtr, ndtri
+
+    if value - slope * (score + REACH) >= end:
+        return np.array([value - slope, value]), np.array([score - 1, score])
+    scores = np.append(ndtri(TAIL_SHARES * ndtr(score)), score)
+    line = value - slope * (score - scores)
+    values = np.maximum(line, end + np.append(TAIL_SHARES, 1.0) * (value - end))
+    last = min(-LAST_SCORE, scores[0] - 1)
+    return np.append([end - slope, end], values), np.append([last - 1, last], scores)

@@ -2,7 +2,8 @@
 
 The normal score of a value is the quantile of the standard normal distribution at the value's rank, so
 that the scores of a column are normally distributed, whatever its values are. The map is continuous,
-rises from knot to knot in straight lines, and continues as a line beyond the outermost knots. Means,
+rises from knot to knot in straight lines, and continues as a line beyond the outermost knots. (Where the
+values end at 0, the outermost knots are so far out that this line has no probability.) Means,
 quantiles and probabilities of ranges are therefore closed-form.
 """
 
@@ -13,9 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray, read_only
-
-SMALLEST_STEP = 1e-7
-"""The resolution of a column without a grid, relative to the distance of its outermost knots."""
 
 
 @dataclass(frozen=True, eq=False)
