@@ -337,7 +337,7 @@ class NumberScale:
 
         Examples
         --------
-        >>> NumberScale.of("x", [1_000_000, 1_000_090]).mean_text(1_000_045.3219)
+        >>> NumberScale.of("x", [1_000_001, 1_000_090]).mean_text(1_000_045.3219)
         '1000045.32'
         """
         if self.kind != "number":
