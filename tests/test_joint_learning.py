@@ -383,3 +383,11 @@ def test_wrong_efforts_are_named():
         refine(closed, table, effort="fast")
     few = refine(closed, Table(table.domain, table.codes[:20]))
     assert few.provenance["weights"]["objective"] == "closed form"
+
+
+@pytest.mark.parametrize("rows", [51, 3000])
+def test_constant_columns_are_certain(rows):
+    domain = Domain({"a": ["x"], "b": ["y"]})
+    _, joint = learn_joint(Table(domain, np.zeros((rows, 2), int)))
+    assert abs(log_partition(joint).value) < 1e-9
+    assert joint.conditional("a", {"a": "x", "b": "y"}).tolist() == [[1.0]]

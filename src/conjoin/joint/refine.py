@@ -347,7 +347,7 @@ class _Search:
     ) -> list[Candidate]:
         """Try hidden columns with more and more states over one thin network."""
         effort = self.effort
-        cells = Expectations(base.form.features).plan.cells
+        cells = max(1, Expectations(base.form.features).plan.cells)  # 0 if all columns are constant
         if not effort.states or np.log(base.domain.cards).sum() <= np.log(cells):
             return []  # every joint state of the columns has a cell of its own
         rows = merge_rows(self.train.codes, self.train.weights)
