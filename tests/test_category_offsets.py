@@ -12,11 +12,19 @@ from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.inference.engines import log_partition
 from conjoin.inference.mixed import MixedAnswers
+from conjoin.joint import mixture_fit
 from conjoin.joint.category_base import independent, with_single_states
-from conjoin.joint.category_offsets import Offsets, Parent, choose_parents
+from conjoin.joint.category_offsets import Offsets, Parent, _merged_groups, choose_parents
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
 from conjoin.joint.mixed_learning import learn_mixed
-from conjoin.joint.mixture_choices import FEW_STATES, MAX_MOVED, settings_for
+from conjoin.joint.mixture_choices import (
+    BACKGROUND,
+    FEW_STATES,
+    MAX_MOVED,
+    MIN_PARTS,
+    settings_for,
+    within,
+)
 from conjoin.joint.mixture_fit import Bases, FitSettings, MixedRows, MixtureFit
 from conjoin.joint.stacked_component import stacked_component
 from conjoin.models.gaussians import Gaussians, Scores
@@ -146,14 +154,69 @@ def test_offsets_raise_the_likelihood():
 def test_settings_stay_within_their_limits():
     rng = np.random.default_rng(6)
     scores, codes = some_rows(rng, 120)
-    found = settings_for(MixedRows(scores, codes, CARDS, np.ones(120)))
+    found = settings_for(MixedRows(scores, codes, CARDS, np.ones(120)), 1 << 20)
     moved = [one for one in found if one.parents]
     assert moved
     for one in moved:
         assert one.states * np.prod([p.groups for p in one.parents]) <= MAX_MOVED
     assert max(one.states for one in found if one.emphasis == 1) <= max(FEW_STATES, 12)
     none = MixedRows(scores, np.zeros((120, 0), np.int64), np.zeros(0, np.int64), np.ones(120))
-    assert not any(one.parents or one.emphasis != 1 for one in settings_for(none))
+    assert not any(one.parents or one.emphasis != 1 for one in settings_for(none, 1 << 20))
+
+
+def test_fits_stay_within_the_size_of_a_model():
+    scores, codes = some_rows(np.random.default_rng(7), 400)
+    rows = MixedRows(scores, codes, CARDS, np.ones(400))
+    room = 60
+    settings = [*settings_for(rows, room), BACKGROUND]
+    assert max(one.hidden_states for one in settings) <= room // MIN_PARTS
+    shares = np.arange(1.0, len(settings) + 1)
+    kept = within(settings, shares, room)
+    assert kept[-1]
+    assert not kept.all()
+    assert sum(one.hidden_states for one, used in zip(settings, kept, strict=True) if used) <= room
+    assert within(settings, shares, 1 << 20).all()
+
+
+def groups_by_definition(count, mean, price, limit):
+    """Merge the two groups whose union loses least, with all losses computed anew each time."""
+    group = np.arange(len(count))
+    while group.max() > 0:
+        numbers = range(group.max() + 1)
+        rows = np.array([count[group == g].sum() for g in numbers])
+        means = np.array([count[group == g] @ mean[group == g] for g in numbers]) / rows[:, None]
+        loss = {
+            (a, b): 0.5 * rows[a] * rows[b] / (rows[a] + rows[b]) * ((means[a] - means[b]) ** 2).sum()
+            for b in numbers for a in range(b)
+        }  # fmt: skip
+        a, b = min(loss, key=loss.__getitem__)
+        if loss[a, b] >= price and len(numbers) <= limit:
+            break
+        group[group == b] = a
+        group[group > b] -= 1
+    return group
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_states_that_move_scores_alike_are_merged(seed):
+    rng = np.random.default_rng(seed)
+    count, mean = rng.integers(1, 20, 25).astype(float), rng.normal(0, 0.7, (25, 3))
+    limit = int(rng.integers(2, 12))
+    expected = groups_by_definition(count, mean, 3.0, limit)
+    np.testing.assert_array_equal(_merged_groups(count, mean, 3.0, limit), expected)
+
+
+def test_sparse_and_dense_indicators_give_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(8)
+    scores, codes = some_rows(rng, 200)
+    settings = FitSettings(4, GaussianPrior(10, 1e-3))
+    found = []
+    for states in (0, 1000):
+        monkeypatch.setattr(mixture_fit, "SPARSE_STATES", states)
+        rows = MixedRows(scores, codes, CARDS, np.ones(200))
+        fit = MixtureFit(settings, None, np.random.default_rng(0)).fit_mixture(rows, rows)
+        found.append(fit.log_mass(rows))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
 
 
 def test_means_given_a_category_are_those_of_the_table():

@@ -142,3 +142,20 @@ def test_posteriors_add_up_to_weights():
     posteriors(found, weights)
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
     assert found == pytest.approx(p / p.sum(axis=1, keepdims=True) * weights[:, None], abs=1e-14)
+
+
+def test_draws_of_missing_numbers_are_regressions_on_known_ones():
+    rng = np.random.default_rng(1)
+    gaussians, scores = random_gaussians(rng, 3, 4), random_scores(rng, 30, 4)
+    state = rng.integers(0, 3, 30)
+    seed = 5
+    found = gaussians.drawn(scores, state, np.random.default_rng(seed))
+    noise = np.random.default_rng(seed).standard_normal((30, 4))
+    for r, row in enumerate(scores.middle):
+        covariance = gaussians.covariances[state[r]]
+        free = gaussians.means[state[r]] + np.linalg.cholesky(covariance) @ noise[r]
+        known, hole = np.flatnonzero(~np.isnan(row)), np.flatnonzero(np.isnan(row))
+        slope = covariance[np.ix_(hole, known)] @ np.linalg.inv(covariance[np.ix_(known, known)])
+        np.testing.assert_array_equal(found[r, known], row[known])
+        expected = free[hole] + slope @ (row[known] - free[known])
+        np.testing.assert_allclose(found[r, hole], expected, atol=1e-9)

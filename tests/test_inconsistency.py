@@ -233,3 +233,16 @@ def test_opinions_have_the_size_of_what_is_said():
     (pair,) = inconsistency(dn).interactions
     # Each is already free of main effects; its size is its root mean square over the nine states.
     assert pair.opinions == pytest.approx({"a": 2 / 3, "b": 2 / 3})
+
+
+@pytest.mark.parametrize("draw", [random_markov_network, random_dependency_network])
+def test_large_tables_of_pairs_are_the_same(draw):
+    rng = np.random.default_rng(3)
+    model = draw(rng, Domain.numbered([3, 2, 4, 3]))
+    expected = pair_strengths(model)
+    with mock.patch.object(decomposition, "LARGE_CELLS", 6):
+        found = pair_strengths(model)
+    assert len(expected) > 2
+    for one, other in zip(expected.strongest(9), found.strongest(9), strict=True):
+        assert one.variables == other.variables
+        np.testing.assert_allclose(one.table, other.table, atol=1e-9)

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 
 from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn, log_partition, refine
-from conjoin.bayesian.dependence_tree import dependence_tree, mutual_information, tree_network
+from conjoin.bayesian.dependence_tree import (
+    dependence_tree,
+    left_out_gain,
+    mutual_information,
+    tree_network,
+)
 from conjoin.data.row_hashing import merge_rows
 from conjoin.errors import ModelError
 from conjoin.joint.hidden_column import HiddenFit, Priors
@@ -391,3 +396,47 @@ def test_constant_columns_are_certain(rows):
     _, joint = learn_joint(Table(domain, np.zeros((rows, 2), int)))
     assert abs(log_partition(joint).value) < 1e-9
     assert joint.conditional("a", {"a": "x", "b": "y"}).tolist() == [[1.0]]
+
+
+def many_states(rng, rows, units=200, groups=40):
+    """A column of many states that determines another, and one of many states by chance."""
+    unit = rng.integers(0, units, rows)
+    codes = [unit, unit % groups, rng.integers(0, units, rows), rng.integers(0, 2, rows)]
+    return Table(Domain.numbered([units, groups, units, 2]), np.stack(codes, axis=1))
+
+
+def test_chance_does_not_link_columns_of_many_states():
+    table = many_states(np.random.default_rng(0), 600)
+    information = mutual_information(table)
+    assert information[1, 2] > 1  # as it seems
+    linked = {tuple(sorted(pair)) for pair in np.stack(dependence_tree(table), axis=1).tolist()}
+    assert (0, 1) in linked
+    assert not linked & {(0, 2), (1, 2)}
+    tree = tree_network(table)
+    assert abs(log_partition(tree).value) < 1e-9
+    apart = tree_network(table, max_pair_cells=0)
+    assert all({0, 1} != set(factor.variables) for factor in apart.factors)
+    assert abs(log_partition(apart).value) < 1e-9
+
+
+def test_a_row_is_predicted_from_all_others():
+    counts = np.array([[3.0, 1.0], [0.0, 2.0]])
+    rows = [(s, t) for s in range(2) for t in range(2) for _ in range(int(counts[s, t]))]
+    gain = 0.0
+    for r, (s, t) in enumerate(rows):
+        others = rows[:r] + rows[r + 1 :]
+        alone = (sum(b == t for _, b in others) + 0.5) / (len(others) + 1)
+        here = [b for a, b in others if a == s]
+        gain += np.log((here.count(t) + alone) / (len(here) + 1) / alone) / len(rows)
+    assert left_out_gain(counts) == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("rows", [600, 3000])
+def test_columns_of_many_states_stay_small_and_are_learned(rows):
+    table = many_states(np.random.default_rng(1), rows)
+    _, joint = learn_joint(table)
+    size = sum(factor.table.size for factor in joint.factors) + len(joint.features.indices)
+    assert size < 9 << 18
+    rows = table.codes[:20].astype(int)
+    right = [joint.conditional("v1", row[None]).ravel()[row[1]] for row in rows]
+    assert np.mean(right) > 0.7

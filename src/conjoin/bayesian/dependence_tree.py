@@ -1,7 +1,9 @@
 """The maximum-likelihood tree of a table (Chow and Liu, 1968).
 
 Of all networks whose graph is a tree, the one that links the pairs of columns with the most mutual
-information has the highest likelihood: a maximum spanning tree.
+information has the highest likelihood: a maximum spanning tree. Columns with hundreds of states seem to
+tell much about all others, by chance. So a pair of columns with a large table counts by how well rows
+that are left out are predicted, and pairs that tell nothing, or need too large a table, are not linked.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ DENSE_RATE, SPARSE_RATE = 2e10, 2e8
 ROWS_AT_ONCE, COUNTS_AT_ONCE = 1 << 14, 1 << 19
 """Number of rows, and about how many pairs of states, that are counted at a time."""
 
+
+COUNTED_CELLS = 1 << 12
+"""A pair of columns with more joint states counts by the prediction of rows that are left out."""
+
+MAX_PAIR_CELLS = 1 << 17
+"""Pairs of columns with more joint states are not linked."""
 
 COPIES = 6
 """Number of arrays of the size of all pair counts that are in memory at a time."""
@@ -154,6 +162,56 @@ def _information(cards: IntArray, counts: FloatArray, first: IntArray) -> FloatA
     return result
 
 
+def _links(
+    table: Table, counts: FloatArray, first: IntArray, max_cells: int
+) -> tuple[IntArray, IntArray]:
+    """Return the columns, neighbours in the tree close together, and their parents; -1 without one."""
+    cards = table.domain.cards
+    information = _information(cards, counts, first)
+    joint_states = cards[:, None] * cards
+    for a, b in np.argwhere(np.triu(joint_states > COUNTED_CELLS, 1)).tolist():
+        found = 0.0
+        if joint_states[a, b] <= max_cells:
+            both = counts[first[a] : first[a + 1], first[b] : first[b + 1]]
+            found = max(left_out_gain(both), left_out_gain(both.T))
+        information[a, b] = information[b, a] = found
+    order, parent = strongest_tree(information)
+    unlinked = (joint_states > COUNTED_CELLS) & (information <= 0)
+    parent[unlinked[parent, np.arange(len(cards))]] = -1
+    parent[order[:1]] = -1
+    return order, parent
+
+
+def left_out_gain(counts: FloatArray) -> float:
+    """Return how much better a row's column is predicted given its line, in nats per row.
+
+    The probabilities are counted from all other rows. Those of a line are shrunk to those of all lines by
+    the weight of one row.
+
+    Parameters
+    ----------
+    counts : array, shape (lines, columns)
+        How often each line and column occur together.
+
+    Examples
+    --------
+    >>> left_out_gain(np.eye(4) * 5) > 1  # the line determines the column
+    True
+    >>> left_out_gain(np.ones((4, 4))) < 0
+    True
+    """
+    line, column = np.nonzero(counts)
+    found = counts[line, column]
+    total = found.sum()
+    if total <= 1:
+        return 0.0
+    own = np.minimum(found, 1.0)  # what is left out; less than a row if rows have small weights
+    states = counts.shape[1]
+    alone = (counts.sum(axis=0)[column] - own + 1 / states) / (total - own + 1)
+    given = (found - own + alone) / (counts.sum(axis=1)[line] - own + 1)
+    return float(found @ np.log(given / alone) / total)
+
+
 def dependence_tree(table: Table) -> tuple[IntArray, IntArray]:
     """Return the pairs of columns that the maximum-likelihood tree links.
 
@@ -167,14 +225,22 @@ def dependence_tree(table: Table) -> tuple[IntArray, IntArray]:
     left, right : arrays of int
         The columns of each pair, by position.
     """
-    order, parent = strongest_tree(mutual_information(table))
-    return parent[order[1:]], order[1:]
+    order, parent = _links(table, *pair_counts(table), MAX_PAIR_CELLS)
+    linked = order[parent[order] >= 0]
+    return parent[linked], linked
 
 
-def tree_network(table: Table) -> MarkovNetwork:
+def tree_network(table: Table, max_pair_cells: int = MAX_PAIR_CELLS) -> MarkovNetwork:
     """Return the maximum-likelihood tree of a table as a network.
 
     Each column is a factor given its parent, its probabilities shrunk a little to those of the column.
+
+    Parameters
+    ----------
+    table : Table
+        The rows; missing values are ignored pair by pair.
+    max_pair_cells : int
+        Pairs of columns with more joint states than this, and than `COUNTED_CELLS`, are not linked.
 
     Examples
     --------
@@ -185,13 +251,13 @@ def tree_network(table: Table) -> MarkovNetwork:
     True
     """
     counts, first = pair_counts(table)
-    order, parent = strongest_tree(_information(table.domain.cards, counts, first))
+    order, parent = _links(table, counts, first, max_pair_cells)
     marginals = table.marginals()
     factors = []
-    for number, column in enumerate(order.tolist()):
+    for column in order.tolist():
         above = int(parent[column])
         own = slice(first[column], first[column + 1])
-        if number == 0:
+        if above < 0:
             factors.append(TableFactor((column,), np.log(marginals[column])))
             continue
         joint = counts[first[above] : first[above + 1], own] + marginals[column]

@@ -31,6 +31,9 @@ IMPOSSIBLE = float(np.log(1e-6))
 ENTRIES_AT_ONCE = 1 << 21
 """The default number of parts of features, or entries of tables, in memory at a time."""
 
+LARGE_CELLS = 1 << 12
+"""Tables of pairs with more cells than this are added up by matrix products, which need less memory."""
+
 MAX_COUNTERS = 4
 """Equal parts are added up without sorting if all possible ones are at most this number per part."""
 
@@ -81,11 +84,16 @@ def decompose(
     order, starts, _ = _group_rows(var, len(tests.cards))
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
-    block = np.cumsum((ends - starts) * cells) // entries_at_once
-    for number in distinct(block):
-        which = np.flatnonzero(block == number)
-        some = np.arange(starts[which[0]], ends[which[-1]])
-        yield _tables(form, marginals, q, parts.select(some), starts[which] - starts[which[0]])
+    large = (cells > LARGE_CELLS) & (size == 2)
+    block = np.cumsum(np.where(large, 0, (ends - starts) * cells)) // entries_at_once
+    for number in distinct(block[~large]):
+        which = np.flatnonzero((block == number) & ~large)
+        lengths = ends[which] - starts[which]
+        some = parts.select(segment_index(starts[which], lengths))
+        yield _tables(form, marginals, q, some, np.cumsum(lengths) - lengths)
+    for number in np.flatnonzero(large).tolist():
+        some = parts.select(np.arange(starts[number], ends[number]))
+        yield _large_table(form, marginals, q, some, entries_at_once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,3 +242,32 @@ def _tables(
     values = added(parts.weight[part] * effect)
     magnitude = added(parts.magnitude[part] * np.abs(effect))
     return InteractionTables(sets, first, values, magnitude, probability)
+
+
+def _large_table(
+    form: LogLinearForm,
+    marginals: list[FloatArray],
+    q: FloatArray,
+    parts: _Parts,
+    entries_at_once: int,
+) -> InteractionTables:
+    """Add up the parts on one pair of variables, whose table has many cells."""
+    tests = form.features.tests
+    pair = tests.var[parts.tests[0]].astype(np.int64)
+    cards = tests.cards[pair]
+    lines = 1 if form.owner is None else 2
+    values, magnitude = np.zeros((2, lines, *cards))
+    step = max(1, entries_at_once // int(cards.sum()))
+    for line in range(lines):
+        own = np.flatnonzero(parts.owner == pair[line]) if lines == 2 else range(len(parts.weight))
+        for low in range(0, len(own), step):
+            some = parts.select(np.asarray(own[low : low + step]))
+            left, right = (
+                tests.members(some.tests[:, k], int(cards[k])) - q[some.tests[:, [k]]]
+                for k in range(2)
+            )
+            values[line] += (left * some.weight[:, None]).T @ right
+            magnitude[line] += (np.abs(left) * some.magnitude[:, None]).T @ np.abs(right)
+    probability = np.outer(*(marginals[v] for v in pair)).ravel()
+    flat = values.reshape(lines, -1), magnitude.reshape(lines, -1)
+    return InteractionTables(pair[None], np.zeros(1, np.int64), *flat, probability)

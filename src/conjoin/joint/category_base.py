@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.bayesian.dependence_tree import tree_network
+from conjoin.bayesian.dependence_tree import COUNTED_CELLS, MAX_PAIR_CELLS, tree_network
 from conjoin.conversion.convert import convert
 from conjoin.data.table import Table
 from conjoin.inference.completion import completed
@@ -20,9 +20,17 @@ from conjoin.models.markov import MarkovNetwork
 THIN_CELLS = 1 << 12
 """Cells of the tables of the thin network."""
 
+DRAWN_VALUES = 1 << 15
+"""Maximum number of values (incomplete rows times columns) for which missing ones are drawn from the
+converted network. For more, they are drawn from the tree, and then again from the thin network."""
+
 
 def learn_base(
-    train: Table, held: Table, n_jobs: int | None = None, max_cells: int = THIN_CELLS
+    train: Table,
+    held: Table,
+    n_jobs: int | None = None,
+    max_cells: int = THIN_CELLS,
+    max_pair_cells: int = MAX_PAIR_CELLS,
 ) -> tuple[MarkovNetwork, Table, Table]:
     """Learn a thin network, and complete rows with draws.
 
@@ -34,6 +42,8 @@ def learn_base(
         The number of jobs at a time.
     max_cells : int
         Cells of the tables of the network.
+    max_pair_cells : int
+        Maximum number of joint states of two columns that are linked (see `tree_network`).
 
     Returns
     -------
@@ -47,12 +57,24 @@ def learn_base(
         return base, completed(base, train), completed(base, held)
     model = convert(learn(train, "mixed", n_jobs=n_jobs), train).in_canonical_order()
     names = train.domain.names
-    full, valid = (completed(model, part.reordered(model.domain.names)) for part in (train, held))
-    edges = [f.variables for f in tree_network(full).factors if len(f.variables) == 2]
+    parts = [part.reordered(model.domain.names) for part in (train, held)]
+    lacking = sum(int((t.codes == t.missing).any(axis=1).sum()) for t in parts)
+    few = lacking * len(names) <= DRAWN_VALUES
+    source = model if few else tree_network(parts[0])
+    full, valid = (completed(source, part) for part in parts)
+    edges = [
+        f.variables for f in tree_network(full, max_pair_cells).factors if len(f.variables) == 2
+    ]
     left, right = np.array(edges, np.int64).reshape(-1, 2).T
-    thinned = thin(model, full, max_cells=max_cells)
-    base = with_weights(thinned, left, right, full, valid).reordered(names)
-    return with_single_states(base), full.reordered(names), valid.reordered(names)
+    cards = full.domain.cards
+    cells = cards[left] * cards[right]
+    max_cells += int(cells[cells > COUNTED_CELLS].sum())
+    thinned = thin(model, full, max_cells=max_cells, tree=(left, right))
+    base = with_weights(thinned, left, right, full, valid)
+    if not few:
+        full, valid = (completed(base, part) for part in parts)
+    base = with_single_states(base.reordered(names))
+    return base, full.reordered(names), valid.reordered(names)
 
 
 def relearned(base: MarkovNetwork, table: Table) -> MarkovNetwork:

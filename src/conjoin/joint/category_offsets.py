@@ -237,19 +237,54 @@ class _Choice:
         state = np.eye(card)[self.codes[:, k]]
         count = self.weights @ state
         mean = ((state * self.weights[:, None]).T @ white) / np.maximum(count, 1e-9)[:, None]
-        group = np.arange(card)
-        while len(count) > 1:
-            distance = ((mean[:, None] - mean) ** 2).sum(axis=2)
-            shared = count[:, None] * count / np.maximum(count[:, None] + count, 1e-9)
-            loss = 0.5 * shared * distance
-            loss[np.tril_indices(len(count))] = np.inf
-            a, b = np.unravel_index(int(loss.argmin()), loss.shape)
-            if loss[a, b] >= PRICE * self.columns and len(count) <= limit:
-                break
-            total = max(count[a] + count[b], 1e-9)
-            mean[a] = (count[a] * mean[a] + count[b] * mean[b]) / total
-            count[a] += count[b]
-            group[group == b] = a
-            group[group > b] -= 1
-            count, mean = np.delete(count, b), np.delete(mean, b, axis=0)
-        return Parent(k, group) if len(count) > 1 else None
+        group = _merged_groups(count, mean, PRICE * self.columns, limit)
+        return Parent(k, group) if group.max() > 0 else None
+
+
+def _merged_groups(count: FloatArray, mean: FloatArray, price: float, limit: int) -> IntArray:
+    """Return the group of each state, after merging groups whose union loses least.
+
+    Parameters
+    ----------
+    count : array, shape (states,)
+        The number of rows of each state; it is changed.
+    mean : array, shape (states, columns)
+        Their means; they are changed.
+    price : float
+        Groups are merged as long as that loses less than this,
+    limit : int
+        or there are more groups than this.
+    """
+    size = len(count)
+    group, left = np.arange(size), size
+    loss = np.full((size, size), np.inf)  # of pairs, the smaller group first
+
+    def losses(one: int, others: slice) -> FloatArray:
+        distance = ((mean[one] - mean[others]) ** 2).sum(axis=1)
+        shared = count[one] * count[others] / np.maximum(count[one] + count[others], 1e-9)
+        return np.asarray(0.5 * shared * distance)
+
+    for i in range(size):
+        loss[i, i + 1 :] = losses(i, slice(i + 1, None))
+    nearest = loss.argmin(axis=1)
+    while left > 1:
+        least = loss[np.arange(size), nearest]
+        a = int(least.argmin())
+        b = int(nearest[a])
+        if least[a] >= price and left <= limit:
+            break
+        total = max(count[a] + count[b], 1e-9)
+        mean[a] = (count[a] * mean[a] + count[b] * mean[b]) / total
+        count[a] += count[b]
+        group[group == b] = a
+        left -= 1
+        loss[b], loss[:, b] = np.inf, np.inf
+        above, below = np.isfinite(loss[:a, a]), np.isfinite(loss[a])
+        loss[:a, a] = np.where(above, losses(a, slice(a)), np.inf)
+        loss[a] = np.where(below, losses(a, slice(None)), np.inf)
+        closer = loss[:a, a] < loss[np.arange(a), nearest[:a]]
+        stale = (nearest == a) | (nearest == b)
+        stale[:a] |= closer
+        stale[a] = True
+        nearest[stale] = loss[stale].argmin(axis=1)
+    return np.unique(group, return_inverse=True)[1].reshape(-1)

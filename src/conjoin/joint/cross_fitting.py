@@ -218,8 +218,10 @@ class CrossFitting:
         self, thinned: MarkovNetwork, left: IntArray, right: IntArray
     ) -> list[MarkovNetwork]:
         """Return a thin network with the weights learned for each fold, pairs of columns included."""
-        folds = progress(self.folds, "weights of folds")
-        return [with_weights(thinned, left, right, fold.train, fold.held) for fold in folds]
+        return [
+            with_weights(thinned, left, right, fold.train, fold.held, self.everything)
+            for fold in progress(self.folds, "weights of folds")
+        ]
 
     def _further(self, networks: Sequence[MarkovNetwork]) -> MarkovNetwork:
         """Return the mean of the networks of all folds, learned further if rows lack values."""
@@ -298,7 +300,7 @@ class CrossFitting:
         others : sequence of arrays
             The log-probabilities of the rows of all folds under thin networks and trees.
         """
-        cells = max(1, Expectations(bases[0].form.features).plan.cells)  # 0 if all columns are constant
+        cells = max(1, Expectations(bases[0].form.features).plan.cells)  # 0: all columns are constant
         allowed = CELLS_FACTOR * self.hidden_cells // (len(self.folds) * (len(FITS) - 1) * cells)
         if allowed < MIN_STATES or np.log(bases[0].domain.cards).sum() <= np.log(cells):
             return None  # too large, or every joint state of the columns has a cell of its own

@@ -78,11 +78,14 @@ class Group:
         """
         if cells not in self._features:
             size = len(self.known)
-            left, right = np.triu_indices(size)
-            found = np.ones((len(self.rows), 1 + size + len(left)))
+            found = np.ones((len(self.rows), 1 + size + size * (size + 1) // 2))
             found[:, 1 : 1 + size] = self.middle
-            np.multiply(self.middle[:, left], self.middle[:, right], out=found[:, 1 + size :])
-            found[:, 1 + size + np.flatnonzero(left == right)] += cells * self.spread
+            at = 1 + size
+            for i in range(size):
+                products = found[:, at : at + size - i]
+                np.multiply(self.middle[:, [i]], self.middle[:, i:], out=products)
+                products[:, 0] += cells * self.spread[:, i]
+                at += size - i
             self._features[cells] = found
         return self._features[cells]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.mixed_table import MixedTable
 from conjoin.data.row_hashing import content_order
@@ -25,7 +25,14 @@ from conjoin.jobs import one_thread
 from conjoin.joint.binned_component import learn_binned, relearn_binned
 from conjoin.joint.category_base import learn_base, relearned
 from conjoin.joint.hidden_tables import stacking_weights
-from conjoin.joint.mixture_choices import BACKGROUND, FEW_ROWS, settings_for
+from conjoin.joint.mixture_choices import (
+    BACKGROUND,
+    FEW_ROWS,
+    pair_cells_for,
+    room_for,
+    settings_for,
+    within,
+)
 from conjoin.joint.mixture_fit import Bases, MixedRows, MixtureFit
 from conjoin.joint.number_maps import MapChoice, choose_map, find_atoms, learn_map
 from conjoin.joint.refine import MIN_ROWS
@@ -134,6 +141,10 @@ def _stacked(fits: Sequence[MixtureFit], held: MixedRows) -> FloatArray:
     more = [-np.inf] * (len(fits) - 1) + [0.0]  # a row that only the background explains
     masses = [np.append(fit.log_mass(held), x) for fit, x in zip(fits, more, strict=True)]
     return stacking_weights(masses, np.append(held.weights, held.weights.mean()))
+
+
+def _selected(fits: Sequence[MixtureFit], which: BoolArray) -> list[MixtureFit]:
+    return [fit for fit, yes in zip(fits, which, strict=True) if yes]
 
 
 def _in_content_order(table: MixedTable) -> MixedTable:
@@ -288,7 +299,8 @@ class _Learning:
         tables = [self._states(domain, maps, rows) for rows in (train, held)]
         base = None
         if len(domain):
-            base, *tables = learn_base(tables[0], tables[1], self.n_jobs)
+            most = pair_cells_for(len(self.names))
+            base, *tables = learn_base(tables[0], tables[1], self.n_jobs, max_pair_cells=most)
         parts = zip(tables, (train, held), strict=True)
         return base, [self._rows(maps, states, rows) for states, rows in parts]
 
@@ -300,7 +312,8 @@ class _Learning:
         bases = None if base is None else Bases(base)
         if not len(held):
             return [MixtureFit(FEW_ROWS, bases, self.rng).fit(train)], np.ones(1)
-        settings = [*settings_for(train) * self.effort.starts, BACKGROUND]
+        room = room_for(0 if bases is None else bases.cells, len(self.names))
+        settings = [*settings_for(train, room) * self.effort.starts, BACKGROUND]
         fits = [
             MixtureFit(setting, bases, self.rng).fit_mixture(train, held)
             for setting in progress(settings, "fitting mixtures")
@@ -308,13 +321,17 @@ class _Learning:
         # Only fits that count without a network of the categories get one.
         promising = _stacked(fits, held) >= PROMISING
         promising[-1] = True
-        chosen = [fit for fit, yes in zip(fits, promising, strict=True) if yes]
+        chosen = _selected(fits, promising)
         fits = [fit.fit_network(train) for fit in progress(chosen, "fitting categories")]
         shares = _stacked(fits, held)
         kept = shares >= min(MIN_SHARE, shares.max())
         kept[-1] = True
-        found = [fit for fit, used in zip(fits, kept, strict=True) if used]
-        return found, shares[kept] / shares[kept].sum()
+        found, shares = _selected(fits, kept), shares[kept] / shares[kept].sum()
+        kept = within([fit.settings for fit in found], shares, room * self.effort.starts)
+        if not kept.all():
+            found = _selected(found, kept)
+            shares = _stacked(found, held)
+        return found, shares
 
     def _continue(
         self,

@@ -11,18 +11,22 @@ of the hidden states, in turn with the Gaussians. Some fits have offsets b (see 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.inference.plan import MAX_MEMORY
 from conjoin.joint.category_base import softened
 from conjoin.joint.category_offsets import Offsets, Parent
 from conjoin.joint.gaussian_mixture import GaussianPrior, GaussianRows
 from conjoin.joint.hidden_tables import HiddenRows, HiddenTables
 from conjoin.joint.lbfgs import descend
+from conjoin.joint.likelihood import Expectations
 from conjoin.models.gaussians import Gaussians, Scores
 from conjoin.models.hidden_states import log_sum
 from conjoin.models.markov import MarkovNetwork
@@ -56,6 +60,11 @@ class FitSettings(NamedTuple):
     parents: tuple[Parent, ...] = ()
     emphasis: float = 1.0
 
+    @property
+    def hidden_states(self) -> int:
+        """The number of hidden states of the network: one for each combination of groups of parents."""
+        return self.states * math.prod(parent.groups for parent in self.parents)
+
 
 COMMON_SD = 0.05
 """The standard deviation of the prior of c."""
@@ -70,8 +79,16 @@ STEPS, CHECK_EVERY, PATIENCE, MIN_GAIN = 60, 4, 2, 1e-3
 """Maximum number of steps of EM, steps between checks on held-out rows, checks without a gain before EM
 stops, and the least gain that counts, in nats per row."""
 
+MANY_NUMBERS = 20
+"""With more columns of numbers than this, the least gain counts per column, and EM stops after the first
+check without it."""
+
 ALTERNATIONS, WEIGHT_STEPS, STEPS_BETWEEN = 2, 8, 4
 """How often weights are learned, steps of L-BFGS each time, and steps of EM afterwards."""
+
+
+SPARSE_STATES = 50
+"""With more states per category than this, the matrix of the states of rows is sparse."""
 
 
 class MixedRows:
@@ -93,9 +110,7 @@ class MixedRows:
     ) -> None:
         self.scores, self.codes, self.cards, self.weights = scores, codes, cards, weights
         self.numbers = GaussianRows(scores, weights)
-        first = np.cumsum(cards) - cards
-        self.indicators = np.zeros((len(codes), int(cards.sum())))
-        self.indicators[np.arange(len(codes))[:, None], first + codes] = 1.0
+        self.indicators: Any = _indicators(codes, cards)
         self.column = np.repeat(np.arange(len(cards)), cards)
 
     def __len__(self) -> int:
@@ -107,6 +122,19 @@ class MixedRows:
             return self
         scores = offsets.residuals(self.scores, self.codes)
         return MixedRows(scores, self.codes, self.cards, self.weights)
+
+
+def _indicators(codes: IntArray, cards: IntArray) -> Any:
+    """Return rows by states of all categories, 1 where a row has a state; sparse if few have."""
+    state, size = np.cumsum(cards) - cards + codes, int(cards.sum())
+    if size > SPARSE_STATES * len(cards):
+        from scipy import sparse
+
+        starts = np.arange(len(codes) + 1) * len(cards)
+        return sparse.csr_array((np.ones(state.size), state.ravel(), starts), (len(codes), size))
+    indicators = np.zeros((len(codes), size))
+    indicators[np.arange(len(codes))[:, None], state] = 1.0
+    return indicators
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +224,13 @@ class Bases:
         self.network = network
         self._made: dict[tuple[float, int], HiddenTables] = {}
 
+    @cached_property
+    def cells(self) -> int:
+        """The number of cells of the tables, per hidden state."""
+        features = self.network.features
+        features = features.select(np.flatnonzero(features.lengths > 0))
+        return int(Expectations(features, max_table=MAX_MEMORY).tables.first[-1])
+
     def tables(self, settings: FitSettings) -> HiddenTables:
         """Return the tables of a fit."""
         key = settings.base_share, settings.states
@@ -272,15 +307,18 @@ class MixtureFit:
             )
 
     def _learn_gaussians(self, rows: MixedRows, held: MixedRows | None) -> None:
+        columns = rows.numbers.columns
+        many = columns > MANY_NUMBERS
+        least, patience = (MIN_GAIN * columns, 1) if many else (MIN_GAIN, PATIENCE)
         best, kept = -np.inf, (self.gaussians, self.log_shares, self.given, self.steps)
         for step in range(1, STEPS + 1):
             self._em_step(rows, self.settings.emphasis * self._independent(rows))
             if held is not None and step % CHECK_EVERY == 0:
                 score = self.score(held)
-                if score > best + MIN_GAIN:
+                if score > best + least:
                     best = score
                     kept = (self.gaussians, self.log_shares, self.given, step)
-                elif step >= kept[3] + PATIENCE * CHECK_EVERY:
+                elif step >= kept[3] + patience * CHECK_EVERY:
                     break
         if held is not None:
             self.gaussians, self.log_shares, self.given, self.steps = kept

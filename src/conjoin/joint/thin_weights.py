@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.bayesian.dependence_tree import COUNTED_CELLS
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
 from conjoin.joint.likelihood import Expectations
@@ -19,11 +20,28 @@ PRIOR_SDS = (0.1, 0.5, 2.0, 8.0)
 
 
 def with_weights(
-    thinned: MarkovNetwork, left: Any, right: Any, train: Table, held: Table
+    thinned: MarkovNetwork,
+    left: Any,
+    right: Any,
+    train: Table,
+    held: Table,
+    everything: Table | None = None,
 ) -> MarkovNetwork:
-    """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included."""
+    """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included.
+
+    Parameters
+    ----------
+    thinned : MarkovNetwork
+        The network.
+    left, right : arrays of int
+        The pairs of columns.
+    train, held : Table
+        Complete rows to learn from, and to choose the prior by.
+    everything : Table, optional
+        The rows whose joint states have features in pairs with many of them; by default `train`.
+    """
     domain = thinned.domain
-    pairs = _pair_features(domain, left, right)
+    pairs = _pair_features(train if everything is None else everything, left, right)
     features = Features.concatenate([thinned.form.features, pairs]).merged()
     features = _cells_instead(domain, features)
     network = MarkovNetwork(domain, features, provenance=thinned.provenance)
@@ -33,15 +51,20 @@ def with_weights(
     )  # fmt: skip
 
 
-def _pair_features(domain: Domain, left: Any, right: Any) -> Features:
-    """Return features of weight 0 for the joint states of pairs of columns, first states left out."""
-    variables = domain.variables
-    terms = [
-        (0.0, {variables[a].name: s, variables[b].name: t})
-        for a, b in zip(left.tolist(), right.tolist(), strict=True)
-        for s in variables[a].states[1:]
-        for t in variables[b].states[1:]
-    ]
+def _pair_features(table: Table, left: Any, right: Any) -> Features:
+    """Return features of weight 0 for the joint states of pairs of columns, first states left out.
+
+    A pair with many joint states has features for those that occur.
+    """
+    domain, terms = table.domain, []
+    for a, b in zip(left.tolist(), right.tolist(), strict=True):
+        one, other = domain.variables[a], domain.variables[b]
+        if len(one.states) * len(other.states) <= COUNTED_CELLS:
+            states = [(s, t) for s in one.states[1:] for t in other.states[1:]]
+        else:
+            found = np.unique(table.codes[:, [a, b]].astype(np.int64), axis=0).tolist()
+            states = [(one.states[s], other.states[t]) for s, t in found]
+        terms += [(0.0, {one.name: s, other.name: t}) for s, t in states]
     return Features.from_terms(domain, terms)
 
 

@@ -211,3 +211,61 @@ def posteriors(scores: Float2, weights: ReadFloat1) -> None:
         share = weights[r] / sum_of(row)
         for s in range(len(row)):
             row[s] *= share
+
+
+@compiled
+def condition_draws(
+    middle: ReadFloat2, state: Int1, covariances: ReadFloat3, draws: Float2
+) -> bool:
+    """Replace draws of all numbers by known ones, and correct the others by what the row knows.
+
+    Parameters
+    ----------
+    middle : array, shape (rows, columns)
+        The known numbers; NaN if they are missing.
+    state : array, shape (rows,)
+        The hidden state of each row.
+    covariances : array, shape (states, columns, columns)
+    draws : array, shape (rows, columns)
+        A draw of all numbers of each row.
+
+    Returns
+    -------
+    bool
+        Whether all covariances are positive definite.
+    """
+    rows, columns = middle.shape
+    known, missing = np.empty((2, columns), np.int64)
+    root, inverse = np.empty((2, columns, columns))
+    white, solved = np.empty((2, columns))
+    for r in range(rows):
+        size, holes = 0, 0
+        for j in range(columns):
+            if math.isnan(middle[r, j]):
+                missing[holes] = j
+                holes += 1
+            else:
+                known[size] = j
+                size += 1
+        covariance = covariances[state[r]]
+        if holes > 0:
+            if not inverse_root(covariance, known[:size], root, inverse):
+                return False
+            for i in range(size):
+                total = 0.0
+                for j in range(i + 1):
+                    total += inverse[i, j] * (middle[r, known[j]] - draws[r, known[j]])
+                white[i] = total
+            for i in range(size):
+                total = 0.0
+                for j in range(i, size):
+                    total += inverse[j, i] * white[j]
+                solved[i] = total
+            for i in range(holes):
+                total = 0.0
+                for j in range(size):
+                    total += covariance[missing[i], known[j]] * solved[j]
+                draws[r, missing[i]] += total
+        for i in range(size):
+            draws[r, known[i]] = middle[r, known[i]]
+    return True

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct, read_only
 from conjoin.kernels.layouts import packed
 
 NOT_POSITIVE = "a covariance is not positive definite"
@@ -127,16 +127,19 @@ class Gaussians:
 
     def drawn(self, scores: Scores, state: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return scores with missing ones drawn given the others and the row's hidden state."""
-        mean, covariance = self.means[state], self.covariances[state]
-        hole = np.isnan(scores.middle)
-        noise = rng.standard_normal(mean.shape)
-        free = mean + np.einsum("rij,rj->ri", np.linalg.cholesky(covariance), noise)
+        from conjoin.kernels.gaussian_states import condition_draws
+
+        noise = rng.standard_normal(scores.middle.shape)
+        draws = self.means[state]
+        roots = np.linalg.cholesky(self.covariances)
+        for number in distinct(state):
+            rows = np.flatnonzero(state == number)
+            draws[rows] += noise[rows] @ roots[number].T
         # A draw from the conditional is an unconditional draw, corrected by what the row knows.
-        both = ~hole[:, :, None] & ~hole[:, None, :]
-        inside = np.where(both, covariance, np.eye(mean.shape[1]))
-        residual = np.where(hole, 0.0, scores.middle - free)
-        solved = np.linalg.solve(inside, residual[..., None])[..., 0]
-        return np.where(hole, free + np.einsum("rij,rj->ri", covariance, solved), scores.middle)
+        middle = packed(scores.middle, np.float64, 2)
+        if not condition_draws(middle, packed(state, np.int64), self.covariances, draws):
+            raise np.linalg.LinAlgError(NOT_POSITIVE)
+        return draws
 
 
 def drawn_states(p: FloatArray, rng: np.random.Generator) -> IntArray:
