@@ -300,7 +300,9 @@ class CrossFitting:
         others : sequence of arrays
             The log-probabilities of the rows of all folds under thin networks and trees.
         """
-        cells = max(1, Expectations(bases[0].form.features).plan.cells)  # 0: all columns are constant
+        cells = max(
+            1, Expectations(bases[0].form.features).plan.cells
+        )  # 0: all columns are constant
         allowed = CELLS_FACTOR * self.hidden_cells // (len(self.folds) * (len(FITS) - 1) * cells)
         if allowed < MIN_STATES or np.log(bases[0].domain.cards).sum() <= np.log(cells):
             return None  # too large, or every joint state of the columns has a cell of its own
