@@ -89,7 +89,8 @@ class Card {
     const marks = column.open ? all.slice(1, column.states.length) : all; // the outermost bins have no ends
     const texts = column.dates ? marks.map(([, x]) => x) : axisTexts(marks.map(([, x]) => x));
     const longest = Math.max(...texts.map((text) => text.length));
-    const step = Math.ceil(marks.length / (column.dates ? 3 : longest > 7 ? 4 : 7));
+    const room = Math.max(2, Math.min(7, Math.floor(36 / (longest + 2)))); // marks that fit side by side
+    const step = Math.ceil(marks.length / room);
     marks.forEach(([at], i) => {
       if (i % step) return;
       const mark = element("span", { text: texts[i] });
