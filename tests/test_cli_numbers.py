@@ -419,18 +419,6 @@ def test_every_command_that_reads_a_table_takes_missing_and_unseen(kind, folder,
     assert json.loads(capsys.readouterr().out)["missing"] == 2
 
 
-def test_impute_fills_in_values_that_the_model_does_not_know(folder, tmp_path, capsys):
-    table, out = tmp_path / "new.csv", tmp_path / "full.csv"
-    table.write_text("age,old\n80,perhaps\nmany,None\n", encoding="utf-8")
-    command = ["impute", str(folder / "m.conjoin"), str(table), "-o", str(out)]
-    assert main(command) == 1
-    assert main([*command, "--unseen", "missing"]) == 0
-    assert "2 values filled in 2 of them" in capsys.readouterr().out
-    header, first, second = out.read_text(encoding="utf-8").splitlines()
-    assert (header, first) == ("age,old", "80,yes")
-    assert 18 <= int(second.split(",")[0]) <= 89 and second.endswith(",None")
-
-
 def test_states_that_are_numbers_are_numbers_in_json(tmp_path, capsys):
     a = np.arange(60) % 3
     pd.DataFrame({"a": a, "b": a == 1}).to_csv(tmp_path / "t.csv", index=False)
