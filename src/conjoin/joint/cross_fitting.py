@@ -129,8 +129,8 @@ class Mixture:
         """
         tables, kinds = self.fits[0][0].tables, len(self.fits[0])
         used = [fit for fits in self.fits for fit, q in zip(fits, self.shares, strict=False) if q]
-        steps = sum(fit.iterations for fit in used) // 4
-        if lacking is not None and steps * incomplete(lacking).sum() <= MAX_SUMS:
+        passes = len(used) + sum(fit.iterations for fit in used) // 4
+        if lacking is not None and passes * incomplete(lacking).sum() <= MAX_SUMS:
             complete = _select(lacking, ~incomplete(lacking))
         else:
             lacking = None
