@@ -68,8 +68,14 @@ def test_numbers_are_predicted_as_numbers(model, test_rows):
 
 def test_quantiles_agree_with_the_distribution(model, test_rows):
     rows = test_rows.head(20)
-    low = model.interval(rows, 0.8, "age")[:, 0]
+    low = model.quantiles(rows, 0.1, "age")
     assert low.dtype == np.int64
+    ends = model.interval(rows, 0.8, "age")
+    assert ends.dtype == np.int64 and ends.shape == (20, 2)
+    for i, (first, last) in enumerate(ends.tolist()):
+        one = model.distribution(rows.iloc[[i]], "age")
+        assert (first, last) == one.interval(0.8)
+        assert one.probability(first - 1, last + 1) >= 0.8 - 1e-9
     below = np.array([model.cdf(rows.iloc[[i]], int(x), "age")[0] for i, x in enumerate(low)])
     under = np.array([model.cdf(rows.iloc[[i]], int(x) - 1, "age")[0] for i, x in enumerate(low)])
     assert (below >= 0.1 - 1e-9).all() and (under < 0.1 + 1e-9).all()

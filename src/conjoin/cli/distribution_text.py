@@ -64,10 +64,11 @@ def histogram(found: NumberDistribution, low: float, high: float) -> str:
 def number_report(found: NumberDistribution) -> dict[str, Any]:
     """Return what `number_lines` says, for JSON; dates are text."""
     quantiles = {str(p): plain(found.quantile(p)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    rest = {"interval": list(map(plain, found.interval(LEVEL))), "quantiles": quantiles}
     mean = found.mean()
     if found.scale.kind != "number":
-        return {"mean": found.scale.short(mean), "quantiles": quantiles}
-    return {"mean": mean, "sd": found.sd(), "quantiles": quantiles}
+        return {"mean": found.scale.short(mean), **rest}
+    return {"mean": mean, "sd": found.sd(), **rest}
 
 
 def plain(value: Any) -> Any:

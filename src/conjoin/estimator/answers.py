@@ -39,6 +39,9 @@ class Numbers(Protocol):
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
         """Return the smallest values whose cumulative probability is at least p."""
 
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the central intervals of about this probability."""
+
     def cdf(self, x: npt.ArrayLike, *, strict: bool = False) -> FloatArray:
         """Return the probability of values that are at most x, or less than x if `strict`."""
 
@@ -99,6 +102,12 @@ class BinnedNumbers:
         reached = np.cumsum(self.weights, axis=1) >= np.asarray(p)[..., None] - 1e-9
         reached[:, -1] = True
         return self.values[reached.argmax(axis=1)]
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the central intervals of at least this probability: quantiles."""
+        if not 0 < level < 1:
+            raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def cdf(self, x: npt.ArrayLike, *, strict: bool = False) -> FloatArray:
         """Return the probability of values that are at most x, or less than x if `strict`."""

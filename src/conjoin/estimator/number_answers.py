@@ -59,14 +59,13 @@ class NumberAnswers(Fitted):
         return result[:, 0] if np.ndim(q) == 0 else result
 
     def interval(self, X: Any, level: float = 0.9, target: Any = None) -> Any:  # noqa: N803
-        """Return the central interval with at least a given probability, rows by (low, high).
+        """Return the central interval of about a given probability, rows by (low, high).
 
-        Its ends are quantiles, which are recorded values and belong to it, as those of
-        `NumberDistribution.interval`, which answers of `marginals` have.
+        Recorded values whose middle is between the two quantiles belong to it.
         """
-        if not 0 < level < 1:
-            raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
-        return self.quantiles(X, [(1 - level) / 2, (1 + level) / 2], target)
+        name, numbers = self._numbers(X, target)
+        ends = np.stack(numbers.interval(level), axis=1)
+        return as_array(ends, self.encoding_.scale(name))
 
     def density(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
         """Return the probability density of a number given the rest of each row, rows by `values`.

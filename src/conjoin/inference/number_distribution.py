@@ -292,13 +292,22 @@ class NumberDistributions:
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval of at least this probability.
+        """Return the ends of the central interval of about this probability.
 
-        They are quantiles, which are recorded values and belong to it.
+        Recorded values whose middle is between the two quantiles belong to it.
         """
         if not 0 < level < 1:
             raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        low, high = (self._quantile_scores(p) for p in ((1 - level) / 2, (1 + level) / 2))
+        middle = self.scale.rounded(self.map.to_values((low + high) / 2))
+        first, last = self.map.to_values(low), self.map.to_values(high)
+        if self.scale.step is not None:
+            step = self.scale.step
+            first = np.ceil(first / step - 1e-9) * step
+            last = np.floor(last / step + 1e-9) * step
+        none = first > last
+        first, last = np.where(none, middle, first), np.where(none, middle, last)
+        return np.asarray(self.scale.rounded(first)), np.asarray(self.scale.rounded(last))
 
     def mode(
         self,
@@ -448,7 +457,7 @@ class NumberDistribution:
         return self.scale.value(float(self._rows.quantile(p)[0]))
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Return the ends of the central interval of at least this probability: two quantiles."""
+        """Return the ends of the central interval of about this probability."""
         low, high = self._rows.interval(level)
         return self.scale.value(float(low[0])), self.scale.value(float(high[0]))
 
