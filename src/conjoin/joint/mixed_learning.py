@@ -48,6 +48,9 @@ from conjoin.models.mixed import (
 from conjoin.models.number_map import NumberMap
 from conjoin.progress import progress
 
+MIN_COPIES = 0.1
+"""If this share of the rows are copies of others, copies are held out together."""
+
 HELD_OUT = 0.15
 """The share of the rows that chooses."""
 
@@ -177,8 +180,8 @@ class _Learning:
     def _split(self) -> tuple[IntArray, IntArray]:
         """Return the rows to choose by and the rows to learn from, in random order.
 
-        Several numbers are hardly equal by chance, so rows that are equal in all columns are copies. They
-        stay together. The table has equal rows next to each other.
+        Several numbers are hardly equal by chance, so rows that are equal in all columns are copies. If there
+        are many, they stay together. The table has equal rows next to each other.
         """
         rows = len(self.table)
         wanted = 0 if rows < MIN_ROWS else max(1, round(HELD_OUT * rows))
@@ -188,7 +191,8 @@ class _Learning:
             same = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
             same = same.all(axis=1) & (codes[1:] == codes[:-1]).all(axis=1)
             copies = np.cumsum(np.append(0, ~same))[:rows]
-            group = copies if np.bincount(copies).max() <= wanted else group
+            many = rows - 1 - copies[-1] >= MIN_COPIES * rows
+            group = copies if many and np.bincount(copies).max() <= wanted else group
         place = np.argsort(self.rng.permutation(group[-1] + 1))[group]
         order = np.argsort(place, kind="stable")
         count = (
