@@ -180,8 +180,8 @@ class _Learning:
     def _split(self) -> tuple[IntArray, IntArray]:
         """Return the rows to choose by and the rows to learn from, in random order.
 
-        Several numbers are hardly equal by chance, so rows that are equal in all columns are copies. If there
-        are many, they stay together. The table has equal rows next to each other.
+        Several numbers are hardly equal by chance, so rows that are equal in all columns are copies. If
+        there are many, they stay together. The table has equal rows next to each other.
         """
         rows = len(self.table)
         wanted = 0 if rows < MIN_ROWS else max(1, round(HELD_OUT * rows))
