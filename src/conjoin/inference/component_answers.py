@@ -50,7 +50,9 @@ class GaussianAnswers:
     def select(self, rows: IntArray) -> GaussianAnswers:
         """Return some of the rows."""
         part = GaussianAnswers(self.model, self.component, self.codes[rows], self.scores[rows])
-        part.__dict__["by_state"] = self.by_state[rows]
+        for name in ("numbers", "by_state"):  # what is known already
+            if name in self.__dict__:
+                part.__dict__[name] = self.__dict__[name][rows]
         return part
 
     def without(self, name: str) -> GaussianAnswers:

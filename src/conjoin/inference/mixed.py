@@ -29,6 +29,10 @@ def log_density(model: MixedNetwork, table: MixedTable) -> FloatArray:
     return MixedAnswers(model, table).log_density()
 
 
+Parts = list[GaussianAnswers | BinnedAnswers]
+"""The answers of each component."""
+
+
 class MixedAnswers:
     """Answers for the rows of a table.
 
@@ -52,7 +56,7 @@ class MixedAnswers:
         scores: Scores | None = None,
     ) -> None:
         self.model, self.table, self.random_state = model, table, random_state
-        self.parts: list[GaussianAnswers | BinnedAnswers] = []
+        self.parts: Parts = []
         self.scores = points_of(model.maps, model.values(table)) if scores is None else scores
         for component in model.components:
             codes = model.codes(component, table, self.scores)
@@ -92,20 +96,30 @@ class MixedAnswers:
     def category(self, name: str) -> FloatArray:
         """Return the distribution of a category given the rest of each row, rows by states."""
         self.model.domain.categories.index(name)
-        answers = [part.without(name) for part in self.parts]
-        shares = normalized(self._joint([part.log_likelihood() for part in answers]))
-        result = np.zeros((len(self.table), len(self.model.domain.categories[name].states)))
-        for k, part in enumerate(answers):
+        return self._category(name, *self._without(name))
+
+    def number(self, name: str) -> NumberDistributions:
+        """Return the distribution of a number given the rest of each row."""
+        self.model.map_of(name)  # raises if there is no such number
+        return self._number(name, *self._without(name))
+
+    def _without(self, name: str) -> tuple[Parts, FloatArray]:
+        """Return the answers of the components without a column, and the shares of the components."""
+        parts = [part.without(name) for part in self.parts]
+        return parts, normalized(self._joint([part.log_likelihood() for part in parts]))
+
+    def _category(self, name: str, parts: Parts, shares: FloatArray) -> FloatArray:
+        """Return the distribution of a category that is missing in all rows."""
+        result = np.zeros((len(shares), len(self.model.domain.categories[name].states)))
+        for k, part in enumerate(parts):
             rows = np.flatnonzero(shares[:, k] > 0)
             result[rows] += shares[rows, k, None] * part.select(rows).category(name)
         return result
 
-    def number(self, name: str) -> NumberDistributions:
-        """Return the distribution of a number given the rest of each row."""
+    def _number(self, name: str, parts: Parts, shares: FloatArray) -> NumberDistributions:
+        """Return the distribution of a number that is missing in all rows."""
         mapped, j = self.model.map_of(name), self.model.numbers.index(name)
-        answers = [part.without(name) for part in self.parts]
-        shares = normalized(self._joint([part.log_likelihood() for part in answers]))
-        found = [part.number(j) for part in answers]
+        found = [part.number(j) for part in parts]
         return NumberDistributions(
             self.model.scale(name),
             mapped,
@@ -128,13 +142,19 @@ class MixedAnswers:
         if numbers not in ("mean", "median", "mode"):
             raise ModelError(f"numbers must be 'mean', 'median' or 'mode', not {numbers!r}")
         filled = _Filled(self.table)
+        incomplete = np.flatnonzero(self.table.holes.any(axis=1))
+        if not len(incomplete):
+            return filled.table()
+        parts = [part.select(incomplete) for part in self.parts]
+        shares = normalized(self._joint([part.log_likelihood() for part in parts]))
         for name, rows in filled.holes():
-            part = MixedAnswers(self.model, self.table.select(rows), self.random_state)
+            at = np.searchsorted(incomplete, rows)
+            known = [part.select(at) for part in parts], shares[at]
             if name in self.model.numbers:
-                found = getattr(part.number(name), numbers)()
+                found = getattr(self._number(name, *known), numbers)()
                 filled.put(name, rows, np.asarray(self.model.scale(name).rounded(found)))
             else:
-                filled.put(name, rows, part.category(name).argmax(axis=1))
+                filled.put(name, rows, self._category(name, *known).argmax(axis=1))
         return filled.table()
 
     def draws(self, count: int) -> list[MixedTable]:
