@@ -26,6 +26,7 @@ from conjoin.data.table import Codes, Table
 from conjoin.inference.engines import log_partition
 from conjoin.joint.candidates import Candidate, hidden_name
 from conjoin.joint.hidden_column import HiddenFit, Priors
+from conjoin.joint.hidden_search import MIN_STATES
 from conjoin.joint.hidden_tables import HiddenTables, stacked, stacking_weights, tree_part
 from conjoin.joint.likelihood import Expectations
 from conjoin.joint.marginal_likelihood import MarginalFit, incomplete
@@ -51,9 +52,6 @@ FITS = (Priors(8, 0.5, 0.0, 0.1), Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1,
 
 CELLS_FACTOR = 2
 """Networks may have this multiple of the cells of those of large tables: they learn from few rows."""
-
-MIN_STATES = 4
-"""A hidden column has at least this number of states per fit."""
 
 MIN_ERRORS = 1.0
 """A larger network, or a hidden column, must be better by this number of standard errors."""
