@@ -1,20 +1,12 @@
-"""Bayesian networks from conditionals: against the converted Markov network, and against known networks.
+"""Bayesian networks learned from rows of known networks: the graph, and the distance from the truth.
 
-    python benchmarks/bench_bayesian.py [tables] [networks] [--only nltcs,alarm] [--out FILE] [--print]
+    python benchmarks/bench_bayesian.py [--only alarm,child] [--out FILE] [--print]
 
-`tables` learns trees for the data sets of $CONJOIN_DATA/debd (kappa is chosen on their validation rows)
-and makes four models of them: the published algorithm (cycles broken, nothing restored), the same with
-edges restored, the search for an order, and the converted Markov network. Scores are those of the test
-rows, in nats per row: PLL, CMLL (tables of at most 100 columns, the first 500 test rows) and the
-log-likelihood, which is exact for Bayesian networks; that of the converted network is estimated unless
-exact inference fits, and left out for tables of more than 100 columns. Seconds are CPU seconds after the
-trees were learned.
-
-`networks` draws 5,000 rows from each network of $CONJOIN_DATA/bif, for two seeds, and learns Bayesian
-networks from them: as above from trees, and with pyAgrum by hill climbing (BIC) and by MIIC. Printed are
-precision and recall of the skeleton, the structural Hamming distance between the CPDAGs, and the
-Kullback-Leibler divergence of the joint distribution from the truth (20,000 fresh rows, the same for
-all).
+5,000 rows are drawn from each network of $CONJOIN_DATA/bif, for two seeds. Bayesian networks are learned
+from them: from trees, by breaking cycles and by order, and with pyAgrum by hill climbing (BIC) and by
+MIIC. Printed are precision and recall of the skeleton, the structural Hamming distance between the
+CPDAGs, and the Kullback-Leibler divergence of the joint distribution from the truth (20,000 fresh rows,
+the same for all).
 
 Finished steps are kept in FILE, so that the same command resumes.
 """
@@ -30,16 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from conjoin import BayesianNetwork, Table, convert, learn, load, pll, read_table, sample
-from conjoin import to_bayesian_network as bayesian
-from conjoin.models.network import Network
-from conjoin.scoring import cmll, log_likelihood
+from conjoin import (
+    BayesianNetwork,
+    Table,
+    learn_conditionals,
+    load,
+    sample,
+)
+from conjoin.research import to_bayesian_network as bayesian
 from goals import cpu, headline, machine
 
 ROWS, FRESH = 5_000, 20_000
 SEEDS = (2, 3)
 """Seeds 0 and 1 were used while methods were chosen."""
-CMLL_ROWS, NARROW = 500, 100
 
 Results = dict[str, Any]
 
@@ -58,85 +53,6 @@ class Kept:
             self.path.write_text(json.dumps(self.found, indent=1))
             print(name, self.found[name], flush=True)
         return self.found[name]
-
-
-# ---- tables --------------------------------------------------------------------------------------
-
-
-MODELS = ("published", "restored", "order", "converted")
-
-
-def made(name: str, dn: Any, train: Table, valid: Table) -> Network:
-    """Return one of the models of a dependency network."""
-    if name == "converted":
-        return convert(dn, train)
-    if name == "order":
-        return bayesian(dn, train, "order", valid=valid, n_jobs=1)
-    return bayesian(dn, train, restore=name == "restored", n_jobs=1)
-
-
-def scored(name: str, model: Network, test: Table) -> Results:
-    """Return the scores of a model on the test rows."""
-    found: Results = {"pll": pll(model, test, n_jobs=1).mean}
-    narrow = len(test.domain) <= NARROW
-    if narrow:
-        few = Table(test.domain, test.codes[:CMLL_ROWS])
-        found["cmll"] = cmll(model, few, n_jobs=1).mean
-    if narrow or name != "converted":
-        likelihood = log_likelihood(model, test)
-        found["ll"], found["exact"] = likelihood.mean, likelihood.exact
-    return found
-
-
-def tables(kept: Kept, only: list[str]) -> None:
-    folder = Path(os.environ["CONJOIN_DATA"]) / "debd"
-    for path in sorted(folder.iterdir(), key=lambda p: sum(f.stat().st_size for f in p.iterdir())):
-        name = path.name
-        if only and name not in only:
-            continue
-        keys = {m: f"{name}.{m}" for m in MODELS}
-        if all(key in kept.found for key in keys.values()):
-            continue
-        parts = [read_table(path / f"{name}.{p}.data.gz") for p in ("train", "valid", "test")]
-        train, valid, test = parts
-        seconds, dn = cpu(lambda train=train, valid=valid: learn(train, "tree", valid=valid))
-        kept.step(
-            f"{name}.trees", lambda s=seconds, dn=dn, t=test: {"seconds": s, "pll": pll(dn, t).mean}
-        )
-
-        def work(m: str, dn: Any = dn, parts: Any = parts) -> Results:
-            seconds, model = cpu(lambda: made(m, dn, parts[0], parts[1]))
-            record = model.provenance.get("bayesian", {})
-            kind, edges = record.get("cpd"), record.get("edges")
-            return {"seconds": seconds, "edges": edges, "cpd": kind, **scored(m, model, parts[2])}
-
-        for m in MODELS:
-            kept.step(keys[m], lambda m=m, work=work: work(m))
-
-
-def print_tables(kept: Kept) -> None:
-    sets = [key.removesuffix(".trees") for key in kept.found if key.endswith(".trees")]
-    for metric in ("pll", "cmll", "ll"):
-        headline(f"{metric} of the test rows")
-        print(f"{'':<10}" + "".join(f"{m:>14}" for m in ("trees", *MODELS)))
-        for name in sets:
-            cells = []
-            for m in ("trees", *MODELS):
-                found = kept.found.get(f"{name}.{m}", {})
-                mark = "" if found.get("exact", True) or metric != "ll" else "~"
-                cells.append(f"{mark}{found[metric]:.3f}" if metric in found else "")
-            print(f"{name:<10}" + "".join(f"{cell:>14}" for cell in cells))
-    headline("CPU seconds (edges) after the trees were learned")
-    for name in sets:
-        cells = []
-        for m in MODELS:
-            found = kept.found.get(f"{name}.{m}", {})
-            edges = f" ({found['edges']})" if found.get("edges") else ""
-            cells.append(f"{found['seconds']:.1f}{edges}" if found else "")
-        print(f"{name:<10}" + "".join(f"{cell:>14}" for cell in cells))
-
-
-# ---- known networks ------------------------------------------------------------------------------
 
 
 def graph_of(bn: BayesianNetwork) -> np.ndarray:
@@ -188,13 +104,12 @@ def compared(truth: np.ndarray, found: np.ndarray) -> Results:
 
 
 def learners(table: Table) -> dict[str, Callable[[], BayesianNetwork]]:
-    """Return what is compared: the first three include learning the trees."""
+    """Return what is compared: the first two include learning the trees."""
     from bench_known_networks import by_pyagrum
 
-    trees = lambda: learn(table, "tree", n_jobs=1)  # noqa: E731
+    trees = lambda: learn_conditionals(table, "tree", n_jobs=1)  # noqa: E731
     return {
-        "published": lambda: bayesian(trees(), table, restore=False, n_jobs=1),
-        "restored": lambda: bayesian(trees(), table, n_jobs=1),
+        "cycles": lambda: bayesian(trees(), table, n_jobs=1),
         "order": lambda: bayesian(trees(), table, "order", n_jobs=1),
         "hill climbing": lambda: by_pyagrum(table, "hill climbing"),
         "MIIC": lambda: by_pyagrum(table, "MIIC"),
@@ -247,7 +162,6 @@ def print_networks(kept: Kept) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", nargs="*", default=["tables", "networks"])
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--out", default="bench_bayesian.json", help="where results are kept")
     parser.add_argument("--print", action="store_true", help="print what is there, and run nothing")
@@ -255,9 +169,6 @@ if __name__ == "__main__":
     print(machine())
     results = Kept(Path(arguments.out))
     chosen = [n for n in arguments.only.split(",") if n]
-    for part in arguments.what:
-        if part not in ("tables", "networks"):
-            parser.error(f"{part!r} is neither 'tables' nor 'networks'")
-        if not arguments.print:
-            (tables if part == "tables" else networks)(results, chosen)
-        (print_tables if part == "tables" else print_networks)(results)
+    if not arguments.print:
+        networks(results, chosen)
+    print_networks(results)

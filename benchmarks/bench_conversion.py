@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from conjoin import DependencyNetwork, LogLinearCPD, convert, load, read_table, write_table
-from conjoin.conversion.base import Product
+from conjoin import DependencyNetwork, convert, load, read_table, write_table
+from conjoin.conversion.base_distribution import Product
+from conjoin.models import LogLinearCPD
 from goals import best_of, headline, machine, report
 from synthetic import random_network, random_table
 
@@ -86,15 +87,22 @@ def at_audio_size() -> None:
 
 
 def logistic() -> None:
-    headline("Logistic CPDs, the direct formula")
+    headline("Logistic CPDs")
     rng = np.random.default_rng(0)
     for n in (100, 400):
         domain = random_network(n, 1).domain
         cpds = [
-            LogLinearCPD.logistic(
-                domain.cards, i, 0.1, {j: float(rng.normal()) for j in range(n) if j != i}
+            LogLinearCPD.of(
+                domain,
+                v.name,
+                [(0.1, {v.name: v.states[1]})]
+                + [
+                    (float(rng.normal()), {v.name: v.states[1], u.name: u.states[1]})
+                    for u in domain
+                    if u is not v
+                ],
             )
-            for i in range(n)
+            for v in domain
         ]
         dn = DependencyNetwork(domain, cpds)
         dn.features()

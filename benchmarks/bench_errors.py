@@ -7,7 +7,7 @@ with its errors. Each method ranks all known cells; its precision is the share o
 many cells as were planted. "ratio" ranks by how much more probable the most probable value is than the
 one in the cell. Rivals: the rarity of the value in its column (of a number, its rank from either end),
 and scikit-learn's IsolationForest, which ranks rows, with the rarest cell of each row in front. Numbers
-with many values are cut into five bins beforehand, or kept with --numbers. Tables are cut to the first
+are cut into five bins beforehand, or kept with --numbers. Tables are cut to the first
 --rows rows of a random order.
 
     python benchmarks/bench_errors.py [--rows 2000] [--tables vote,car] [--seeds 3] [--numbers]
@@ -24,11 +24,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import IsolationForest
 
-from conjoin import JointModel, Table, surprises
-from conjoin.data.columns import columns_with_values, table_of_columns
-from conjoin.data.discretization import continuous, discretize_by
-from conjoin.data.mixed_table import MixedDomain, MixedTable
-from conjoin.formats.table_files import read_columns
+from bench_tables import binned
+from conjoin import JointModel, Table, read_table, surprises
 from goals import headline, machine
 
 TABLES = (
@@ -41,18 +38,8 @@ WITH_NUMBERS = (
 
 
 def load(path, rows, rng, numbers):
-    columns = columns_with_values(read_columns(path))
-    if numbers:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table = MixedTable.of_columns(columns)
-        return table.select(rng.permutation(len(table))[:rows])
-    table = table_of_columns(columns)
-    table = Table(table.domain, table.codes[rng.permutation(len(table))[:rows]])
-    bins = {v.name: "quantile:5" for v in table.domain if continuous(v.states)}
-    table = discretize_by(table, bins)[0] if bins else table
-    domain = MixedDomain(table.domain, (), table.domain.names)
-    return MixedTable(domain, table, np.empty((len(table), 0)))
+    table = read_table(path) if numbers else binned(path)
+    return table.select(rng.permutation(len(table))[:rows])
 
 
 def mistyped(scale, x, rng):
@@ -76,53 +63,58 @@ def mistyped(scale, x, rng):
 
 def planted(table, share, how, rng):
     """Return a table with errors, and where they are."""
-    states, numbers = table.categories, table.numbers.copy()
-    codes, cards = states.codes.astype(np.int64), states.domain.cards
-    varied = [n in table.domain.numeric or len(table.domain.categories[n]) > 1 for n in table.names]
+    codes = np.where(table.holes, -1, table.codes.astype(np.int64))
+    numbers = np.empty((len(table), 0)) if table.numbers is None else table.numbers.copy()
+    varied = [v.numbers is not None or len(v.states) > 1 for v in table.domain]
     known = np.argwhere(~table.holes & np.array(varied))
-    wanted, at = max(1, round(share * len(known))), np.zeros(table.holes.shape, bool)
-    for r, column in known[rng.permutation(len(known))]:
-        name, other = table.names[column], rng.integers(len(codes))
-        if name in table.domain.numeric:
-            j = table.domain.numeric.index(name)
-            old, line = numbers[r, j], table.numbers[other, j]
-            new = mistyped(table.scales[j], old, rng) if how == "slip" else line
-            if new != old and not np.isnan(new):
-                numbers[r, j], at[r, column] = new, True
+    wanted, at = max(1, round(share * len(known))), np.zeros(codes.shape, bool)
+    for row, column in known[rng.permutation(len(known))]:
+        variable, other = table.domain.variables[column], rng.integers(len(codes))
+        if variable.numbers is not None:
+            values = numbers[:, table.domain.numeric.index(variable.name)]
+            new = (
+                mistyped(variable.numbers.scale, values[row], rng)
+                if how == "slip"
+                else values[other]
+            )
+            if new != values[row] and not np.isnan(new):
+                values[row], at[row, column] = new, True
         else:
-            v = states.domain.index(name)
-            new = rng.integers(cards[v]) if how == "slip" else states.codes[other, v]
-            if new not in (codes[r, v], states.missing):
-                codes[r, v], at[r, column] = new, True
+            states = codes[:, column]
+            new = rng.integers(len(variable)) if how == "slip" else states[other]
+            if new not in (states[row], -1):
+                states[row], at[row, column] = new, True
         if at.sum() == wanted:
             break
-    coded = Table(states.domain, codes.astype(states.codes.dtype))
-    return MixedTable(table.domain, coded, numbers), at
+    return Table.of_values(table.domain, codes, numbers), at
 
 
 def rarity(table):
     """Return the negative logarithm of the frequency of each cell's value; -inf where it is missing."""
     result = np.full(table.holes.shape, -np.inf)
-    for column, name in enumerate(table.names):
+    for column, variable in enumerate(table.domain):
         known = ~table.holes[:, column]
-        if name in table.domain.numeric:
-            x = table.column(name)[known]
+        if variable.numbers is not None:
+            x = table.column(variable.name)[known]
             ends = [np.searchsorted(np.sort(sign * x), sign * x, "right") for sign in (-1, 1)]
             result[known, column] = -np.log(np.minimum(*ends) / len(x))
         else:
-            v = table.categories.domain.index(name)
-            counts = table.categories.counts(v)
-            own = counts[table.categories.codes[known, v]]
-            result[known, column] = -np.log(own / counts.sum())
+            counts = table.counts(column)
+            result[known, column] = -np.log(counts[table.codes[known, column]] / counts.sum())
     return result
 
 
 def isolation(table, seed):
     """Return the anomaly of each row at its rarest cell, and below all of these at the other cells."""
-    states = table.categories
-    hot = [states.codes[:, [v]] == np.arange(card) for v, card in enumerate(states.domain.cards)]
-    filled = np.where(np.isnan(table.numbers), np.nanmedian(table.numbers, axis=0), table.numbers)
-    rows = np.concatenate([*hot, filled], axis=1).astype(float)
+    parts = [
+        table.codes[:, [i]] == np.arange(len(variable))
+        for i, variable in enumerate(table.domain)
+        if variable.numbers is None
+    ]
+    if table.numbers is not None:
+        middle = np.nanmedian(table.numbers, axis=0)
+        parts.append(np.where(np.isnan(table.numbers), middle, table.numbers))
+    rows = np.concatenate(parts, axis=1).astype(float)
     anomaly = -IsolationForest(random_state=seed).fit(rows).score_samples(rows)
     rare = rarity(table)
     place = np.argsort(np.argsort(-rare, axis=1), axis=1)
@@ -131,11 +123,10 @@ def isolation(table, seed):
 
 def ours(table, seed, effort):
     """Return the surprise of each cell, and how much more probable the most probable value is."""
-    kept = table if table.scales else table.categories
-    cut = "auto" if table.scales else None
-    model = JointModel(discretize=cut, random_state=seed, effort=effort)
+    cut = None if table.numbers is None else "auto"
+    model = JointModel(discretize=cut, random_state=seed, effort=effort).fit(table)
     bits, ratio = (np.full(table.holes.shape, -np.inf) for _ in range(2))
-    for cell in surprises(model.fit(kept), kept):
+    for cell in surprises(model, table):
         at = cell.row, table.names.index(cell.column)
         bits[at] = cell.surprise
         ratio[at] = np.log(cell.suggested_probability / max(cell.probability, 1e-300))

@@ -17,7 +17,7 @@ from pathlib import Path
 from selenium import webdriver
 
 from conjoin import load
-from conjoin.explorer import explore
+from conjoin.views.explorer import explore
 from goals import cpu, headline, report
 
 FLAGS = (

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from conjoin import Domain, Table, convert, learn, pll, refine
+from conjoin import Domain, Table, convert, learn_conditionals, pll, refine
 from conjoin.joint import learn_joint
 from conjoin.scoring import log_likelihood
 from goals import headline, machine
@@ -64,7 +64,7 @@ def one_size(rows: int, columns: int) -> None:
     )
     del everything
     before, started = peak(), time.process_time()
-    conditionals = learn(table, "mixed", random_state=0)
+    conditionals = learn_conditionals(table, "mixed", random_state=0)
     learned = time.process_time() - started
     joint = refine(convert(conditionals, table), table)
     seconds, memory = time.process_time() - started, peak() - before

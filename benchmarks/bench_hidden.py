@@ -17,12 +17,13 @@ import numpy as np
 
 import conjoin as cj
 from bench_growth import generated
-from conjoin.bayesian.dependence_tree import dependence_tree
 from conjoin.data.row_hashing import merge_rows
 from conjoin.jobs import one_thread
-from conjoin.joint.hidden_column import SETTINGS, HiddenFit, Priors
-from conjoin.joint.hidden_tables import HiddenRows, HiddenTables
-from conjoin.joint.refine import EFFORTS, with_weights
+from conjoin.joint import HiddenModel, HiddenTables, fit_batches, fit_hidden
+from conjoin.joint.dependence_tree import dependence_tree
+from conjoin.joint.hidden_column import SETTINGS
+from conjoin.joint.hidden_tables import HiddenRows
+from conjoin.joint.refinement import EFFORTS, with_weights
 from conjoin.joint.thinning import thin
 from goals import cpu, headline, machine
 
@@ -41,24 +42,22 @@ def tables_of(name: str) -> tuple[cj.Table, cj.Table]:
 
 def thin_network(train: cj.Table, valid: cj.Table) -> cj.MarkovNetwork:
     """Return the thin network that the default search starts from."""
-    model = cj.convert(cj.learn(train, "mixed", valid=valid), train)
+    model = cj.convert(cj.learn_conditionals(train, "mixed", valid=valid), train)
     left, right = dependence_tree(train)
     cards = train.domain.cards
     cells = max(EFFORTS["default"].cells[0], int((cards[left] * cards[right]).sum()))
     return with_weights(thin(model, train, max_cells=cells), left, right, train, valid)
 
 
-def compare(
-    name: str, priors: Priors, train: HiddenRows, valid: HiddenRows, fit: HiddenFit
-) -> None:
-    steps = EFFORTS["default"].batches
+def compare(name: str, model: HiddenModel, train: HiddenRows, valid: HiddenRows) -> None:
+    steps, priors = EFFORTS["default"].batches, model.priors
     ways = {
-        "L-BFGS": lambda: fit.fit(train, valid, np.random.default_rng(0)),
-        "batches": lambda: fit.fit_batches(train, np.random.default_rng(0), steps),
+        "L-BFGS": lambda: fit_hidden(model, train, valid, np.random.default_rng(0)),
+        "batches": lambda: fit_batches(model, train, np.random.default_rng(0), steps),
     }
     for way, learn in ways.items():
-        seconds, _ = cpu(learn)
-        score = fit.mean_log_density(valid, fit.parameters, fit.log_z)
+        seconds, fit = cpu(learn)
+        score = fit.score(valid)
         print(
             f"{name:<12} {tuple(priors)!s:<22} {way:<8} {score:>10.3f} {seconds:>7.1f} s",
             flush=True,
@@ -74,4 +73,4 @@ if __name__ == "__main__":
             tables = HiddenTables(thin_network(train, valid), EFFORTS["default"].states[-1])
             rows, held = (tables.rows(*merge_rows(t.codes, t.weights)) for t in (train, valid))
             for priors in SETTINGS[:2]:
-                compare(name, priors, rows, held, HiddenFit(tables, priors))
+                compare(name, HiddenModel(tables, priors), rows, held)

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from conjoin import Domain, Table, learn, read_table
+from conjoin import Domain, Table, learn_conditionals, read_table
 from conjoin.data.packed_table import pack_table
 from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.options import LAMBDAS, parent_rules
@@ -74,18 +74,20 @@ def against_scikit_learn(folder: Path, names: list[str]) -> None:
     headline("CPU seconds: ours, scikit-learn's")
     small = Table(Domain.numbered([2, 2, 2]), np.random.default_rng(0).integers(0, 2, (99, 3)))
     for cpd in ("tree", "logistic", "hybrid"):
-        learn(small, cpd)  # compile
+        learn_conditionals(small, cpd)  # compile
     for name in names:
         train, valid = (
             read_table(folder / name / f"{name}.{part}.data.gz") for part in ("train", "valid")
         )
-        ours, dn = cpu(lambda t=train, v=valid: learn(t, "tree", valid=v), 3)
+        ours, dn = cpu(lambda t=train, v=valid: learn_conditionals(t, "tree", valid=v), 3)
         kappa = dn.provenance["learned"]["kappa"]
         ratio(f"{name}, trees, whole kappa path", ours, rival_trees(train, kappa), 50)
         rules = parent_rules(train.domain, None, None)
 
         def whole_path(t=train, r=rules) -> None:
-            LogisticPath(t, None, r).advance_all(LAMBDAS)
+            regressions = LogisticPath(t, None, r)
+            for penalty in LAMBDAS:
+                regressions.advance(penalty)
 
         path, _ = cpu(whole_path)
         step = max(1, len(train.domain) // 4)
@@ -93,7 +95,7 @@ def against_scikit_learn(folder: Path, names: list[str]) -> None:
             i for i in range(0, len(train.domain), step) if len(np.unique(train.codes[:, i])) > 1
         ]
         ratio(f"{name}, L1 logistic, 13 penalties", path, rival_logistic(train, usable), 10)
-        hybrid, _ = cpu(lambda t=train, v=valid: learn(t, "hybrid", valid=v))
+        hybrid, _ = cpu(lambda t=train, v=valid: learn_conditionals(t, "hybrid", valid=v))
         times = hybrid / path
         verdict = "met" if times <= 2 else "MISSED"
         print(
@@ -123,16 +125,16 @@ def growth() -> None:
 
 
 def one_size(rows: int, columns: int) -> None:
-    learn(generated(99, 3), "tree", kappa=1e-4)  # compile
+    learn_conditionals(generated(99, 3), "tree", kappa=1e-4)  # compile
     data = generated(rows, columns)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     start, cpu_start = time.perf_counter(), time.process_time()
-    dn = learn(data, "tree", kappa=1e-4, n_jobs=2)
+    dn = learn_conditionals(data, "tree", kappa=1e-4, n_jobs=2)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10 - before
     leaves = sum(c.tree.n_leaves for c in dn.cpds)
     packed = pack_table(data)
-    size = packed.sets.nbytes + packed.members.nbytes
+    size = packed.sets.nbytes
     for cpd in dn.cpds:
         tree = cpd.tree
         size += sum(part.nbytes for part in (tree.var, tree.ptr, tree.child, tree.value))

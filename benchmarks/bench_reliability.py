@@ -21,14 +21,14 @@ from itertools import combinations
 
 import numpy as np
 
-from conjoin import DependencyNetwork, Table, convert, learn, pll
-from conjoin.conversion.base import resolve_base
+from conjoin import DependencyNetwork, Table, convert, learn_conditionals, pll
+from conjoin.conversion.base_distribution import resolve_base
 from conjoin.conversion.pair_opinions import PairOpinions, Say
 from conjoin.data.arrays import FloatArray
 from conjoin.data.holdout import deal_out
-from conjoin.joint import learn_say
-from conjoin.joint.reliability import POWERS, expit
-from conjoin.reproduction.data import Files, find_folder
+from conjoin.research import learn_say
+from conjoin.research.reproduction.experiment_files import Files, find_folder
+from conjoin.research.say_learning import POWERS, expit
 
 SETS = ("nltcs", "dna", "plants", "jester", "baudio", "bnetflix")
 
@@ -97,7 +97,7 @@ def main(names: list[str]) -> None:
         files = Files(name, find_folder(None))
         halves = [half for _, half in deal_out(files.valid, 2, np.random.default_rng(1))]
         for cpd in ("tree", "logistic"):
-            dn = learn(files.train, cpd, valid=files.valid, exhaustive=True)
+            dn = learn_conditionals(files.train, cpd, valid=files.valid, exhaustive=True)
             mean = convert(dn, files.train, orders="all")
             rotations = convert(dn, files.train)
             gains = []

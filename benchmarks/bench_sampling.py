@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from conjoin import Table, convert, learn, read_table, sample
-from conjoin.inference.batch_marginals import BatchMarginals, RowChains, Settings
+from conjoin import Table, convert, learn_conditionals, read_table, sample
+from conjoin.inference.chain import Sampler
 from conjoin.inference.gibbs import gibbs
 from conjoin.models.markov import MarkovNetwork
 from conjoin.scoring import cmll, random_sets
@@ -82,7 +82,7 @@ def scores(folder: Path, names: list[str]) -> None:
                 read_table(folder / name / f"{name}.{part}.data.gz")
                 for part in ("train", "valid", "test")
             )
-            mn = convert(learn(train, cpd, valid=valid), train)
+            mn = convert(learn_conditionals(train, cpd, valid=valid), train)
             cmll(mn, Table(test.domain, test.codes[:2]))  # compile
             seconds, result = cpu(lambda m=mn, t=test: cmll(m, t), 2)
             sets = random_sets(mn.domain)
@@ -106,16 +106,16 @@ def wide(folder: Path, rows: int = 256, few: int = 4) -> None:
     )
     table = Table(test.domain, test.codes[:rows])
     sets = random_sets(test.domain)
-    order, counters = np.arange(len(test.domain)), np.arange(few, dtype=np.uint64)
     for cpd in ("logistic", "tree"):
-        mn = convert(learn(train, cpd, valid=valid), train)
+        mn = convert(learn_conditionals(train, cpd, valid=valid), train)
 
         def chains(mn: MarkovNetwork = mn) -> None:
             for part in sets:
                 free = np.array([test.domain.index(name) for name in part])
-                made = BatchMarginals(mn.form, free, order, Settings.of(100, 1000))
-                made.engines = [(c, RowChains(made.projection, c)) for c, _ in made.engines]
-                made.marginals(test.codes[:few], counters)
+                for row in test.codes[:few].tolist():
+                    given = {v: state for v, state in enumerate(row) if v not in free}
+                    sampler = Sampler(mn.form, given, free)
+                    sampler.chain(np.random.SeedSequence(0), 100).run(1000, batches=25)
 
         cmll(mn, Table(test.domain, test.codes[:2]))  # compile
         seconds, result = cpu(lambda m=mn: cmll(m, table))
@@ -131,7 +131,7 @@ def joint(folder: Path, names: list[str]) -> None:
     headline("Gibbs over all variables: sweeps per CPU second, one chain")
     for name in names:
         train = read_table(folder / name / f"{name}.train.data.gz")
-        dn = learn(train, "tree", kappa=1e-3)
+        dn = learn_conditionals(train, "tree", kappa=1e-3)
         for model in (dn, convert(dn, train)):
             sample(model, 10, chains=1)  # compile
             with warnings.catch_warnings():

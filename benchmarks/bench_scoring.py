@@ -16,7 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from conjoin import Domain, MarkovNetwork, Table, Variable, convert, learn, pll, read_table, sample
+from conjoin import (
+    Domain,
+    MarkovNetwork,
+    Table,
+    Variable,
+    convert,
+    learn_conditionals,
+    pll,
+    read_table,
+    sample,
+)
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.markov import TableFactor
 from conjoin.scoring import log_likelihood
@@ -72,7 +82,7 @@ def main(folder: Path, names: list[str]) -> None:
             read_table(folder / name / f"{name}.{part}.data.gz")
             for part in ("train", "valid", "test")
         )
-        dn = learn(train, "tree", valid=valid)
+        dn = learn_conditionals(train, "tree", valid=valid)
         mn = convert(dn, train)
         if not compiled:
             learn_weights(mn, test, prior_sd=0.1, max_iterations=1)
@@ -99,7 +109,7 @@ def main(folder: Path, names: list[str]) -> None:
             rows = Table(test.domain, test.codes[: int(share * len(test))])
             print(f"{len(rows):>8,} rows     {cpu(lambda m=mn, r=rows: pll(m, r), 5)[0]:.4f} s")
         for kappa in (1e-8, 1e-4, 1e-2):
-            other = convert(learn(train, "tree", kappa=kappa), train)
+            other = convert(learn_conditionals(train, "tree", kappa=kappa), train)
             seconds = cpu(lambda m=other, t=test: pll(m, t), 5)[0]
             print(f"{len(other.features):>8,} features {seconds:.4f} s")
 

@@ -1,7 +1,7 @@
 """Imputation and prediction of any column, against scikit-learn, on the tables of $CONJOIN_DATA.
 
 20% of the known cells are hidden at random. Rivals see state numbers (missing: NaN); their numbers are
-rounded to states. Numbers with many values are cut into bins beforehand, for all alike. Tables are cut to
+rounded to states. Numbers are cut into bins beforehand, for all alike. Tables are cut to
 the first --rows rows of a random order. Times are CPU seconds of one thread (threads
 that wait for each other would count, to the rivals' harm); kernels are compiled before.
 
@@ -27,17 +27,19 @@ from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
 from conjoin import Domain, JointModel, Table, read_table
-from conjoin.data.discretization import continuous, discretize_by
+from conjoin.data.discretization import discretize_by
 from goals import headline, machine
 
 
-def load(path, rows, rng):
+def binned(path):
+    """Return a table of states: numbers are cut into five bins."""
     table = read_table(path)
-    numbers = {v.name: "quantile:5" for v in table.domain if continuous(v.states)}
-    if numbers:
-        table, _ = discretize_by(table, numbers)
-    kept = rng.permutation(len(table))[:rows]
-    return Table(table.domain, table.codes[kept])
+    return discretize_by(table, dict.fromkeys(table.domain.numeric, "quantile:5"))[0]
+
+
+def load(path, rows, rng):
+    table = binned(path)
+    return table.select(rng.permutation(len(table))[:rows])
 
 
 def timed(function, *arguments):

@@ -1,10 +1,12 @@
-"""Random networks of a given size, for benchmarks."""
+"""Random networks and tables of a given size, for benchmarks."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from conjoin import BayesianNetwork, DependencyNetwork, Domain, Table, TableCPD, TreeCPD
+from conjoin import BayesianNetwork, DependencyNetwork, Domain, Table, TableCPD
+from conjoin.models import TreeCPD
 from conjoin.models.tree import Tree
 
 
@@ -61,6 +63,27 @@ def random_table(domain: Domain, rows: int, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     columns = [rng.choice(card, rows, p=rng.dirichlet(np.full(card, 2.0))) for card in domain.cards]
     return Table(domain, np.stack(columns, axis=1))
+
+
+def mixed_frame(rows: int, numbers: int, categories: int, seed: int = 0) -> pd.DataFrame:
+    """Return a frame of numbers and categories that depend on three hidden numbers.
+
+    Numbers are skewed or not, and have two decimals; categories have 2 to 12 states, which a noisy number
+    is cut into.
+    """
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(rows, 3))
+    signals = hidden @ rng.normal(size=(3, numbers + categories))
+    signals += 0.5 * np.sin(2 * hidden[:, [0]]) + rng.normal(size=signals.shape)
+    columns = {}
+    for i in range(numbers):
+        values = 10 * signals[:, i] if i % 2 else 20 * np.exp(0.5 * signals[:, i])
+        columns[f"number {i}"] = values.round(2)
+    for i in range(categories):
+        ends = np.quantile(signals[:, numbers + i], np.sort(rng.random(rng.integers(1, 12))))
+        at = np.searchsorted(ends, signals[:, numbers + i])
+        columns[f"category {i}"] = np.array([f"state {k}" for k in range(len(ends) + 1)])[at]
+    return pd.DataFrame(columns)
 
 
 def random_bayesian_network(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import conjoin
-from conjoin.inference.condition_text import conditions_text
-from conjoin.inference.conditions import Likelihood, Marginal, Not, OneOf
+from conjoin import Likelihood, Marginal, Not, OneOf
+from conjoin.inference import conditions_text
 
 KINDS = ("state", "one of", "set", "not", "likelihood", "certain likelihood")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import cache
 from pathlib import Path
@@ -11,27 +12,28 @@ import numpy as np
 import conjoin
 from conjoin import (
     BayesianNetwork,
-    BoostedTreesCPD,
     DependencyNetwork,
     Domain,
     Features,
     JointModel,
-    LogLinearCPD,
     MarkovNetwork,
-    RuleCPD,
     Table,
     TableCPD,
-    TreeCPD,
     Variable,
 )
-from conjoin.data.mixed_table import MixedDomain
-from conjoin.data.number_scale import NumberScale
-from conjoin.formats.libra_reading import write_schema
-from conjoin.formats.uai import write_evidence
-from conjoin.models.gaussians import Gaussians
-from conjoin.models.markov import TableFactor
-from conjoin.models.mixed import REST, BinnedComponent, GaussianComponent, MixedNetwork
-from conjoin.models.number_map import NumberMap
+from conjoin.models import (
+    BoostedTreesCPD,
+    Joint,
+    LogLinearCPD,
+    RuleCPD,
+    TableFactor,
+    Tree,
+    TreeCPD,
+)
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import fine_reference as fine_reference
+import random_joints as random_joints
 
 RULES = """\
 [variables]
@@ -124,11 +126,15 @@ def random_bayesian_network(rng: np.random.Generator) -> BayesianNetwork:
 def dependency_network() -> DependencyNetwork:
     """Return a network with a CPD of every kind."""
     domain = Domain({name: ["no", "yes"] for name in ("a", "b", "c", "d", "e")})
+    leaves = [[0.9, 0.1], [0.9, 0.1], [0.5, 0.5], [0.75, 0.25]]
     return DependencyNetwork(domain, [
         TableCPD.of(domain, "a", ["b"], {"no": 0.2, "yes": 0.7}),
-        TreeCPD.of(domain, "b", ("a", {"no": 0.1, "yes": ("c", {"no": 0.5, "yes": 0.25})})),
+        TreeCPD(domain.cards, 1, Tree.complete([0, 2], domain.cards, np.log(leaves))),
         RuleCPD.of(domain, "c", [({"a": "yes"}, 0.9), ({}, 0.3)]),
-        BoostedTreesCPD.of(domain, "d", [[0.0, 1.0], ("a", {"no": [0, 0], "yes": [0.0, -2.0]})]),
+        BoostedTreesCPD(domain.cards, 3, [
+            Tree.complete([], domain.cards, np.array([[0.0, 1.0]])),
+            Tree.complete([0], domain.cards, np.array([[0.0, 0.0], [0.0, -2.0]])),
+        ]),
         LogLinearCPD.of(domain, "e", [(1.5, {"e": "yes", "a": "yes", "d": "no"})]),
     ])  # fmt: skip
 
@@ -155,11 +161,11 @@ def write_examples(folder: Path) -> list[Path]:
     conditionals = dependency_network()
     for name in ("markov.conjoin", "markov.mn", "markov.uai", "markov.conjoin.gz"):
         conjoin.save(markov, folder / name)
-    hidden, mixed = random_markov_network(rng, hidden=True), random_mixed_network(rng)
+    hidden, numbers = random_markov_network(rng, hidden=True), random_joint(rng)
     for name in ("hidden.conjoin", "hidden.uai", "hidden.conjoin.gz"):
         conjoin.save(hidden, folder / name)
-    for name in ("mixed.conjoin", "mixed.conjoin.gz"):
-        conjoin.save(mixed, folder / name)
+    for name in ("numbers.conjoin", "numbers.conjoin.gz"):
+        conjoin.save(numbers, folder / name)
     small_estimator().save(folder / "estimator.conjoin")
     for name in ("conditionals.conjoin", "conditionals.dn", "conditionals.dn.gz"):
         conjoin.save(conditionals, folder / name)
@@ -173,8 +179,8 @@ def write_examples(folder: Path) -> list[Path]:
     conjoin.write_table(Table(domain, codes, rng.random(30)), folder / "weighted.data")
     for name in ("table.csv", "table.csv.gz", "table.parquet", "table.data"):
         conjoin.write_table(Table(domain, codes), folder / name)
-    write_schema(domain, folder / "table.schema")
-    write_evidence({"a": "yes"}, domain, folder / "some.uai.evid")
+    (folder / "table.schema").write_text("2,2,2,2\n", encoding="utf-8")
+    (folder / "some.uai.evid").write_text("1 0 1\n", encoding="utf-8")
     return sorted(path for path in folder.iterdir() if not path.name.endswith(".names.json"))
 
 
@@ -190,69 +196,23 @@ probability ( wet | rain ) {
 """
 
 
-def random_mixed_network(rng: np.random.Generator) -> MixedNetwork:
-    """Return a small network of categories and numbers: some with atoms, one or two components."""
-    names = rng.permutation(["a", "b", "p", "q", "r"]).tolist()
-    kept = [n for n in "pqr" if rng.random() < 0.7] or ["p"]
-    shown = [n for n in "ab" if rng.random() < 0.8]
-    categories = [Variable(n, [f"s{k}" for k in range(int(rng.integers(2, 4)))]) for n in shown]
-    maps = [_random_map(rng) for _ in kept]
-    scales = tuple(NumberScale(n, "number", True, 1.0, 0.0, 20.0) for n in kept)
-    order = tuple(n for n in names if n in (*kept, *shown))
-    domain = MixedDomain(Domain(categories), scales, order)
-    parts: list[GaussianComponent | BinnedComponent] = []
-    kind = rng.integers(3)
-    if kind != 1:
-        parts.append(_random_gaussians(rng, categories, kept, maps))
-    if kind != 0:
-        parts.append(_random_bins(rng, categories, kept, maps))
-    shares = rng.dirichlet(np.ones(len(parts)))
-    return MixedNetwork(domain, tuple(maps), tuple(parts), shares)
+def random_joint(rng: np.random.Generator) -> Joint:
+    """Return a small joint of states and numbers."""
+    return random_joints.random_joint(rng)[0]
 
 
-def _random_map(rng: np.random.Generator) -> NumberMap:
-    inner = np.sort(rng.choice(np.arange(1, 20), 5, replace=False)) + 0.5
-    scores = np.sort(rng.normal(0, 1.5, 7)) + np.arange(7) * 0.05
-    atoms = np.sort(rng.choice(np.arange(20.0), int(rng.choice([0, 1, 2])), replace=False))
-    return NumberMap(np.array([-6.0, *inner, 26.0]), scores, 1.0, atoms)
-
-
-def _random_gaussians(
-    rng: np.random.Generator,
-    categories: list[Variable],
-    names: list[str],
-    maps: list[NumberMap],
-) -> GaussianComponent:
-    count, size = int(rng.integers(1, 4)), len(names)
-    own = [
-        Variable(n, [*m.atoms.tolist(), REST])
-        for n, m in zip(names, maps, strict=True)
-        if len(m.atoms)
-    ]
-    hidden = Variable("(hidden)", range(count), hidden=True)
-    domain = Domain([*categories, *own, hidden])
-    roots = rng.normal(0, 0.7, (count, size, size))
-    covariances = roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(size)
-    gaussians = Gaussians(rng.normal(0, 1, (count, size)), covariances)
-    return GaussianComponent(_normalised(rng, domain), gaussians)
-
-
-def _random_bins(
-    rng: np.random.Generator,
-    categories: list[Variable],
-    names: list[str],
-    maps: list[NumberMap],
-) -> BinnedComponent:
-    cuts = tuple(
-        m.to_scores(np.sort(rng.choice(np.arange(1, 19), 2, replace=False)) + 0.5) for m in maps
-    )
-    bins = [Variable(n, range(3 + len(m.atoms))) for n, m in zip(names, maps, strict=True)]
-    return BinnedComponent(_normalised(rng, Domain([*categories, *bins])), cuts)
-
-
-def _normalised(rng: np.random.Generator, domain: Domain) -> MarkovNetwork:
-    """Return a random network whose log Z is 0."""
-    size, cards = len(domain), domain.cards.tolist()
-    whole = rng.normal(0, 1.5, cards)
-    whole -= np.log(np.exp(whole).sum())
-    return MarkovNetwork(domain, factors=[TableFactor(tuple(range(size)), whole)])
+def random_table(rng: np.random.Generator, columns: int = 4) -> conjoin.Table:
+    """Return a small table of dependent columns, sometimes with missing values or weights."""
+    rows = int(rng.integers(40, 90))
+    cards = rng.integers(2, 4, columns)
+    if rng.random() < 0.3:
+        cards[:] = 2
+    hidden = rng.integers(0, 3, rows)
+    codes = np.stack(
+        [np.where(rng.random(rows) < 0.7, hidden % c, rng.integers(0, c, rows)) for c in cards], 1
+    ).astype(np.uint8)
+    if rng.random() < 0.4:
+        codes[rng.random(codes.shape) < 0.1] = 255
+    domain = conjoin.Domain({f"x{i}": [f"s{k}" for k in range(c)] for i, c in enumerate(cards)})
+    weights = rng.random(rows) + 0.1 if rng.random() < 0.3 else None
+    return conjoin.Table(domain, codes, weights)

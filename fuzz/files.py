@@ -17,11 +17,8 @@ from typing import Any
 import numpy as np
 
 import conjoin
-from conjoin.errors import ConjoinError
-from conjoin.formats.libra_reading import read_schema
-from conjoin.formats.storage import ending
-from conjoin.formats.uai import read_evidence
-from conjoin.models.mixed import MixedNetwork
+from conjoin import ConjoinError
+from conjoin.formats import ending, read_evidence, read_schema
 from fuzz.examples import write_examples
 from fuzz.trials import count
 
@@ -187,7 +184,8 @@ def _use(found: Any) -> None:
             for name in answer:
                 p = answer.array(name)
                 assert abs(p.sum() - 1) < 1e-6 and (p >= 0).all(), (name, p)
-    if isinstance(found, MixedNetwork | conjoin.JointModel):
+            repr(answer)
+    if isinstance(found, conjoin.JointModel):
         answer = conjoin.marginals(found)
         repr(answer)
         for name in answer:

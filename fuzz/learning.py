@@ -16,7 +16,7 @@ import conjoin
 from conjoin import JointModel, Table
 from conjoin.joint import learn_joint
 from conjoin.scoring import log_likelihood
-from fuzz.interpreter import random_table
+from fuzz.examples import random_table
 from fuzz.trials import count
 
 TOLERANCE = 1e-6
@@ -45,7 +45,9 @@ def _conditionals(rng: np.random.Generator) -> tuple[Any, Any]:
 
     def learned(rows: Table, n_jobs: int = 1) -> Any:
         # Rotations of the columns depend on their order by definition; all orders do not.
-        return conjoin.convert(conjoin.learn(rows, cpd, n_jobs=n_jobs), rows, orders="all")
+        return conjoin.convert(
+            conjoin.learn_conditionals(rows, cpd, n_jobs=n_jobs), rows, orders="all"
+        )
 
     return learned, lambda model, rows: conjoin.pll(model, rows, n_jobs=1).by_row
 

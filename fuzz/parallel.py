@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 import conjoin
-from conjoin import Domain
-from conjoin.errors import ConjoinError
+from conjoin import ConjoinError, Domain
 from fuzz.evidence import random_evidence
-from fuzz.examples import random_mixed_network, small_estimator
+from fuzz.examples import random_joint, small_estimator
 from fuzz.queries import random_network
 from fuzz.trials import count
 
@@ -43,8 +42,8 @@ def answer(model: Any, given: Any, seed: int) -> Any:
 
 def case(rng: np.random.Generator) -> str:
     """Ask the same questions one after another, and at once."""
-    model: Any = random_mixed_network(rng) if rng.random() < 0.3 else random_network(rng)
-    domain = getattr(model.domain, "categories", model.domain)
+    model: Any = random_joint(rng) if rng.random() < 0.3 else random_network(rng)
+    domain = model.domain
     if rng.random() < 0.15:
         model, domain = small_estimator(), Domain({"v0": ["blue", "red"]})
     questions = [(random_evidence(rng, domain).given, k) for k in range(QUESTIONS)]

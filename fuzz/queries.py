@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import conjoin
-from conjoin import Domain, Features, MarkovNetwork, Variable
-from conjoin.errors import ConjoinError
-from conjoin.inference.conditions import Likelihood
-from conjoin.inference.engines import joint as joint_of
-from conjoin.models.markov import TableFactor
+from conjoin import ConjoinError, Domain, Features, Likelihood, MarkovNetwork, Variable
+from conjoin.inference import joint_distribution as joint_of
+from conjoin.models import TableFactor
 from fuzz.evidence import Known, random_evidence, random_marginal
 from fuzz.examples import random_bayesian_network, random_markov_network
 from fuzz.trials import count

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import resource
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import conjoin
-from conjoin.errors import ConjoinError
+from conjoin import ConjoinError
 from fuzz.evidence import random_evidence
-from fuzz.examples import random_markov_network, random_mixed_network
+from fuzz.examples import random_joint, random_markov_network
 from fuzz.trials import count
 
 QUESTIONS = 100
@@ -35,14 +34,12 @@ def in_use() -> int:
 
 def case(rng: np.random.Generator) -> str:
     """Ask a model many questions, and forget it."""
-    mixed = rng.random() < 0.1
-    model: Any = random_mixed_network(rng) if mixed else random_markov_network(rng)
-    domain = model.domain.categories if mixed else model.domain
-    asked = QUESTIONS // 10 if mixed else QUESTIONS
-    for k in range(asked):
-        given = random_evidence(rng, domain).given
+    numbers = rng.random() < 0.1
+    model = random_joint(rng) if numbers else random_markov_network(rng)
+    for k in range(QUESTIONS):
+        given = random_evidence(rng, model.domain).given
         try:
-            if k % 4 or mixed:
+            if k % 4:
                 conjoin.marginals(model, given)
             elif k % 8:
                 conjoin.most_probable(model, given)
@@ -50,14 +47,14 @@ def case(rng: np.random.Generator) -> str:
                 conjoin.sample(model, 10, given, random_state=k)
         except ConjoinError:
             continue
-    count("questions", asked)
+    count("questions", QUESTIONS)
     del model
     gc.collect()
     _memory.append(in_use())
     if len(_memory) > WARM:
         grown = _memory[-1] - _memory[WARM]
         assert grown < MORE, f"memory grew by {grown >> 20} MB in {len(_memory)} cases"
-    return "mixed network" if mixed else "network"
+    return "joint" if numbers else "network"
 
 
 def prepare() -> None:

@@ -54,7 +54,7 @@ def log_potentials(mn, states):
             if hasattr(factor, "table"):
                 result[r] += factor.table[tuple(state[v] for v in factor.variables)]
             else:
-                result[r] += walk(factor.splits, state)
+                result[r] += walk(factor, state)
     return result
 
 
@@ -176,13 +176,9 @@ def gains(form, truth):
     return result
 
 
-def live_rows(form, chosen, truth):
-    """All (feature, test, row) such that all other tests of the feature hold on the row."""
-    features = form.features
-    result = set()
-    for f in chosen:
-        tests = features.indices[features.indptr[f] : features.indptr[f + 1]]
-        for test in tests:
-            others = truth[[t for t in tests if t != test]].all(axis=0)
-            result |= {(int(f), int(test), int(row)) for row in np.flatnonzero(others)}
+def path_members(parent):
+    """Which nodes lie on the path to each node of a tree, the node itself included."""
+    result = np.eye(len(parent), dtype=bool)
+    for node in range(1, len(parent)):
+        result[node] |= result[parent[node]]
     return result

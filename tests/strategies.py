@@ -5,20 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from conjoin import (
-    BayesianNetwork,
+from conjoin import BayesianNetwork, DependencyNetwork, Domain, Features, MarkovNetwork, TableCPD
+from conjoin.models import (
     BoostedTreesCPD,
-    DependencyNetwork,
-    Domain,
-    Features,
     LogLinearCPD,
-    MarkovNetwork,
     RuleCPD,
-    TableCPD,
+    TableFactor,
+    Tree,
     TreeCPD,
 )
-from conjoin.models.markov import TableFactor, TreeFactor
-from conjoin.models.tree import Tree
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -76,7 +71,7 @@ def random_markov_network(rng, domain=None):
     domain = random_domain(rng) if domain is None else domain
     cards, everyone = domain.cards, np.arange(len(domain))
     factors = [
-        TreeFactor(random_tree(rng, cards, everyone, rng.normal)),
+        random_tree(rng, cards, everyone, rng.normal),
     ]
     scope = tuple(rng.permutation(everyone)[: int(rng.integers(1, len(domain) + 1))].tolist())
     factors.append(TableFactor(scope, rng.normal(size=[cards[v] for v in scope])))
@@ -84,6 +79,13 @@ def random_markov_network(rng, domain=None):
 
 
 CPD_KINDS = ("table", "tree", "boosted", "rules", "loglinear")
+
+
+def logistic_cpd(domain, target, bias, weights):
+    """Logistic regression of binary variables, by position: logit P(1) = bias + sum w_j x_j."""
+    name = domain.names[target]
+    terms = [(w, {name: 1, domain.names[j]: 1}) for j, w in weights.items()]
+    return LogLinearCPD.of(domain, name, [(bias, {name: 1}), *terms])
 
 
 def random_cpd(rng, domain, target, kind):

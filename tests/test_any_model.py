@@ -10,20 +10,16 @@ import pytest
 
 import conjoin as cj
 from conjoin import Domain, Features, MarkovNetwork, Variable
-from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ModelError
-from conjoin.explorer import explore
-from conjoin.inference import forecast, joint, samples
-from conjoin.inference.methods import ENGINES
-from conjoin.inference.mixed_questions import MixedMarginals
+from conjoin.inference import ENGINES, forecast, joint_distribution, samples
 from conjoin.joint import learn_weights, thin
-from conjoin.reports import html_card, plot, to_networkx, write_report
 from conjoin.scoring import cmll, log_likelihood, score
+from conjoin.views.explorer import explore
+from conjoin.views.reports import html_card, plot, to_networkx, write_report
 
 CALLS = {
     "convert": lambda m, X, _: cj.convert(m, X),
     "inconsistency": lambda m, X, _: cj.inconsistency(m, X),
-    "interactions": lambda m, X, _: cj.interactions(m),
     "log_partition": lambda m, X, _: cj.log_partition(m, "ill=yes"),
     "marginals": lambda m, X, _: cj.marginals(m, "ill=yes"),
     "most_probable": lambda m, X, _: cj.most_probable(m, "ill=yes"),
@@ -34,7 +30,6 @@ CALLS = {
     "sample": lambda m, X, _: cj.sample(m, 5, "ill=yes"),
     "save": lambda m, X, folder: cj.save(m, folder / "m.conjoin"),
     "surprises": lambda m, X, _: cj.surprises(m, X),
-    "to_bayesian_network": lambda m, X, _: cj.to_bayesian_network(m, X),
     "what_if": lambda m, X, _: cj.what_if(m, "ill=yes", "ill=no"),
 }
 """The functions of `conjoin` itself."""
@@ -44,22 +39,23 @@ MORE = {
     "explore": lambda m, X, _: explore(m, X),
     "forecast": lambda m, X, _: forecast(m, "ill=yes"),
     "html_card": lambda m, X, _: html_card(m),
-    "joint": lambda m, X, _: joint(m, ["ill", "city"]),
+    "interactions": lambda m, X, _: cj.joint.interactions(m),
+    "joint": lambda m, X, _: joint_distribution(m, ["ill", "city"]),
     "learn_weights": lambda m, X, _: learn_weights(m, X, max_iterations=1),
     "log_likelihood": lambda m, X, _: log_likelihood(m, X),
     "plot": lambda m, X, _: plot(m),
     "samples": lambda m, X, _: list(samples(m, 5)),
     "score": lambda m, X, _: score(m, X, "pll"),
     "thin": lambda m, X, _: thin(m),
+    "to_bayesian_network": lambda m, X, _: cj.research.to_bayesian_network(m, X),
     "to_networkx": lambda m, X, _: to_networkx(m),
     "write_report": lambda m, X, folder: write_report(m, folder / "r.html", X),
 }
 """Those of other modules."""
 
-NO_MODEL = {"__version__", "learn", "learn_features", "load", "read_table", "write_table"}
-NEED_STATES = {
-    "cmll", "convert", "inconsistency", "learn_weights", "refine", "samples", "thin",
-    "to_bayesian_network",
+NEED_CONDITIONALS = {"convert", "inconsistency", "to_bayesian_network"}
+NO_MODEL = {
+    "__version__", "learn_conditionals", "learn_joint", "load", "read_table", "write_table",
 }  # fmt: skip
 
 
@@ -90,33 +86,24 @@ def test_no_function_is_forgotten():
 def test_it_takes_a_joint_model(name, kind, models, tmp_path):
     model, X = models[kind]
     call = {**CALLS, **MORE}[name]
-    if kind == "numbers" and name in NEED_STATES:
-        for one in (model, model.model_):
-            with pytest.raises(ModelError, match=r"discretize='quantile:5'|dependency network"):
-                call(one, X, tmp_path)
-        return
     found = call(model, X, tmp_path)
     assert found is not None or all(path.stat().st_size for path in tmp_path.iterdir())
-    if kind == "numbers" and name not in ("plot", "to_networkx", "interactions"):
-        rows = model.coded(X)  # the network alone takes coded rows
+    if kind == "numbers" and name not in NEED_CONDITIONALS:
+        rows = model.encoding_.table(X)  # the network alone takes coded rows
         assert type(call(model.model_, rows, tmp_path)) is type(found)
 
 
 def test_draws_and_answers_with_numbers(models):
     model, _ = models["numbers"]
     drawn = cj.sample(model, 400, "age > 60", random_state=1)
-    assert isinstance(drawn, MixedTable) and (drawn.column("age") > 60).all()
+    assert (drawn.column("age") > 60).all()
     again = cj.sample(model.model_, 400, "age > 60", random_state=1)
     np.testing.assert_array_equal(drawn.numbers, again.numbers)
-    share = (drawn.categories.codes[:, 0] == drawn.categories.domain["ill"].index("yes")).mean()
+    share = (drawn.codes[:, drawn.domain.index("ill")] == drawn.domain["ill"].index("yes")).mean()
     expected = cj.marginals(model, "age > 60")
-    assert isinstance(expected, MixedMarginals)
+    assert 60 < expected["age"].mean() < 80
     assert share == pytest.approx(expected["ill"]["yes"], abs=0.08)
-    for call in (cj.marginals, cj.log_partition):
-        with pytest.raises(ModelError, match="method='bp' is for networks of states"):
-            call(model, "ill=yes", method="bp")
-    with pytest.raises(ModelError, match="not sampled by 'gibbs'"):
-        cj.sample(model, 3, method="gibbs")
+    assert len(cj.sample(model, 3, method="gibbs")) == 3
 
 
 QUESTIONS = {
@@ -170,14 +157,14 @@ def test_scores_of_numbers_are_differences_of_log_densities(models):
     found = log_likelihood(model, X)
     np.testing.assert_allclose(found.by_row, whole, rtol=0, atol=1e-12)
     assert model.score(X) == pytest.approx(found.mean)
-    expected = np.zeros(len(X))
     for name in X:
         known = X[name].notna().to_numpy()
         given = whole - model.score_samples(X.assign(**{name: None}))
-        expected += np.where(known, given, 0.0)
-        assert cj.pll(model, X).by_variable[name] == pytest.approx(given[known].mean(), abs=1e-9)
+        if name != "age":  # the only number: without it, nothing is known of where numbers lie
+            assert cj.pll(model, X).by_variable[name] == pytest.approx(
+                given[known].mean(), abs=1e-9
+            )
     pll = cj.pll(model, X)
-    np.testing.assert_allclose(pll.by_row, expected, rtol=0, atol=1e-9)
     assert pll.cells == 88 and model.score(X, metric="pll") == pytest.approx(pll.mean)
-    with pytest.raises(cj.ConjoinError, match="there is no column 'city' in the table"):
+    with pytest.raises(cj.ConjoinError, match="there is no column 'city'"):
         cj.pll(model, X[["age", "ill"]])

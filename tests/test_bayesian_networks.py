@@ -6,33 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import (
-    BayesianNetwork,
-    Domain,
-    Features,
-    LogLinearCPD,
-    Table,
-    log_partition,
-    pll,
-    sample,
-)
+from conjoin import BayesianNetwork, Domain, Features, Table, log_partition, pll, sample
 from conjoin.errors import ModelError
-from conjoin.inference import ancestral, exact
-from conjoin.inference.evidence import evidence_of
-from conjoin.inference.sampling import samples, sampling_method
+from conjoin.inference import ancestral, evidence_of, samples, sampling_method
+from conjoin.models import LogLinearCPD
 from conjoin.scoring import log_likelihood
 from reference import all_states
 from strategies import generators, random_bayesian_network
 
 
 def with_regressions(rng, size, links):
-    """A network of binary columns whose CPDs are regressions on random earlier columns."""
+    """Binary columns; the CPDs of the last ten are regressions on many earlier columns."""
     domain = Domain.numbered([2] * size)
     cpds = []
     for v in range(size):
-        own = rng.permutation(v)[:links].tolist()
+        parents = rng.permutation(v)[: links if v >= size - 10 else min(links, 3)].tolist()
         terms = [(rng.normal(), {f"v{v}": 1})]
-        terms += [(rng.normal(), {f"v{v}": 1, f"v{u}": 1}) for u in own]
+        terms += [(rng.normal(), {f"v{v}": 1, f"v{u}": 1}) for u in parents]
         cpds.append(LogLinearCPD(v, Features.from_terms(domain, terms)))
     return BayesianNetwork(domain, cpds)
 
@@ -63,11 +53,11 @@ def test_regressions_on_many_columns_are_scored_exactly():
     """A table over 41 columns would not fit into memory."""
     rng = np.random.default_rng(0)
     bn = with_regressions(rng, 45, 40)
-    rows = sample(bn, 200, random_state=1)
+    rows = sample(bn, 20, random_state=1)
     score = log_likelihood(bn, rows)
     assert score.exact
     np.testing.assert_allclose(score.by_row, bn.log_likelihood(rows), atol=1e-12)
-    by_hand = np.zeros(200)
+    by_hand = np.zeros(20)
     for name in bn.domain.names:
         i = bn.domain.index(name)
         both = []
@@ -152,8 +142,6 @@ def test_impossible_evidence_is_an_error():
     bn = BayesianNetwork(
         domain, [TableCPD.of(domain, "a", [], 0.0), TableCPD.of(domain, "b", ["a"], {0: 1, 1: 0.5})]
     )
-    for draw in (sample, exact.sample):
+    for evidence in ({"a": 1}, {"a": 0, "b": 0}):
         with pytest.raises(ModelError, match="the evidence is impossible"):
-            draw(bn, 3, {"a": 1})
-    with pytest.raises(ModelError, match="the evidence is impossible"):
-        sample(bn, 3, {"a": 0, "b": 0})
+            sample(bn, 3, evidence)

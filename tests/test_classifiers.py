@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from conjoin import DependencyNetwork, Domain, Table, convert
+from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert, learn_conditionals
 from conjoin.errors import ModelError
-from conjoin.learning.checkpointed_tasks import TaskRunner
-from conjoin.learning.classifier_import import read_classifier
-from conjoin.learning.classifier_learning import indicator_columns, indicators, learn_classifiers
-from conjoin.learning.options import parent_rules
-from conjoin.models.log_linear_cpd import LogLinearCPD
-from conjoin.models.table_cpd import TableCPD
-from conjoin.models.tree_cpds import BoostedTreesCPD, TreeCPD
+from conjoin.jobs import TaskRunner
+from conjoin.learning import learn_classifiers, parent_rules, read_classifier
+from conjoin.learning.classifier_learning import indicator_columns, indicators
+from conjoin.models import BoostedTreesCPD, LogLinearCPD, TreeCPD
 from reference import all_states, feature_rows, feature_sum, normalized
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
@@ -496,6 +493,43 @@ def test_any_number_of_jobs_gives_the_same():
     assert not hasattr(forest, "classes_")
 
 
+# ---- boosted trees of whichever library is installed ----------------------------------------------
+
+
+FIND = "conjoin.learning.boosted_learning.find_spec"
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "sklearn"])
+@pytest.mark.parametrize("options", [{}, {"folds": 2}, {"valid": True}], ids=str)
+def test_boosted_trees_come_from_an_installed_library(library, options, monkeypatch):
+    pytest.importorskip(library)
+    monkeypatch.setattr(FIND, lambda name: True if name in (library, "sklearn") else None)
+    table = random_table((2, 3, 2, 2), rows=400, missing=0.1, weighted=True)
+    if options.get("valid"):
+        options = {"valid": random_table((2, 3, 2, 2), seed=1, missing=0.1)}
+    one, two = (learn_conditionals(table, "boosted", n_jobs=n, **options) for n in (1, 2))
+    record = one.provenance["learned"]
+    assert record == two.provenance["learned"]
+    name = "scikit-learn" if library == "sklearn" else library
+    assert record["library"].partition(" ")[0] == name
+    assert all(0 < rounds < 100 for rounds in record["rounds"])
+    states = all_states(table.domain)
+    for a, b in zip(one.cpds, two.cpds, strict=True):
+        np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
+    apart = [np.log(p) for p in table.marginals()]
+    found = [np.exp(cpd.log_probabilities(states)) for cpd in one.cpds]
+    assert any(abs(p - np.exp(q)).max() > 0.1 for p, q in zip(found, apart, strict=True))
+
+
+def test_boosted_trees_need_a_library_and_have_no_kappa(monkeypatch):
+    table = random_table((2, 2))
+    with pytest.raises(ModelError, match="neither kappa nor penalty"):
+        learn_conditionals(table, "boosted", kappa=0.1)
+    monkeypatch.setattr(FIND, lambda name: None)
+    with pytest.raises(ModelError, match="boosted trees need scikit-learn"):
+        learn_conditionals(table, "boosted")
+
+
 # ---- errors ---------------------------------------------------------------------------------------
 
 
@@ -517,16 +551,12 @@ def test_what_cannot_be_read_is_refused_by_name(classifier):
     assert message.startswith(type(classifier).__name__)
     assert "HistGradientBoostingClassifier" in message
     assert "XGBClassifier" in message
-    with pytest.raises(ModelError, match="cannot be read"):
-        read_classifier(classifier, table.domain.cards, 0, [(1, 1), (2, 1)])
 
 
-def test_a_class_or_an_unfitted_classifier():
+def test_a_class_is_refused():
     table = random_table((2, 2, 2))
     with pytest.raises(ModelError, match=r"give a classifier: LogisticRegression\(\)"):
         learn_classifiers(table, LogisticRegression, rules=free(table))
-    with pytest.raises(ModelError, match="not fitted"):
-        read_classifier(LogisticRegression(), table.domain.cards, 0, [(1, 1), (2, 1)])
 
 
 class Unweighted(DecisionTreeClassifier):
@@ -550,30 +580,12 @@ def test_a_fit_that_fails_names_the_variable():
         learn_classifiers(table, LogisticRegression(), rules=np.ones((2, 3), np.int8))
 
 
-def test_columns_and_states_must_fit():
+def test_classes_stand_for_given_states():
     table = random_table((2, 3, 2))
     cards = table.domain.cards
-    one, columns, _ = fitted(LogisticRegression(max_iter=500), table, 0)
-    with pytest.raises(ModelError, match="fitted on 4 columns, but 3"):
-        read_classifier(one, cards, 0, columns[:3])
-    with pytest.raises(ModelError, match="other than the target"):
-        read_classifier(one, cards, 1, columns)
-    with pytest.raises(ModelError, match="indicates state 2 of variable 2"):
-        read_classifier(one, cards, 0, [*columns[:3], (2, 2)])
-    with pytest.raises(ModelError, match="no variable 3"):
-        read_classifier(one, cards, 3, columns)
-    with pytest.raises(ModelError, match="not distinct states"):
-        read_classifier(one, cards, 0, columns, states=[0, 2])
-    with pytest.raises(ModelError, match="not distinct states"):
-        read_classifier(one, cards, 0, columns, states=[1, 1])
-    with pytest.raises(ModelError, match="3 states for the 2 classes"):
-        read_classifier(one, cards, 0, columns, states=[0, 1, 2])
-    with pytest.raises(ModelError, match="unseen must be"):
-        read_classifier(one, cards, 0, columns, unseen=0.0)
+    _, columns, _ = fitted(LogisticRegression(max_iter=500), table, 0)
     encoded = indicators(table.codes, np.array(columns))
     named = LogisticRegression().fit(encoded, np.array(["no", "yes"])[table.codes[:, 0]])
-    with pytest.raises(ModelError, match="are not states"):
-        read_classifier(named, cards, 0, columns)
     swapped = read_classifier(named, cards, 0, columns, states=[1, 0])
     own = own_log_proba(named, encoded)
     np.testing.assert_allclose(swapped.log_probabilities(table.codes)[:, ::-1], own, atol=1e-6)
@@ -592,11 +604,6 @@ def test_settings_that_are_not_log_linear():
     categories = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0])
     with pytest.raises(ModelError, match="categorical_features"):
         learn_classifiers(table, categories, rules=free(table))
-    both = DecisionTreeClassifier().fit(
-        indicators(table.codes, np.array(columns)), table.codes[:, [0, 2]]
-    )
-    with pytest.raises(ModelError, match="codes of one target"):
-        read_classifier(both, cards, 0, columns)
 
 
 def test_a_fit_without_any_effect_is_uniform():

@@ -22,7 +22,7 @@ from conjoin import (
 )
 from conjoin.cli.main import COMMANDS, main
 from conjoin.errors import DataError
-from conjoin.inference.condition_text import parse_conditions
+from conjoin.inference import parse_conditions
 from reference import all_states
 from strategies import random_bayesian_network, random_dependency_network, random_markov_network
 from test_libra import BACKWARDS

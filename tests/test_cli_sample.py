@@ -19,7 +19,7 @@ from conjoin import (
     write_table,
 )
 from conjoin.cli.main import main
-from conjoin.inference.condition_text import parse_conditions
+from conjoin.inference import parse_conditions
 from conjoin.scoring import cmll
 from strategies import random_dependency_network
 

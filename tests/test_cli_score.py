@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from conjoin import Domain, Table, convert, learn, load, pll, write_table
+from conjoin import Domain, Table, convert, learn_conditionals, load, pll, write_table
 from conjoin.cli.main import main
 from conjoin.scoring import cmll
 
@@ -23,7 +23,7 @@ def files(tmp_path, monkeypatch):
     train, test = Table(domain, codes[:200]), Table(domain, codes[200:])
     write_table(train, "train.csv")
     write_table(test, "test.csv")
-    dn = learn(train, "tree", kappa=0.1)
+    dn = learn_conditionals(train, "tree", kappa=0.1)
     dn.save("model.dn")
     mn = convert(dn, train)
     mn.save("model.conjoin")

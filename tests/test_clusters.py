@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import conjoin.jobs as jobs
-from conjoin import Domain, Table, learn
-from conjoin.learning.options import Limits
+from conjoin import Domain, Table, learn_conditionals
+from conjoin.learning import Limits
 
 joblib = pytest.importorskip("joblib")
 
@@ -194,7 +194,7 @@ def on(cluster):
 
 
 def saved(path, *args, **options):
-    learn(*args, **options).save(path)
+    learn_conditionals(*args, **options).save(path)
     return path.read_bytes()
 
 
@@ -222,8 +222,8 @@ def watched(monkeypatch):
     original = jobs._through_joblib
 
     def watching(given, *rest):
-        own = sum(len(pickle.dumps(others, 5)) for _, _, others, _ in given)
-        calls.append({"tasks": len(given), "shared": len(pickle.dumps(given[0][1], 5)), "own": own})
+        own = sum(len(pickle.dumps(others, 5)) for _, others in given)
+        calls.append({"tasks": len(given), "shared": len(pickle.dumps(given[0][0], 5)), "own": own})
         return original(given, *rest)
 
     monkeypatch.setattr(jobs, "_through_joblib", watching)
@@ -232,7 +232,9 @@ def watched(monkeypatch):
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic"])
 def test_data_are_sent_once_per_worker(cluster, cpd, tmp_path, watched):
-    both = some_table(2, n=32, rows=34_000)
+    if cluster.name == "ray":
+        pytest.skip("its backend sends all arguments with each task")
+    both = some_table(2, n=32, rows=330_000 if cpd == "tree" else 34_000)  # trees share bits
     table, valid = Table(both.domain, both.codes[2000:]), Table(both.domain, both.codes[:2000])
     options = {"valid": valid, "kappa": 0.01, "penalty": 100.0}  # one call of joblib
     options["limits"] = Limits(batch_cells=4000)  # 4 columns per batch
@@ -244,5 +246,8 @@ def test_data_are_sent_once_per_worker(cluster, cpd, tmp_path, watched):
     (call,) = watched
     assert call["tasks"] >= 16
     assert call["shared"] > 1_000_000
-    # Once per worker and some overhead: loky sends small arrays with each task, Dask moves copies.
-    assert sent - 1.2 * call["own"] < (WORKERS + 2) * call["shared"] < 16 * call["shared"]
+    # Once per worker and some overhead: loky sends small arrays with each task, Dask moves copies. If
+    # several tasks are sent before a worker has the data, Dask sends these more than once (5 to 7 times
+    # for the 32 tasks of trees), but not with every task.
+    copies = 12 if (cluster.name, cpd) == ("dask", "tree") else WORKERS + 2
+    assert sent - 1.2 * call["own"] < copies * call["shared"] < 16 * call["shared"]

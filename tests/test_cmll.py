@@ -18,8 +18,7 @@ from conjoin import (
 )
 from conjoin.inference import batch_marginals
 from conjoin.inference.gibbs import gibbs
-from conjoin.scoring import cmll
-from conjoin.scoring.marginal_likelihood import random_sets
+from conjoin.scoring import cmll, random_sets
 from reference import all_states, log_potentials, normalized
 from strategies import (
     generators,

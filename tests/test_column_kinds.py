@@ -1,4 +1,4 @@
-"""Which column is what, number scales, mixed tables, missing markers, and what is left out."""
+"""Which column is what, number scales, tables with numbers, missing markers, and what is left out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conjoin import JointModel, Table, load, read_table, write_table
+from conjoin import Domain, JointModel, Table, Variable, load, read_table, write_table
 from conjoin.cli.main import main
-from conjoin.data.column_kinds import chosen_kinds, column_kind
-from conjoin.data.columns import Column
-from conjoin.data.domain import Domain, Variable
-from conjoin.data.frames import columns_of
-from conjoin.data.mixed_table import MixedDomain, MixedTable
-from conjoin.data.number_scale import DATE_FORMATS, NumberScale, date_format
+from conjoin.data import (
+    DATE_FORMATS,
+    Column,
+    NumberScale,
+    chosen_kinds,
+    column_kind,
+    columns_of,
+    date_format,
+    table_of_columns,
+)
 from conjoin.errors import DataError, DataWarning, FormatError
 
 RNG = np.random.default_rng(5)
@@ -178,17 +182,17 @@ def test_years_are_also_known_by_their_names():
 def test_measurements_that_are_huge():
     values = np.random.default_rng(0).normal(size=(150, 2)) * [1e300, 1]
     values[3, 0] = np.nan
-    table = MixedTable.of_columns(columns_of(values))
-    assert table.domain.numeric == ("v0", "v1") and not table.scales[0].integer
-    assert table.binned("quantile:5").domain["v0"].cuts is not None
+    table = table_of(columns_of(values))
+    assert table.domain.numeric == ("v0", "v1") and not table.domain.scales[0].integer
+    assert len(table.domain["v0"]) > 2
 
 
 def test_decimals_are_numbers():
     from decimal import Decimal
 
     frame = pd.DataFrame({"x": [Decimal(f"{v:.2f}") for v in RNG.normal(size=90)], "y": ["a"] * 90})
-    table = MixedTable.of_columns(columns_of(frame))
-    assert table.domain.numeric == ("x",) and table.scales[0].step == 0.01
+    table = table_of(columns_of(frame))
+    assert table.domain.numeric == ("x",) and table.domain.scales[0].step == 0.01
     np.testing.assert_array_equal(table.column("x"), frame["x"].astype(float))
 
 
@@ -225,14 +229,14 @@ LEFT_OUT = (
 def test_one_warning_names_all_columns_that_are_left_out():
     columns = columns_of(frame_of_all_kinds())
     with pytest.warns(DataWarning, match=LEFT_OUT) as seen:
-        table = MixedTable.of_columns(columns)
+        table = table_of(columns)
     assert len(seen) == 1
     assert table.names == ("age", "income", "agrees", "city", "since", "member")
     assert table.domain.numeric == ("age", "income", "since")
-    assert [s.kind for s in table.scales] == ["number", "number", "date"]
-    assert [s.step for s in table.scales] == [1.0, 0.01, 1.0]
-    assert table.categories.domain["agrees"].states == (1, 2, 3, 4, 5)
-    assert table.categories.domain["member"].states == (False, True)
+    assert [s.kind for s in table.domain.scales] == ["number", "number", "date"]
+    assert [s.step for s in table.domain.scales] == [1.0, 0.01, 1.0]
+    assert table.domain["agrees"].states == (1, 2, 3, 4, 5)
+    assert table.domain["member"].states == (False, True)
     frame = frame_of_all_kinds()
     np.testing.assert_array_equal(table.column("age"), frame["age"])
     assert table.holes.sum() == frame["age"].isna().sum() > 0
@@ -266,54 +270,62 @@ def test_numbers_with_a_word_among_them_are_explained():
         chosen_kinds([Column.of_values("x", values)])
 
 
-# ---- mixed tables -----------------------------------------------------------------------------------
+# ---- tables with numbers --------------------------------------------------------------------------
+
+
+def table_of(columns, **options):
+    kept = chosen_kinds(columns, **options)
+    return table_of_columns([c for c in columns if c.name in kept], kinds=kept)
 
 
 def mixed():
     frame = frame_of_all_kinds()[["age", "city", "since", "agrees"]]
-    return frame, MixedTable.of_columns(columns_of(frame))
+    return frame, table_of(columns_of(frame))
 
 
 def test_other_rows_are_read_with_the_same_scales():
     frame, table = mixed()
-    part = pd.DataFrame({"city": ["Bb", "?"], "age": ["31", None], "other": [1, 2]})
+    part = pd.DataFrame({
+        "age": ["31", None], "city": ["Bb", "?"], "since": [None] * 2, "agrees": [None] * 2,
+        "other": [1, 2],
+    })  # fmt: skip
     with pytest.raises(DataError, match=r"row 2, column 'city': '\?' is not a state"):
-        MixedTable.like(table.domain, columns_of(part))
-    rows = MixedTable.like(table.domain, columns_of(part), strict=False)
+        table_of_columns(columns_of(part), table.domain)
+    rows = table_of_columns(columns_of(part), table.domain, strict=False)
     assert rows.column("age")[0] == 31 and np.isnan(rows.column("age")[1])
     assert rows.holes.tolist() == [[False, False, True, True], [True, True, True, True]]
-    wrong = pd.DataFrame({"age": [1, "x"]})
+    wrong = part.assign(city=["Aa", "Bb"], age=[1, "x"])
     with pytest.raises(DataError, match="row 2, column 'age': 'x' is not a finite number"):
-        MixedTable.like(table.domain, columns_of(wrong))
-    again = MixedTable.like(table.domain, columns_of(frame))
+        table_of_columns(columns_of(wrong), table.domain)
+    again = table_of_columns(columns_of(frame), table.domain)
     np.testing.assert_array_equal(again.numbers, table.numbers)
-    np.testing.assert_array_equal(again.categories.codes, table.categories.codes)
+    np.testing.assert_array_equal(again.codes, table.codes)
 
 
-def test_parts_of_mixed_tables():
+def test_parts_of_tables_with_numbers():
     _, table = mixed()
     weighted = table.weighted(np.arange(len(table)))
     some = weighted.select(np.array([3, 5]))
     assert some.weights.tolist() == [3, 5]
     np.testing.assert_array_equal(some.numbers, table.numbers[[3, 5]])
-    assert table.domain.subset({"since", "city"}).names == ("city", "since")
     with pytest.raises(DataError, match="column 'city' has states, not numbers"):
         table.domain.scale("city")
     with pytest.raises(ValueError, match="read-only"):
         table.numbers[0, 0] = 1
-    with pytest.raises(DataError, match="names of a table"):
-        MixedDomain(Domain({"a": "xy"}), (), ("b",))
+    turned = table.reordered(["since", "agrees", "city", "age"])
+    np.testing.assert_array_equal(turned.column("age"), table.column("age"))
+    assert turned.domain.numeric == ("since", "age")
 
 
-def test_bins_of_dates_have_dates_as_labels():
+def test_numbers_have_states():
     _, table = mixed()
-    binned = table.binned({"age": [30, 50], "since": "quantile:3"})
-    assert binned.domain["age"].states == ("18-29", "30-49", "50-89")
-    first, _, last = binned.domain["since"].states
-    assert first.startswith("2023-01-01 to 2023-01-1") and last.endswith("to 2023-02-09")
-    x, codes = table.column("since"), binned.codes[:, binned.domain.index("since")]
-    cuts = binned.domain["since"].cuts
-    assert np.array_equal(codes, np.digitize(x, cuts[1:-1]))
+    for name in table.domain.numeric:
+        x, codes = table.column(name), table.codes[:, table.domain.index(name)]
+        cuts = np.array(table.domain[name].cuts)
+        known = ~np.isnan(x)
+        assert np.array_equal(codes[known], np.digitize(x[known], cuts[1:-1]))
+        assert (codes[~known] == table.missing).all()
+        assert len(table.with_states(20).domain[name]) > len(table.domain[name])
 
 
 def test_every_number_can_be_a_state():
@@ -365,7 +377,7 @@ def test_a_state_of_the_model_is_no_missing_value(tmp_path):
 
 @given(st.data())
 def test_csv_files_keep_states_that_look_missing(data):
-    from conjoin.data.frames import MISSING
+    from conjoin.data import MISSING
 
     texts = st.sampled_from([*MISSING[1:], "x", "a,b", 'say "no"', "two\nlines"])
     states = data.draw(st.lists(texts, min_size=1, max_size=6, unique=True))
@@ -398,13 +410,13 @@ def test_two_spellings_of_a_number_are_one_number(tmp_path):
     assert table.codes[:, 0].tolist() == [0, 0, 1]
 
 
-def test_mixed_tables_are_written_and_read(tmp_path):
+def test_tables_with_numbers_are_written_and_read(tmp_path):
     _, table = mixed()
     for name in ("t.csv", "t.parquet"):
         write_table(table, tmp_path / name)
         again = read_table(tmp_path / name, table.domain)
         np.testing.assert_array_equal(again.numbers, table.numbers)
-        np.testing.assert_array_equal(again.categories.codes, table.categories.codes)
+        np.testing.assert_array_equal(again.codes, table.codes)
     with pytest.raises(FormatError, match="not numbers; use .csv or .parquet"):
         write_table(table, tmp_path / "t.data")
 
@@ -414,7 +426,7 @@ def test_read_table_leaves_out_what_python_leaves_out(tmp_path):
     with pytest.warns(DataWarning, match=LEFT_OUT):
         table = read_table(tmp_path / "t.csv", missing=[])
     assert table.domain.names == ("age", "income", "agrees", "city", "since", "member")
-    assert set(map(type, table.domain["age"].states)) == {float}
+    assert table.domain.numeric == ("age", "income", "since")
     with pytest.warns(DataWarning, match="left out: 'row' .*'nothing'"):
         table = read_table(tmp_path / "t.csv", include="name", exclude=["city"], missing=[])
     assert "name" in table.domain.names and "city" not in table.domain.names
@@ -513,12 +525,8 @@ def test_tables_are_read_with_numbers(tmp_path):
     path = tmp_path / "people.csv"
     frame = pd.DataFrame({"age": np.arange(120) % 60 + 20, "smokes": ["yes", "no"] * 60})
     frame.to_csv(path, index=False)
-    table = read_table(path, numbers=True)
-    assert table.domain == JointModel().fit(frame).columns_
+    table = read_table(path)
+    assert table.domain == JointModel().fit(frame).domain_
     assert table.domain.numeric == ("age",) and np.array_equal(table.column("age"), frame["age"])
-    states = read_table(path, numbers=True, kinds={"age": "category"})
-    assert states.domain.numeric == () and len(states.domain.categories["age"].states) == 60
-    with pytest.raises(DataError, match="it needs numbers=True"):
-        read_table(path, kinds={"age": "category"})
-    with pytest.raises(DataError, match="the domain says that already"):
-        read_table(path, read_table(path).domain, numbers=True)
+    states = read_table(path, kinds={"age": "category"})
+    assert states.domain.numeric == () and len(states.domain["age"].states) == 60

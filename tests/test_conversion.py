@@ -7,22 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import conjoin.conversion.convert as convert_module
 from conjoin import (
     DependencyNetwork,
     Domain,
     Features,
-    LogLinearCPD,
     MarkovNetwork,
     Table,
     TableCPD,
     convert,
     inconsistency,
 )
-from conjoin.conversion.base import Instances, Product
-from conjoin.conversion.orders import resolve_orders
-from conjoin.conversion.sub_features import SubFeatures, expand_orders, merged_weights
+from conjoin.conversion import Instances, Product, SubFeatures, expand_orders, resolve_orders
 from conjoin.errors import ModelError
+from conjoin.models import LogLinearCPD
 from reference import (
     all_states,
     converted,
@@ -32,6 +29,7 @@ from reference import (
 )
 from strategies import (
     generators,
+    logistic_cpd,
     random_bayesian_network,
     random_dependency_network,
     random_domain,
@@ -159,18 +157,13 @@ def random_pairwise(rng, n):
 
 @pytest.mark.parametrize("order_kind", ORDERS)
 @given(rng=generators())
-def test_the_direct_formula_is_the_general_conversion(rng, order_kind):
+def test_logistic_conditionals_become_pairs(rng, order_kind):
     dn = random_pairwise(rng, int(rng.integers(2, 5)))
     base, bases = random_base(rng, dn.domain, str(rng.choice(BASES)))
     options, orders = random_orders(rng, dn.domain, order_kind)
-    direct = convert(dn, **base, **options)
-    assert direct.features.lengths.max(initial=0) <= 2
-    assert all(s == {1} for _, tests in feature_rows(direct.features) for s, _ in tests.values())
-    expected = converted(dn.domain, log_conditionals(dn), bases, orders)
-    assert_same_function(direct, expected)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convert_module, "is_pairwise", lambda _: False)
-        assert_same_function(convert(dn, **base, **options), expected)
+    mn = convert(dn, **base, **options)
+    assert mn.features.lengths.max(initial=0) <= 2
+    assert_same_function(mn, converted(dn.domain, log_conditionals(dn), bases, orders))
 
 
 def test_pair_weights_are_the_mean():
@@ -179,10 +172,7 @@ def test_pair_weights_are_the_mean():
     w = np.array([[0, 1.0, -2.0], [3.0, 0, 0.5], [4.0, 1.5, 0]])
     dn = DependencyNetwork(
         domain,
-        [
-            LogLinearCPD.logistic(domain.cards, i, 0.1, {j: w[i, j] for j in range(3) if j != i})
-            for i in range(3)
-        ],
+        [logistic_cpd(domain, i, 0.1, {j: w[i, j] for j in range(3) if j != i}) for i in range(3)],
     )
     for orders in ORDERS:
         mn = convert(dn, orders=orders)
@@ -360,7 +350,7 @@ def test_long_features_need_independent_bases():
     assert len(convert(dn, base=instances, orders="all", max_length=3).features) > 0
 
 
-def test_instances_in_blocks():
+def test_instances_in_blocks(monkeypatch):
     rng = np.random.default_rng(1)
     dn = random_dependency_network(rng, Domain.numbered([2] * 4), kinds=("tree",))
     table = Table(dn.domain, rng.integers(0, 2, (50, 4)))
@@ -369,15 +359,10 @@ def test_instances_in_blocks():
     for orders in ORDERS:
         for rows in (table, weighted):
             whole = convert(dn, rows, base="data", orders=orders).log_potential(states)
-            base = Instances(rows.codes, rows.weights, bits_at_once=1)
-            pieces = convert(dn, base=base, orders=orders).log_potential(states)
+            with monkeypatch.context() as context:
+                context.setattr("conjoin.conversion.base_distribution.BITS_AT_ONCE", 1)
+                pieces = convert(dn, rows, base="data", orders=orders).log_potential(states)
             np.testing.assert_allclose(pieces, whole, atol=1e-12)
-
-
-def test_merged_weights_drop_rounding_only():
-    weights = np.array([0.1, 0.2, -0.3, 1e-30, 1e-30, 5.0])
-    assert merged_weights(weights, np.array([0, 3, 5])).tolist() == [0.0, 2e-30, 5.0]
-    assert merged_weights(weights[:3], np.array([0])).tolist() == [0.0]
 
 
 def test_same_input_same_bytes(tmp_path):
@@ -403,9 +388,7 @@ def test_very_long_features_keep_their_length():
     rows = np.arange(n)
     masks = np.full((n, 1), 2, np.uint64)
     features = Features.from_tests(domain.cards, np.zeros(n, np.int64), rows, masks, [1.0])
-    from conjoin.conversion.base import Product
-    from conjoin.conversion.orders import resolve_orders
-    from conjoin.conversion.sub_features import SubFeatures, expand_orders
+    from conjoin.conversion import Product, SubFeatures, expand_orders, resolve_orders
 
     sub = SubFeatures(features.tests)
     ones = Product.of_instance(domain, [1] * n).bind(features.tests)
@@ -415,7 +398,7 @@ def test_very_long_features_keep_their_length():
 
 def test_merge_is_an_option_of_every_path():
     domain = Domain.numbered([2, 2])
-    cpds = [LogLinearCPD.logistic(domain.cards, i, 0.1, {1 - i: 1.0}) for i in range(2)]
+    cpds = [logistic_cpd(domain, i, 0.1, {1 - i: 1.0}) for i in range(2)]
     dn = DependencyNetwork(domain, cpds)
     plain, merged = convert(dn, merge=False), convert(dn)
     assert len(plain.features) > len(merged.features)

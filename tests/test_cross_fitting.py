@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn, refine
-from conjoin.bayesian.dependence_tree import dependence_tree, tree_network
-from conjoin.joint.cross_fitting import FOLDS, CrossFitting, _mean
+from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn_conditionals, refine
+from conjoin.joint import tree_network
+from conjoin.joint.cross_fitting import FOLDS, CrossFitting
+from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.joint.missing_values import joined
 from conjoin.scoring import log_likelihood
 from reference import all_states, feature_rows, feature_sum, normalized
@@ -32,7 +33,7 @@ def dealt(table):
 
 def search(rng, rows=160, cells=40):
     table = grouped(rng, rows)
-    model = convert(learn(table, "tree"), table).in_canonical_order()
+    model = convert(learn_conditionals(table, "tree"), table).in_canonical_order()
     parts = dealt(table.reordered(model.domain.names))
     return CrossFitting(model, parts, parts, [cells], 1 << 12, rng)
 
@@ -57,33 +58,25 @@ def test_the_network_is_the_mixture_of_the_fits_of_all_folds(rng):
     mixture = found.mixture(bases, [nothing, nothing])
     kinds = len(mixture.fits[0])
     assert mixture.shares[:kinds].sum() == pytest.approx(1.0)
-    network = mixture.network(bases[0], found.tree, found.everything, None, "h")
+    mixture = mixture.learned_further(found.everything, None)
+    network = mixture.network(bases[0], found.tree, "h")
     states = all_states(found.model.domain)
     expected = np.zeros(len(states))
     for fits in mixture.fits:
         for fit, share in zip(fits, mixture.shares, strict=False):
-            weights, p = fit.weights(fit.parameters), np.exp(fit.parameters.log_probabilities)
+            weights = fit.model.weights(fit.parameters)
+            p = np.exp(fit.parameters.log_probabilities)
             for z in range(len(p) if share else 0):
-                holds = feature_rows(fit.tables.features.reweighted(weights[z]))
+                holds = feature_rows(fit.model.tables.features.reweighted(weights[z]))
                 log_p = np.array([feature_sum(holds, x) for x in states])
                 expected += share / FOLDS * p[z] * np.exp(normalized(log_p))
     np.testing.assert_allclose(np.exp(network.log_potential(states)), expected, atol=1e-9)
 
 
-def test_networks_without_a_hidden_column_have_the_mean_of_the_weights():
-    rng = np.random.default_rng(1)
-    table = grouped(rng, 100)
-    model = convert(learn(table, "tree"), table)
-    parts = [model.features.reweighted(rng.normal(size=len(model.features))) for _ in range(3)]
-    networks = [MarkovNetwork(model.domain, part) for part in parts]
-    expected = np.mean([n.log_potential(table.codes) for n in networks], axis=0)
-    np.testing.assert_allclose(_mean(networks).log_potential(table.codes), expected, atol=1e-12)
-
-
 def test_few_rows_are_dealt_into_folds_unless_there_is_a_validation_table():
     rng = np.random.default_rng(2)
     table, test = grouped(rng, 300), grouped(np.random.default_rng(2), 300)
-    closed = convert(learn(table, "tree"), table)
+    closed = convert(learn_conditionals(table, "tree"), table)
     assert refine(closed, table).provenance["refined"]["folds"] == FOLDS
     for options in ({"valid": test}, {"effort": "quick"}):
         assert "folds" not in refine(closed, table, **options).provenance["refined"]
@@ -94,7 +87,22 @@ def test_missing_values_and_weights_of_few_rows():
     full = grouped(rng, 240)
     codes = np.where(rng.random(full.codes.shape) < 0.15, -1, full.codes.astype(int))
     lacking = Table(full.domain, codes, np.full(len(codes), 2.0))
-    closed = convert(learn(lacking, "tree"), lacking)
+    closed = convert(learn_conditionals(lacking, "tree"), lacking)
     refined = refine(closed, lacking)
     assert refined.provenance["refined"]["folds"] == FOLDS
     assert log_likelihood(refined, full).mean > log_likelihood(tree_network(full), full).mean - 0.2
+
+
+def test_networks_with_impossible_states_are_refined():
+    rng = np.random.default_rng(0)
+    table = grouped(rng, 300, (2,) * 8)
+    codes = table.codes.copy()
+    codes[:, 1] &= codes[:, 0]
+    table = Table(table.domain, codes)
+    closed = convert(learn_conditionals(table, "tree"), table)
+    hard = Features.from_terms(table.domain, [(-np.inf, {"v0": 0, "v1": 1})])
+    features = Features.concatenate([closed.form.features, hard]).merged()
+    refined = refine(MarkovNetwork(table.domain, features), table)
+    scores = refined.provenance["refined"]["held_out"]
+    assert any("hidden" in name for name in scores)
+    assert np.isfinite(list(scores.values())).all()

@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Table, convert, learn, log_partition
-from conjoin.bayesian import directed_network
-from conjoin.bayesian.directed_network import fitted, learn_structure
-from conjoin.bayesian.directed_search import EQUIVALENT_ROWS, FamilyScores, search_parents
-from conjoin.joint import learn_joint
+from conjoin import Domain, Table, convert, learn_conditionals, log_partition
+from conjoin.joint import (
+    EQUIVALENT_ROWS,
+    FamilyScores,
+    directed_network,
+    fitted,
+    learn_joint,
+    learn_structure,
+    search_parents,
+)
 from strategies import generators
 
 
@@ -126,7 +131,7 @@ def test_an_effect_of_two_parents_together_is_found():
     codes = rng.integers(0, 2, (2000, 12))
     codes[:, 9] = codes[:, 2] ^ codes[:, 5] ^ (rng.random(2000) < 0.1)
     table = Table(Domain.numbered([2] * 12), codes)
-    parents = learn_structure(convert(learn(table, "tree"), table), table, rng)
+    parents = learn_structure(convert(learn_conditionals(table, "tree"), table), table, rng)
     assert any({2, 5, 9} - {v} <= set(parents[v]) for v in (2, 5, 9))
 
 
@@ -143,7 +148,7 @@ def test_probabilities_are_counted():
 def test_a_structure_that_is_too_dense_loses_its_weakest_edges():
     rng = np.random.default_rng(1)
     table = chain_of(20, 3000, rng)
-    model = convert(learn(table, "tree"), table)
+    model = convert(learn_conditionals(table, "tree"), table)
     whole = learn_structure(model, table, np.random.default_rng(0))
     small = learn_structure(model, table, np.random.default_rng(0), max_cells=100)
     assert all(set(few) <= set(many) for few, many in zip(small, whole, strict=True))

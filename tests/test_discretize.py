@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conjoin
-from conjoin import Domain, JointModel, Table, learn
+from conjoin import Domain, JointModel, Table, learn_conditionals
 from conjoin.cli.main import main
-from conjoin.data import as_table
-from conjoin.data.dependence_cuts import informative_boundaries
-from conjoin.data.discretization import Discretizer, discretize
+from conjoin.data import Discretizer, as_table, discretize
 from conjoin.errors import DataError
 
 
@@ -132,182 +129,19 @@ def test_equal_widths():
     assert labels([-1e308, 1e308], method="width", bins=2) == ["-1e+308 to 0", "0 to 1e+308"]
 
 
-def test_mdl():
-    values = list(range(1, 11))
-    table = column(values, y=["a"] * 5 + ["b"] * 5)
-    binned, cuts = discretize(table, "x", method="mdl", target="y")
-    # gain 1 bit, against (log2 9 + log2 7 - 2) / 10 = 0.398
-    assert binned.domain["x"].states == ("1-5", "6-10")
-    assert binned.domain["y"] == table.domain["y"]
-    assert inner(cuts) == [6.0]
-    three = column(values * 3, y=["a" if 4 <= v <= 7 else "b" for v in values] * 3)
-    assert inner(discretize(three, "x", method="mdl", target="y")[1]) == [4.0, 8.0]
-    alternating = column(values, y=["a", "b"] * 5)
-    assert discretize(alternating, "x", method="mdl", target="y")[0].domain["x"].states == ("1-10",)
-
-
-def test_mdl_leaves_out_rows_without_a_value_or_a_target():
-    values, classes = [1, 2, 3, 4, 5, 6, 7, 8], list("aaaabbbb")
-    full = column(values * 2, y=classes * 2)
-    noisy = column(values * 2 + [None] * 9 + [1, 20] * 9, y=classes * 2 + ["c"] * 9 + [None] * 18)
-    _, cuts = discretize(full, "x", method="mdl", target="y")
-    _, again = discretize(noisy, "x", method="mdl", target="y")
-    assert inner(cuts) == inner(again) == [5.0]
-    assert cuts.labels["x"] == ("1-4", "5-8")
-    assert again.labels["x"] == ("1-4", "5-20")  # the extremes are those of all rows
-    lost = Table(full.domain, np.where([False, True], -1, full.codes.astype(int)))
-    assert discretize(lost, "x", method="mdl", target="y")[1].labels["x"] == ("1-8",)
-
-
-# A slow reference ------------------------------------------------------------------------------
-
-
-def bits(classes):
-    n = len(classes)
-    return -sum(c / n * math.log2(c / n) for c in Counter(classes).values())
-
-
-def reference_mdl(rows):
-    """Return [(last value below, first value above)] of each cut; rows are (value, class)."""
-    values = sorted({v for v, _ in rows})
-    everything = [c for _, c in rows]
-    n = len(rows)
-    best = None
-    for below, above in pairwise(values):
-        left = [c for v, c in rows if v <= below]
-        right = [c for v, c in rows if v >= above]
-        after = len(left) / n * bits(left) + len(right) / n * bits(right)
-        if best is None or after < best[0] - 1e-12:
-            best = after, below, above, left, right
-    if best is None or len(set(everything)) == 1:
-        return []
-    after, below, above, left, right = best
-    k, k1, k2 = (len(set(part)) for part in (everything, left, right))
-    delta = math.log2(3**k - 2) - (k * bits(everything) - k1 * bits(left) - k2 * bits(right))
-    if bits(everything) - after <= math.log2(n - 1) / n + delta / n:
-        return []
-    lower = reference_mdl([r for r in rows if r[0] <= below])
-    upper = reference_mdl([r for r in rows if r[0] >= above])
-    return [*lower, (below, above), *upper]
-
-
-@pytest.mark.parametrize("integral", [True, False])
-def test_mdl_is_the_reference(integral):
-    rng = np.random.default_rng(5)
-    sizes = Counter()
-    for _ in range(150):
-        n, classes = int(rng.integers(2, 70)), int(rng.integers(2, 5))
-        x = rng.integers(-10, 10, n).tolist()
-        if not integral:
-            x = (rng.normal(size=n) if rng.random() < 0.5 else np.array(x) / 7).tolist()
-        ranks = np.argsort(np.argsort(x)) * classes // n
-        y = np.where(
-            rng.random(n) < rng.choice([0.0, 0.2, 0.5]), rng.integers(0, classes, n), ranks
-        )
-        gaps = reference_mdl(list(zip(x, y.tolist(), strict=True)))
-        _, cuts = discretize(column(x, y=y.tolist()), "x", method="mdl", target="y")
-        found = inner(cuts)
-        assert len(found) == len(gaps)
-        assert all(a < cut <= b for cut, (a, b) in zip(found, gaps, strict=True))
-        sizes[len(gaps)] += 1
-    assert len(sizes) >= 3  # the data were of some interest
-
-
-def test_mdl_weights():
+def test_weights_count_like_repeated_rows():
     rng = np.random.default_rng(8)
     for _ in range(60):
         n = int(rng.integers(2, 30))
         x = rng.integers(0, 12, n).tolist()
-        y = [int(v + rng.integers(0, 5) > 7) for v in x]
         w = rng.integers(0, 4, n)
         w[0] = 1
-        weighted = column(x, w, y=y)
+        weighted = column(x, w)
         repeated = Table(weighted.domain, np.repeat(weighted.codes, w, axis=0))
-        for options in ({"method": "mdl", "target": "y"}, {"method": "width"}, {"bins": 3}):
+        for options in ({"method": "width"}, {"bins": 3}):
             assert (
                 discretize(weighted, "x", **options)[1] == discretize(repeated, "x", **options)[1]
             )
-    assert reference_mdl([(0, 0), (1, 1)]) == [(0, 1)]
-    light = column([0, 1], [0.1, 0.2], y=[0, 1])  # less than one row in all
-    assert discretize(light, "x", method="mdl", target="y")[1].labels["x"] == ("0-1",)
-
-
-def reference_boundaries(fine, count, others, cards, weights, most, price):
-    """Merge neighbouring bins one pair at a time, counting anew each time."""
-    groups = [[k] for k in range(count)]
-
-    def fit(rows, k):
-        states = [int(c) for c in others[rows, k]]
-        held = {s: sum(weights[r] for r in rows if others[r, k] == s) for s in set(states) - {-1}}
-        held = {s: n for s, n in held.items() if n > 0}
-        total = sum(held.values())
-        return sum(n * math.log(n / total) for n in held.values()), len(held)
-
-    def gain(left, right):
-        a, b = ([r for r in range(len(fine)) if fine[r] in part] for part in (left, right))
-        found = []
-        for k in range(len(cards)):
-            both, seen = fit(a + b, k)
-            found.append(fit(a, k)[0] + fit(b, k)[0] - both - price * max(seen - 1, 0))
-        return max(found)
-
-    while len(groups) > 1:
-        gains = [gain(a, b) for a, b in pairwise(groups)]
-        k = gains.index(min(gains))
-        if gains[k] > math.log((count - 1) * len(cards)) and len(groups) <= most:
-            break
-        groups[k : k + 2] = [groups[k] + groups[k + 1]]
-    return [group[-1] for group in groups[:-1]]
-
-
-def test_informative_boundaries_are_those_of_the_reference():
-    rng = np.random.default_rng(9)
-    sizes = Counter()
-    for _ in range(60):
-        n, count = int(rng.integers(5, 90)), int(rng.integers(1, 9))
-        fine = rng.integers(-1, count, n)
-        cards = rng.integers(1, 5, int(rng.integers(1, 4)))
-        signal = np.stack([fine * c // count for c in cards], axis=1)
-        noise = rng.random(signal.shape) < rng.choice([0.1, 0.4])
-        others = np.where(noise, rng.integers(-1, cards, signal.shape), np.maximum(signal, -1))
-        weights = rng.random(n)
-        most, price = int(rng.integers(2, 8)), float(rng.choice([0.5, 1.0, 2.0]))
-        found = informative_boundaries(fine, count, others, cards, weights, most, price).tolist()
-        assert found == reference_boundaries(fine, count, others, cards, weights, most, price)
-        sizes[len(found)] += 1
-    assert len(sizes) >= 3
-
-
-def test_cuts_by_dependence():
-    rng = np.random.default_rng(10)
-    x, other, lone = (
-        rng.integers(0, 100, 2000),
-        rng.random(2000).round(3),
-        rng.integers(0, 50, 2000),
-    )
-    colour = np.where(x < 30, "red", np.where(x < 70, "green", "blue")).tolist()
-    size = (x + rng.integers(0, 3, 2000) > 71).astype(int).tolist()
-    table = column(x.tolist(), lone=lone.tolist(), other=other.tolist(), colour=colour, size=size)
-    binned, cuts = discretize(table, method="dependence")
-    assert set(cuts.cuts) == {"x", "lone", "other"}
-    for wanted in (30, 70):  # fine bins of 32 quantiles are three numbers wide
-        assert min(abs(cut - wanted) for cut in inner(cuts)) <= 3
-    assert 3 <= len(binned.domain["x"]) <= 6
-    assert max(len(binned.domain["lone"]), len(binned.domain["other"])) <= 3  # they tell nothing
-    assert len(discretize(table, method="dependence", bins=2)[0].domain["x"]) == 2
-    order = rng.permutation(2000)
-    names = ["size", "other", "x", "colour", "lone"]
-    again = Table(table.domain, table.codes[order]).reordered(names)
-    assert discretize(again, method="dependence")[1].cuts == cuts.cuts
-    weights = rng.integers(0, 3, 2000)
-    weighted = Table(table.domain, table.codes, weights)
-    repeated = Table(table.domain, np.repeat(table.codes, weights, axis=0))
-    assert (
-        discretize(weighted, method="dependence")[1] == discretize(repeated, method="dependence")[1]
-    )
-    alone, one = discretize(column(x.tolist()), method="dependence")
-    assert len(alone.domain["x"]) == 1
-    assert not inner(one)
 
 
 # Properties ------------------------------------------------------------------------------------
@@ -336,14 +170,12 @@ def within(value, label, last):
     return low <= value and (value <= high if last else value < high)
 
 
-@given(numbers, st.sampled_from(["quantile", "width", "mdl", "dependence"]), st.integers(2, 7))
+@given(numbers, st.sampled_from(["quantile", "width"]), st.integers(2, 7))
 def test_every_value_lies_in_its_labelled_bin(values, method, bins):
-    y = [int(v > sorted(values)[len(values) // 2]) for v in values]
-    table, cuts = discretize(column(values, y=y), "x", method=method, bins=bins, target="y")
+    table, cuts = discretize(column(values), "x", method=method, bins=bins)
     states = table.domain["x"].states
     assert len(set(states)) == len(states) == len(cuts.cuts["x"]) - 1
-    if method != "mdl":
-        assert len(states) <= bins
+    assert len(states) <= bins
     assert set(cells(table)) == set(states)  # no bin is empty
     bounds = cuts.cuts["x"]
     assert bounds[0] == min(values)
@@ -429,7 +261,6 @@ def test_the_columns_by_default():
         )
     )
     assert list(discretize(table, bins=3)[1].cuts) == ["age", "size"]
-    assert list(discretize(table, bins=3, target="size")[1].cuts) == ["age"]
     assert list(discretize(table, bins=3, edges={"few": [2]})[1].cuts) == ["age", "few", "size"]
     assert list(discretize(table, [], bins=3, edges={"few": [2]})[1].cuts) == ["few"]
     assert list(discretize(table, ["size", "few"], bins=3)[1].cuts) == ["few", "size"]
@@ -456,7 +287,6 @@ def test_rows_of_weight_zero_do_not_count():
         ({"bins": True}, "not True"),
         ({"columns": ["agee"]}, "no variable 'agee'. Did you mean 'age'"),
         ({"edges": {"agee": [1]}}, "no variable 'agee'"),
-        ({"target": "agee"}, "no variable 'agee'"),
         ({"columns": "color"}, "column 'color' cannot be cut: its state 'blue' is not a number"),
         ({"columns": "ok"}, "column 'ok' cannot be cut: its state False is not a number"),
         ({"edges": {"color": [1]}}, "its state 'blue' is not a number"),
@@ -467,9 +297,7 @@ def test_rows_of_weight_zero_do_not_count():
         ({"edges": {"age": 3}}, "column 'age' must be a list of numbers, not 3"),
         ({"edges": {"age": ["old"]}}, "must be a list of numbers"),
         ({"edges": {"age": [2.2, 2.8]}}, "no whole number just below 2.8; drop that edge"),
-        ({"columns": "age", "method": "mdl"}, 'give target="..."'),
-        ({"columns": "age", "method": "mdl", "target": "age"}, "target 'age' cannot be cut"),
-        ({"edges": {"age": [3]}, "method": "mdl", "target": "age"}, "in a separate call"),
+        ({"columns": "age", "method": "mdl"}, "no method 'mdl'"),
         ({"columns": "inf"}, "column 'inf' cannot be cut: its state inf is not finite"),
         (
             {"columns": "id"},
@@ -492,12 +320,6 @@ def test_errors(options, message):
     table = Table(domain, [[0, 0, 0, 0, 0, -1], [3, 1, 1, 1, 1, -1]])
     with pytest.raises(DataError, match=message):
         discretize(table, **options)
-
-
-def test_a_target_of_too_many_states():
-    table = column([1, 2, 3, 4], y=[1, 2, 3, 4])
-    with pytest.raises(DataError, match="target 'y' has 4 states, too many"):
-        discretize(table, "x", method="mdl", target="y", max_cells=15)
 
 
 def test_apply_errors():
@@ -550,12 +372,9 @@ def adult_like(rows=400, seed=0):
     ("how", "cut"),
     [
         ("quantile:4", {"age", "hours", "gain"}),
-        ("mdl:class", {"age", "hours", "gain"}),
-        ("dependence", {"age", "hours", "gain"}),
         ({"age": [30, 45, 60]}, {"age"}),
         ({"age": [30, 45, 60], None: "width:3"}, {"age", "hours", "gain"}),
     ],
-    ids=str,
 )
 def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
     frame = pd.DataFrame(adult_like())
@@ -564,14 +383,11 @@ def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
         frame = frame.drop(columns=["hours", "gain"])
     later = pd.DataFrame(adult_like(50, seed=1))[frame.columns]
     later.loc[0, "age"] = 120  # beyond all that was seen
-    dn = conjoin.learn(frame, discretize=how, valid=later)
+    dn = conjoin.learn_conditionals(frame, discretize=how, valid=later)
     cuts = Discretizer.of(dn.domain)
     assert set(cuts.cuts) == cut
     if isinstance(how, dict):
         assert dn.domain["age"].states == ("17-29", "30-44", "45-59", "60-90")
-    if how == "mdl:class":
-        assert len(dn.domain["sex"]) == 2
-        assert "age" in dn.blanket("class")
     coded = as_table(later, dn.domain)
     for name in cut:
         i = dn.domain.index(name)
@@ -594,9 +410,6 @@ def test_a_mixed_frame_is_learned_in_one_call(how, cut, tmp_path):
         (["deciles"], "no such method. Use quantile:N"),
         (["quantile:many"], "takes a number of bins"),
         (["quantile:1"], "2 or more"),
-        (["mdl"], "needs the variable to predict"),
-        (["dependence:some"], "takes a number of bins"),
-        (["mdl:wage"], "no variable 'wage'"),
         (["wage=30"], "no column 'wage'"),
         (["age=old"], "'old' is unknown. Use quantile:N"),
         (["age=40,30"], "must increase"),
@@ -614,7 +427,7 @@ def test_wrong_discretizations_on_the_command_line(texts, message, tmp_path, mon
     assert error.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
     with pytest.raises(DataError, match="discretize takes"):
-        conjoin.learn(np.zeros((3, 2)), discretize=5)
+        conjoin.learn_conditionals(np.zeros((3, 2)), discretize=5)
 
 
 def test_columns_of_many_numbers_are_cut_before_they_are_counted(tmp_path):
@@ -622,16 +435,15 @@ def test_columns_of_many_numbers_are_cut_before_they_are_counted(tmp_path):
     x = rng.normal(size=70_000)
     frame = pd.DataFrame({"x": x, "y": np.where(rng.random(70_000) < 0.9, x > 0, x < 0)})
     for how in ("quantile:4", {"x": [0.0]}):
-        dn = learn(frame, "tree", discretize=how)
+        dn = learn_conditionals(frame, "tree", discretize=how)
         assert len(dn.domain["x"]) == (4 if how == "quantile:4" else 2)
     # The cut is exact: the numbers below zero are in the first bin.
     assert (as_table(frame, dn.domain).codes[:, 0] == (x >= 0)).all()
-    assert len(JointModel("tree", refine=False).fit(frame).domain_["x"]) == 5
-    with pytest.raises(DataError, match=r"'x' has 70,000 states.*discretize"):
-        learn(frame, "tree")
+    assert len(JointModel("tree", refine=False).fit(frame).domain_["x"]) < 50
+    assert len(learn_conditionals(frame, "tree").domain["x"]) < 50
     frame.to_csv(tmp_path / "x.csv", index=False)
     command = ["learn", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.conjoin")]
     command += ["--cpd", "tree", "--closed-form"]
-    for more, bins in (([], 5), (["--discretize", "quantile:4"], 4)):
+    for more, bins in ((["--discretize", "quantile:5"], 5), (["--discretize", "quantile:4"], 4)):
         assert main([*command, *more]) == 0
         assert len(conjoin.load(tmp_path / "x.conjoin").domain["x"]) == bins

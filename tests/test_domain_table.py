@@ -8,10 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from conjoin import Domain, Table, Variable
-from conjoin.data.holdout import deal_out, hold_out, sample_rows
-from conjoin.data.table import codes_of
-from conjoin.errors import ConjoinError, DataError
+from conjoin import ConjoinError, Domain, Table, Variable
+from conjoin.data import codes_of, deal_out, hold_out, sample_rows
+from conjoin.errors import DataError
 
 
 def test_labels_are_typed():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from hypothesis import given, settings
 
 from conjoin import BayesianNetwork, Domain, Features, MarkovNetwork, TableCPD
 from conjoin.errors import ModelError
-from conjoin.inference.completion import Completion
-from conjoin.inference.plan import Plan, find_order
+from conjoin.inference import Completion, Plan, find_order, terms_of
 from conjoin.inference.prepared_rows import prepared
-from conjoin.inference.terms import tables_and_features, terms_of, with_dense_tables
-from conjoin.kernels.elimination_layouts import DRAWS, MARGINALS, MAXIMUM, SUM
+from conjoin.inference.terms import tables_and_features, with_dense_tables
+from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
+from conjoin.models import TableFactor
 from conjoin.models.feature_tables import feature_tables
-from conjoin.models.markov import TableFactor
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import generators, random_domain, random_markov_network
 
@@ -123,7 +121,7 @@ def test_draws_have_the_frequencies_of_the_states(rng):
 @settings(max_examples=40)
 @given(generators())
 def test_rows_agree_with_sums_over_all_states(rng):
-    """Every row with its own missing values, in greedy orders and in the order of the network."""
+    """Every row with its own missing values, on the tree of the network and reduced row by row."""
     mn = random_network(rng)
     states = all_states(mn.domain)
     values = log_potentials(mn, states)
@@ -133,7 +131,7 @@ def test_rows_agree_with_sums_over_all_states(rng):
     codes = states[rng.choice(possible, 8)].astype(np.uint8)
     codes[rng.random(codes.shape) < 0.6] = 255
     target = int(rng.integers(len(mn.domain)))
-    for limits in ({}, {"max_network_cells": 1}, {"max_cells": 1}):
+    for limits in ({}, {"max_network_cells": 1}):
         rows = Completion(mn, codes, **limits)
         sums, modes, marginals = rows.log_sums()[0], rows.modes()[0], rows.marginals(target)[0]
         draws = rows.draws(2)
@@ -163,51 +161,6 @@ def network_with_hidden_column(rng):
         table[rng.random(table.shape) < 0.2] = -np.inf
     terms = [(rng.normal(), {"x0": 1, f"x{last}": [0, 2]}), (rng.normal(), {"x0": 0, "x1": 1})]
     return MarkovNetwork(domain, Features.from_terms(domain, terms), factors)
-
-
-@settings(max_examples=40)
-@given(generators())
-def test_the_kernel_for_small_rows_gives_the_same_answers(rng):
-    from conjoin.kernels.row_elimination import answer_rows, answer_small_rows
-
-    mn = random_network(rng)
-    domain = mn.domain
-    codes = rng.integers(0, domain.cards, (6, len(domain)))
-    codes[rng.random(codes.shape) < 0.5] = 255
-    rows = Completion(mn, codes)
-    features = prepared(mn).about(np.ones(len(domain), bool))
-    wanted, limit = np.ones(len(domain), bool), 1 << 19
-    for mode in (SUM, MARGINALS, MAXIMUM, DRAWS):
-        answers = []
-        for kernel in (answer_rows, answer_small_rows):
-            block = rows._room(np.arange(len(rows.rows)), mode, 2 if mode == DRAWS else 1)
-            left = np.zeros(rows.rows.shape, bool)
-            kernel(mode, rows.rows, rows.counters, wanted, features, limit, left, block.arrays)
-            answers.append((left, block.log_sum, block.marginals, block.filled))
-        left = answers[1][0].any(axis=1)
-        assert not answers[0][0].any()
-        for one, other in zip(*answers, strict=True):
-            np.testing.assert_array_equal(one[~left], other[~left])
-
-
-def test_few_rows_with_many_missing_values_are_drawn_as_queries():
-    rng = np.random.default_rng(3)
-    names = [f"x{i}" for i in range(11)]
-    domain = Domain({name: [0, 1] for name in names})
-    terms = [(float(rng.normal()), {a: 1, b: 1}) for a, b in pairwise(names)]
-    mn = MarkovNetwork(domain, Features.from_terms(domain, terms))
-    codes = np.full((2, 11), 255, np.uint8)
-    codes[0, 0], codes[1, 5] = 1, 0
-    drawn = Completion(mn, codes, 1, few_rows=2).draws(4000)
-    assert (drawn[:, 0, 0] == 1).all() and (drawn[:, 1, 5] == 0).all()
-    usual = Completion(mn, codes, 1).draws(4000)
-    states = all_states(domain)
-    for r, (v, state) in enumerate([(0, 1), (5, 0)]):
-        agree = np.where(states[:, v] == state, log_potentials(mn, states), -np.inf)
-        p = np.exp(normalized(agree))
-        for found in (drawn, usual):
-            np.testing.assert_allclose(found[:, r].mean(axis=0), p @ states, atol=0.04)
-    assert not np.array_equal(drawn, usual)  # one of them was not drawn as queries
 
 
 @settings(max_examples=40)

@@ -1,7 +1,9 @@
-"""The Python examples of the pages that are no doctests run, too."""
+"""The Python examples of the pages that are not doctests run, too, and print what the pages show."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -12,11 +14,13 @@ import pytest
 import conjoin as cj
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+NUMBER = r"[-+]?\d+(?:\.\d+)?"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{number}")
     for page in PAGES
-    if page.is_file()
+    if page.is_file() and page != TUTORIAL
     for number, block in enumerate(
         re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     )
@@ -37,7 +41,7 @@ def names():
     })  # fmt: skip
     table = cj.data.as_table(frame)
     parts = [cj.Table(table.domain, codes) for codes in np.split(table.codes, 3)]
-    dn = cj.learn(parts[0], "tree")
+    dn = cj.learn_conditionals(parts[0], "tree")
     train, valid, test = parts
     return {
         "frame": frame, "new_rows": frame.head(3).assign(aid=[None, 1, 0]), "table": table,
@@ -54,3 +58,25 @@ def test_example(block, names, tmp_path, monkeypatch):
     known = dict(names)
     exec(compile(block, "example", "exec"), known)
     assert len(known) > len(names)  # it defined something
+
+
+@pytest.mark.skipif(not TUTORIAL.is_file(), reason="the documentation is not beside the tests")
+def test_the_tutorial(tmp_path, monkeypatch):
+    """Every example prints what the page shows; numbers may differ by a fifth."""
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    page = TUTORIAL.read_text(encoding="utf-8")
+    known: dict[str, object] = {}
+    for code, expected in re.findall(
+        r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL
+    ):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "tutorial", "exec"), known)
+        got = printed.getvalue()
+        assert re.sub(NUMBER, "#", got).split() == re.sub(NUMBER, "#", expected).split()
+        np.testing.assert_allclose(
+            [float(text) for text in re.findall(NUMBER, got)],
+            [float(text) for text in re.findall(NUMBER, expected)],
+            rtol=0.2, atol=1,
+        )  # fmt: skip

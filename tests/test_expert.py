@@ -11,7 +11,7 @@ import pytest
 from conjoin import load
 from conjoin.errors import FormatError
 
-PAGE = Path(__file__).parent.parent / "docs" / "expert.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "expert.md"
 
 
 def example():

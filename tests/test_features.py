@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 
 from conjoin import Domain, Features
-from conjoin.data.row_hashing import group_equal
-from conjoin.models.features import segment_index
-from conjoin.models.vocabulary import full_masks
+from conjoin.data import group_equal
+from conjoin.models import full_masks, segment_index
 from reference import all_states, feature_rows, feature_sum
 from strategies import generators, random_domain, random_features
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from conjoin import Domain, Table, learn
+from conjoin import Domain, Table, learn_conditionals
 from conjoin.data import as_table
 from conjoin.errors import DataError, DataWarning
 
@@ -88,9 +88,9 @@ def test_learn_takes_frames():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 2, 300)
     frame = pd.DataFrame({"a": a, "b": np.where(rng.random(300) < 0.9, a, 1 - a)})
-    dn = learn(frame, valid=frame)
+    dn = learn_conditionals(frame, valid=frame)
     assert dn.blanket("b") == ("a",)
-    same = learn(pl.from_pandas(frame), valid=pl.from_pandas(frame))
+    same = learn_conditionals(pl.from_pandas(frame), valid=pl.from_pandas(frame))
     assert dn.conditional("b", {"a": 1}).tolist() == same.conditional("b", {"a": 1}).tolist()
 
 

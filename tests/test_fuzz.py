@@ -17,8 +17,8 @@ pytestmark = [
 
 
 COUNTS = {
-    "files": 150, "queries": 25, "numbers": 8, "faults": 40, "interpreter": 12, "parallel": 10,
-    "soak": 3, "calibration": 15, "learning": 12,
+    "files": 60, "queries": 10, "numbers": 3, "faults": 15, "parallel": 3, "soak": 2,
+    "learning": 4,
 }  # fmt: skip
 
 
@@ -64,28 +64,3 @@ def test_a_defect_is_reported(monkeypatch):
     assert len(tally.failures) == 3
     assert "AssertionError" in next(iter(tally.failures.values()))
     assert tally.outcomes["FAILED"] == 3
-
-
-def line_search(size, loss):
-    """Arguments of a line search over one column of three rows, at a step of some size."""
-    from conjoin.kernels.logistic import Point, Weights
-
-    z = np.full((1, 3), size, np.float32)
-    at = Point(z, z * 0, z * 0 + 1, z.copy(), z.copy(), np.array([loss]), np.ones(1), np.ones(1))
-    weights = Weights(np.full((1, 2), float(size)), np.full(1, float(size)), np.zeros(0))
-    step = Weights(np.ones((1, 2)), np.ones(1), np.zeros(0))
-    change = np.ones((1, 3), np.float32)
-    none = np.zeros(2, np.int64)
-    return 0.5, np.zeros(1, np.int64), np.ones((1, 2)), change, at, weights, step, none, np.ones(1)
-
-
-def test_a_line_search_that_rounding_ends_is_compared_by_what_it_promises(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    take_the_same_steps = importlib.import_module("fuzz.comparison").take_the_same_steps
-    before, after, other = line_search(0, 10.0), line_search(1, 9.0), line_search(0.5, 9.5)
-    take_the_same_steps(before, after, other)  # objectives 10, 9 + 1 and 9.5 + 0.5
-    for one, two in zip(after[4:6], other[4:6], strict=True):
-        for x, y in zip(one, two, strict=True):
-            np.testing.assert_array_equal(x, y)
-    with pytest.raises(AssertionError, match="raises 10"):
-        take_the_same_steps(before, line_search(1, 9.1), line_search(0.5, 9.5))

@@ -22,6 +22,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_example(name, tmp_path):
     pytest.importorskip("matplotlib")

@@ -14,26 +14,27 @@ from conjoin import (
     JointModel,
     MarkovNetwork,
     Table,
+    Variable,
     load,
+    log_partition,
+    marginals,
+    most_probable,
+    probability,
     read_table,
+    refine,
+    sample,
     write_table,
 )
 from conjoin.cli.main import main
-from conjoin.data.domain import Variable
-from conjoin.data.frames import as_table
-from conjoin.data.table import codes_of
+from conjoin.data import as_table, codes_of
 from conjoin.errors import DataError, ModelError
-from conjoin.inference.engines import forecast, log_partition, marginals, most_probable, probability
-from conjoin.inference.engines import joint as cj_joint
+from conjoin.inference import forecast
+from conjoin.inference import joint_distribution as cj_joint
 from conjoin.inference.gibbs import gibbs
-from conjoin.inference.sampling import sample
-from conjoin.joint.refine import refine
-from conjoin.joint.thinning import thin
-from conjoin.joint.weight_learning import learn_weights
-from conjoin.models.markov import TableFactor
-from conjoin.reports import interactions, to_networkx
-from conjoin.reports.links import pair_joints
+from conjoin.joint import learn_weights, pair_joints, thin
+from conjoin.models import TableFactor
 from conjoin.scoring import cmll, log_likelihood, pll, score
+from conjoin.views.reports import interactions, to_networkx
 
 
 def hidden_network(seed, *, zeros=False, columns=1):

@@ -19,11 +19,9 @@ from conjoin import (
     convert,
     inconsistency,
 )
-from conjoin import interactions as pair_strengths
-from conjoin.conversion import decomposition
-from conjoin.conversion.base import Product
-from conjoin.conversion.decomposition import decompose
+from conjoin.conversion import Product, decompose, decomposition
 from conjoin.errors import ModelError
+from conjoin.joint import interactions as pair_strengths
 from reference import all_states, interactions, log_potentials
 from strategies import (
     generators,
@@ -117,14 +115,16 @@ def test_the_contested_pair_of_section_5():
     assert found.total == pytest.approx(np.log(4) / 2)
 
 
-def test_blocks_and_limits():
+def test_blocks_and_limits(monkeypatch):
     dn = random_dependency_network(
         np.random.default_rng(3), Domain.numbered([2, 3, 2, 2]), kinds=("tree",)
     )
     marginals = [np.full(c, 1 / c) for c in dn.domain.cards]
     for size in (2, 3):
         (whole,) = decompose(dn.form, marginals, size)
-        pieces = list(decompose(dn.form, marginals, size, entries_at_once=8))
+        with monkeypatch.context() as context:
+            context.setattr(decomposition, "ENTRIES_AT_ONCE", 8)
+            pieces = list(decompose(dn.form, marginals, size))
         assert len(pieces) > 1
         found = {
             tuple(s): values

@@ -8,13 +8,19 @@ from hypothesis import given, settings
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import conjoin.learning.screening as screening
-from conjoin import Domain, Table, learn, pll
-from conjoin.data.holdout import sample_rows
+from conjoin import Domain, Table, learn_conditionals, pll
+from conjoin.data import sample_rows
+from conjoin.learning import (
+    FORBIDDEN,
+    REQUIRED,
+    Limits,
+    LogisticPath,
+    Options,
+    TreePath,
+    parent_rules,
+)
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.logistic_solver import TOLERANCE
-from conjoin.learning.options import FORBIDDEN, REQUIRED, Limits, Options, parent_rules
-from conjoin.learning.tree_path import TreePath
 from strategies import generators
 
 
@@ -109,7 +115,7 @@ def test_the_strongest_columns_are_considered_and_rules_are_kept():
 def test_screened_regressions_use_only_considered_columns():
     limits = small_limits(columns=5, kept=3)
     table = chain(np.random.default_rng(1), n=20, rows=2000)
-    dn = learn(table, penalty=1.0, limits=limits)
+    dn = learn_conditionals(table, penalty=1.0, limits=limits)
     rules = parent_rules(table.domain, None, None)
     trees = TreePath(table, None, Options(), rules)
     trees.advance(dn.provenance["learned"]["kappa"])
@@ -127,9 +133,9 @@ def test_screened_regressions_use_only_considered_columns():
 def test_screening_that_keeps_all_columns_changes_nothing():
     table = chain(np.random.default_rng(2), n=20, rows=800)
     rows = table.codes[:50]
-    whole = answers(learn(table, penalty=2.0), Table(table.domain, rows))
+    whole = answers(learn_conditionals(table, penalty=2.0), Table(table.domain, rows))
     limits = small_limits(columns=5, kept=19, large_tolerance=TOLERANCE)
-    same = answers(learn(table, penalty=2.0, limits=limits), Table(table.domain, rows))
+    same = answers(learn_conditionals(table, penalty=2.0, limits=limits), Table(table.domain, rows))
     np.testing.assert_allclose(same, whole, atol=2e-3)
 
 
@@ -141,12 +147,13 @@ def test_exhaustive_learning_is_that_of_small_tables(kind):
     table = chain(np.random.default_rng(3), cards=[2, 3, 2, 2, 4, 2], rows=300)
     valid = chain(np.random.default_rng(4), cards=[2, 3, 2, 2, 4, 2], rows=100)
     for options in ({}, {"valid": valid}):
-        small = learn(table, kind, **options)
+        small = learn_conditionals(table, kind, **options)
         assert np.array_equal(
-            answers(learn(table, kind, exhaustive=True, **options), table), answers(small, table)
+            answers(learn_conditionals(table, kind, exhaustive=True, **options), table),
+            answers(small, table),
         )
     limits = small_limits(rows=50, columns=2)
-    again = learn(table, kind, exhaustive=True, limits=limits, **options)
+    again = learn_conditionals(table, kind, exhaustive=True, limits=limits, **options)
     assert np.array_equal(answers(again, table), answers(small, table))
 
 
@@ -162,10 +169,12 @@ def test_large_tables_of_any_kind(sizes, given_valid):
         for seed in (5, 6)
     )
     options = {"valid": valid if given_valid else None}
-    one, two = (learn(table, n_jobs=n_jobs, limits=limits, **options) for n_jobs in (1, 2))
+    one, two = (
+        learn_conditionals(table, n_jobs=n_jobs, limits=limits, **options) for n_jobs in (1, 2)
+    )
     assert np.array_equal(answers(one, table), answers(two, table))
     complete = chain(np.random.default_rng(7), cards=cards)
-    whole = learn(table, exhaustive=True, **options)
+    whole = learn_conditionals(table, exhaustive=True, **options)
     assert pll(one, complete).mean > pll(whole, complete).mean * (1.1 if "rows" in sizes else 1.02)
 
 
@@ -196,8 +205,8 @@ def test_some_targets_choose_kappa_and_the_penalty_of_wide_tables():
     assert screening.choosing_targets(table, limits) == range(0, 24, 4)
     assert screening.choosing_targets(table, Limits(screened_columns=20, probe_targets=6)) is None
     assert screening.choosing_targets(table) is None
-    record = learn(table, "hybrid", limits=limits).provenance["learned"]
-    whole = learn(table, "hybrid", exhaustive=True).provenance["learned"]
+    record = learn_conditionals(table, "hybrid", limits=limits).provenance["learned"]
+    whole = learn_conditionals(table, "hybrid", exhaustive=True).provenance["learned"]
     for setting in ("kappa_path", "penalty_path"):
         (_, few), (_, all_targets) = record[setting][0], whole[setting][0]
         assert few == pytest.approx(all_targets / 4, rel=0.3)  # sums over 6 targets, and over 24

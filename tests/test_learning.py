@@ -8,25 +8,39 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import Domain, Table, convert, learn, load, read_table, save, write_table
+from conjoin import (
+    Domain,
+    Table,
+    Variable,
+    convert,
+    learn_conditionals,
+    load,
+    read_table,
+    save,
+    write_table,
+)
 from conjoin.cli.main import main
-from conjoin.data.domain import Variable
-from conjoin.data.frames import as_table
-from conjoin.data.packed_table import pack_table
-from conjoin.data.row_hashing import merge_rows
+from conjoin.data import as_table, merge_rows, pack_table
 from conjoin.errors import ModelError
+from conjoin.jobs import TaskRunner
 from conjoin.kernels import counts
-from conjoin.kernels import trees as kernel
-from conjoin.learning.checkpointed_tasks import TaskRunner
-from conjoin.learning.learn import KAPPAS
+from conjoin.learning import (
+    KAPPAS,
+    LAMBDAS,
+    Limits,
+    LogisticPath,
+    NestedTree,
+    Options,
+    SetIndex,
+    TreePath,
+    gain_needed,
+    parent_rules,
+)
 from conjoin.learning.logistic_multinomial import Rows
-from conjoin.learning.logistic_path import LogisticPath
 from conjoin.learning.logistic_solver import Solution
-from conjoin.learning.options import LAMBDAS, Limits, Options, parent_rules
-from conjoin.learning.tree_path import NestedTree, SetIndex, TreePath, gain_needed
 from conjoin.learning.tuning import choose
 from conjoin.scoring import pll
-from reference import all_states
+from reference import all_states, path_members
 from strategies import generators
 
 # ---- slow references ------------------------------------------------------------------------------
@@ -137,36 +151,6 @@ def test_packed_counts_are_counts(rng, weighted):
 
 
 @given(generators())
-def test_rows_one_by_one_count_the_same(rng):
-    table = random_table(rng, rows=150, missing=0.1, weighted="whole")
-    packed = pack_table(table)
-    index = SetIndex.build(packed, 1.0)
-    target = 1
-    some = packed.rows_of(target) & rng.integers(0, 2**63, len(packed.everyone)).astype(np.uint64)
-    card = int(packed.cards[target])
-    masks = np.empty((card, len(some)), np.uint64)
-    kernel.masks_of(some, packed.sets[index.of[target, 1:card]], masks)
-    by_bits = np.zeros((len(packed.sets), card))
-    counts.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
-    by_rows = np.zeros_like(by_bits)
-    sums = np.empty(packed.members.shape[1], np.uint8)
-    counts.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
-    np.testing.assert_array_equal(by_rows, by_bits)
-
-
-@given(generators())
-def test_a_byte_of_rows_does_not_overflow(rng):
-    table = random_table(rng, rows=900, missing=0.1)
-    packed = pack_table(Table(table.domain, table.codes, 1.0 + np.arange(900) % 2))
-    masks = np.stack([packed.everyone])
-    by_bits, by_rows = np.zeros((2, len(packed.sets), 1))
-    counts.count_bits(packed.sets, masks, packed.segments, packed.powers, by_bits)
-    sums = np.empty(packed.members.shape[1], np.uint8)
-    counts.count_rows(masks, packed.members, packed.segments, packed.powers, sums, by_rows)
-    np.testing.assert_array_equal(by_rows, by_bits)
-
-
-@given(generators())
 def test_leaves_of_validation_rows_are_counted(rng):
     """The score of a path is that of its CPDs on the validation rows, one by one."""
     table = random_table(rng, rows=300, ordered=True)
@@ -201,7 +185,7 @@ def test_trees_are_grown_by_the_definition(rng, missing, weighted, ordered):
         return
     cards = table.domain.cards
     kappa, pseudo, min_leaf = 0.3, float(rng.choice([0.5, 1.0])), 4.0
-    dn = learn(table, "tree", kappa=kappa, pseudo=pseudo, min_leaf=min_leaf)
+    dn = learn_conditionals(table, "tree", kappa=kappa, pseudo=pseudo, min_leaf=min_leaf)
     states = all_states(table.domain)
     for target in range(len(cards)):
         slow = slow_tree(table, weights, target, gain_needed(kappa), min_leaf, pseudo)
@@ -274,9 +258,9 @@ def test_libra_learned_the_same_trees(name, kappa, pseudo, libra, data):
 def test_required_and_forbidden_parents():
     rng = np.random.default_rng(8)
     table = random_table(rng, n=4, rows=500)
-    plain = learn(table, "tree", kappa=0.1)
+    plain = learn_conditionals(table, "tree", kappa=0.1)
     parent = plain.blanket("x0")[0]
-    without = learn(table, "tree", kappa=0.1, forbidden={"x0": [parent]})
+    without = learn_conditionals(table, "tree", kappa=0.1, forbidden={"x0": [parent]})
     assert parent not in without.blanket("x0")
     assert all(
         a.blanket == b.blanket for a, b in zip(plain.cpds[1:], without.cpds[1:], strict=True)
@@ -285,8 +269,8 @@ def test_required_and_forbidden_parents():
         Domain({**{v.name: v.states for v in table.domain}, "noise": [0, 1]}),
         np.column_stack([table.codes, rng.integers(0, 2, len(table))]),
     )
-    assert "noise" not in learn(noise, "tree", kappa=1e-4).blanket("x0")
-    required = learn(noise, "tree", kappa=1e-4, required={"x0": ["noise"]})
+    assert "noise" not in learn_conditionals(noise, "tree", kappa=1e-4).blanket("x0")
+    required = learn_conditionals(noise, "tree", kappa=1e-4, required={"x0": ["noise"]})
     assert required.cpds[0].tree.var[0] == noise.domain.index("noise")
     rules = parent_rules(noise.domain, None, {"x0": ["noise"]})[:, 0]
     slow = slow_tree(noise, np.ones(len(noise)), 0, gain_needed(1e-4), 10, 1.0, rules)
@@ -294,8 +278,8 @@ def test_required_and_forbidden_parents():
     expected = np.array([slow(row) for row in states])
     np.testing.assert_allclose(required.cpds[0].log_probabilities(states), expected, atol=1e-9)
     with pytest.raises(ModelError, match="both required and forbidden"):
-        learn(noise, forbidden={"x0": ["noise"]}, required={"x0": ["noise"]})
-    logistic = learn(table, "logistic", penalty=1.0, forbidden={"x0": [parent]})
+        learn_conditionals(noise, forbidden={"x0": ["noise"]}, required={"x0": ["noise"]})
+    logistic = learn_conditionals(table, "logistic", penalty=1.0, forbidden={"x0": [parent]})
     assert parent not in logistic.blanket("x0")
 
 
@@ -378,7 +362,8 @@ def test_logistic_reaches_the_optimum(penalty, weighted, ordered):
     rng = np.random.default_rng(12)
     table = random_table(rng, n=5, rows=300, weighted=weighted, ordered=ordered)
     path = LogisticPath(table, None, parent_rules(table.domain, None, None))
-    path.advance_all([100.0, penalty])
+    path.advance(100.0)
+    path.advance(penalty)
     for target in range(len(table.domain)):
         expected = slow_objective(table, target, penalty)
         got = objective_of(table, path, penalty, target)
@@ -401,7 +386,8 @@ def test_deterministic_columns_are_solved_too():
     codes = np.column_stack([a, a, a ^ (rng.random(400) < 0.01), noise])
     table = Table(Domain.numbered([2] * 6), codes.astype(int))
     path = LogisticPath(table, None, parent_rules(table.domain, None, None))
-    path.advance_all(LAMBDAS)
+    for value in LAMBDAS:
+        path.advance(value)
     for target in range(6):
         expected = slow_objective(table, target, 0.5)
         assert objective_of(table, path, 0.5, target) == pytest.approx(expected, rel=1e-5)
@@ -416,6 +402,7 @@ def nearly_determined(rng, cards, rows=500, noise=0.02):
     return Table(Domain.numbered(list(cards)), np.stack(columns, axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [5.0, 0.3])
 def test_nearly_determined_columns_of_several_states_are_solved_too(penalty):
     table = nearly_determined(np.random.default_rng(1), (3, 5, 4, 6))
@@ -437,12 +424,11 @@ def test_the_optimum_is_found_from_anywhere(size):
     path = LogisticPath(table, None, rules)
     path.advance(1.0)
     best = [objective_of(table, path, 1.0, target) for target in range(4)]
-    for batch, found in zip(path.batches, path.solutions[1.0], strict=True):
+    for i, (batch, found) in enumerate(zip(path.batches, path.solutions[1.0], strict=True)):
         weights = size * rng.normal(size=found.weights.shape)
         weights[path.design.var == batch.column_target[:, None]] = 0.0
         bias = size * rng.normal(size=len(found.bias))
-        wrong = Solution(1.0, 1.0, weights, bias, found.own, found.score)
-        batch.go_back(wrong)
+        path.reached[i] = Solution(1.0, weights, bias, found.own, found.score)
     path.advance(1.0)
     for target in range(4):
         assert objective_of(table, path, 1.0, target) == pytest.approx(best[target], rel=2e-5)
@@ -463,7 +449,7 @@ def test_derivatives_of_a_multinomial_loss(rng):
     known = np.flatnonzero(design.codes[:, 0] != design.missing)
     usable = rules[design.var, 0] > 0
     ordinary = (design.codes[known][:, design.var] == design.state) & usable
-    nodes = features.members[features.leaf[known]] & (features.depth >= 2)
+    nodes = path_members(features.parent)[features.leaf[known]] & (features.depth >= 2)
     x = np.concatenate([ordinary, nodes, np.ones((len(known), 1))], axis=1).astype(float)
     weights = rng.normal(size=(x.shape[1], 3)) * x.any(axis=0)[:, None]
     z = rows.logits(weights[:-1], weights[-1])
@@ -508,7 +494,8 @@ def test_hybrid_adds_the_paths_of_the_tree():
     trees = TreePath(table, None, Options(), rules)
     trees.advance(0.9)
     path = LogisticPath(table, None, rules, trees=trees, kappa=0.9)
-    path.advance_all([50.0, 2.0])
+    path.advance(50.0)
+    path.advance(2.0)
     for target in range(4):
         tree = trees.cpds(0.9)[target].tree
         leaf_sets = []  # every node at depth 2 or more, as an indicator column
@@ -537,13 +524,13 @@ def test_a_hybrid_leaves_variables_of_many_states_to_their_trees():
     city = rng.integers(0, 40, 900)
     codes = np.stack([city, city // 20 ^ (rng.random(900) < 0.1), rng.integers(0, 3, 900)], axis=1)
     table = Table(Domain.numbered([40, 2, 3]), codes)
-    dn = learn(table, "hybrid", kappa=0.1, penalty=1.0)
-    trees = learn(table, "tree", kappa=0.1)
+    dn = learn_conditionals(table, "hybrid", kappa=0.1, penalty=1.0)
+    trees = learn_conditionals(table, "tree", kappa=0.1)
     assert [type(cpd).__name__ for cpd in dn.cpds] == ["TreeCPD", "LogLinearCPD", "LogLinearCPD"]
     np.testing.assert_array_equal(
         dn.log_conditional("v0", table), trees.log_conditional("v0", table)
     )
-    chosen = learn(table, "hybrid", valid=table)
+    chosen = learn_conditionals(table, "hybrid", valid=table)
     best = max(score for _, score in chosen.provenance["learned"]["penalty_path"])
     rows = np.arange(len(table))
     total = sum(
@@ -557,7 +544,8 @@ def test_mixed_is_hybrids_for_two_states_and_trees_for_more():
     table = random_table(np.random.default_rng(3), cards=[2, 3, 2, 4], rows=400)
     states = all_states(table.domain)
     mixed, hybrid, trees = (
-        learn(table, cpd, kappa=0.1, penalty=1.0) for cpd in ("mixed", "hybrid", "tree")
+        learn_conditionals(table, cpd, kappa=0.1, penalty=1.0)
+        for cpd in ("mixed", "hybrid", "tree")
     )
     assert [type(cpd).__name__ for cpd in mixed.cpds] == ["LogLinearCPD", "TreeCPD"] * 2
     assert {"x1", "x3"} <= {name for v in ("x0", "x2") for name in mixed.blanket(v)}
@@ -568,7 +556,7 @@ def test_mixed_is_hybrids_for_two_states_and_trees_for_more():
         )
     for cards, same in (([2, 2, 2], "hybrid"), ([3, 4, 1], "tree")):
         table = random_table(np.random.default_rng(3), cards=cards, rows=400)
-        one, other = learn(table, "mixed"), learn(table, same)
+        one, other = learn_conditionals(table, "mixed"), learn_conditionals(table, same)
         assert one.provenance["learned"]["cpd"] == "mixed"
         states = all_states(table.domain)
         for a, b in zip(one.cpds, other.cpds, strict=True):
@@ -584,11 +572,11 @@ def test_leaves_are_as_small_as_the_validation_rows_ask_for(kappa, noise):
     table = Table(Domain.numbered([12, 12, 12]), np.stack([a, b, c], axis=1))
     train, valid = (Table(table.domain, part) for part in (table.codes[:600], table.codes[600:]))
     settings_tried = {"min_leaf": 10.0, "pseudo": 1.0}, {"min_leaf": 5.0, "pseudo": 0.3}
-    chosen = learn(train, "tree", valid=valid, kappa=kappa, min_leaf=None)
+    chosen = learn_conditionals(train, "tree", valid=valid, kappa=kappa, min_leaf=None)
     rows = np.arange(len(valid))
     scores = []
     for some in settings_tried:
-        dn = learn(train, "tree", valid=valid, kappa=kappa, **some)
+        dn = learn_conditionals(train, "tree", valid=valid, kappa=kappa, **some)
         scores.append(
             sum(dn.log_conditional(f"v{i}", valid)[rows, valid.codes[:, i]].sum() for i in range(3))
         )
@@ -603,100 +591,6 @@ def test_leaves_are_as_small_as_the_validation_rows_ask_for(kappa, noise):
         )
 
 
-# ---- boosted trees ----------------------------------------------------------------------------------
-
-
-def slow_boosting(table, target, rounds, leaves, rate, ridge, min_leaf):
-    """Boost by the definition, splitting the leaf with the largest gain; returns training logits."""
-    codes, cards = table.codes, table.domain.cards
-    weights = np.ones(len(table)) if table.weights is None else table.weights
-    card = int(cards[target])
-    known = np.flatnonzero(codes[:, target] != table.missing)
-    counts = np.bincount(codes[known, target], weights[known], card) + 1.0
-    base = np.log(counts)
-    binary = card == 2
-    z = np.tile(base[1:] - base[:1] if binary else base - base.mean(), (len(table), 1))
-    y = (codes[:, [target]] == (np.array([1]) if binary else np.arange(card))).astype(float)
-
-    def leaf_score(g, h, rows):
-        return (g[rows].sum(axis=0) ** 2 / (h[rows].sum(axis=0) + ridge)).sum()
-
-    for _ in range(rounds):
-        e = np.exp(z - z.max(axis=1, keepdims=True))
-        p = 1 / (1 + np.exp(-z)) if binary else e / e.sum(axis=1, keepdims=True)
-        g, h = (p - y) * weights[:, None], np.maximum(p * (1 - p), 1e-9) * weights[:, None]
-        parts = [known]
-        while len(parts) < leaves:
-            best = (1e-12, None)
-            for part in parts:
-                for j in range(len(cards)):
-                    if j == target:
-                        continue
-                    for state in range(1, 2) if cards[j] == 2 else range(cards[j]):
-                        inside = codes[part, j] == state
-                        a, b = part[inside], part[~inside]
-                        if weights[a].sum() < min_leaf or weights[b].sum() < min_leaf:
-                            continue
-                        gain = leaf_score(g, h, a) + leaf_score(g, h, b) - leaf_score(g, h, part)
-                        if gain > best[0] + 1e-9:
-                            best = (gain, (part, a, b))
-            if best[1] is None:
-                break
-            part, a, b = best[1]
-            parts = [q for q in parts if q is not part] + [a, b]
-        for part in parts:
-            z[part] -= rate * g[part].sum(axis=0) / (h[part].sum(axis=0) + ridge)
-    return z[known], known
-
-
-@pytest.mark.parametrize("weighted", [None, "any"])
-@settings(max_examples=10)
-@given(rng=generators())
-def test_boosting_is_done_by_the_definition(rng, weighted):
-    from conjoin.learning import boosted_trees as boosted
-
-    table = random_table(rng, rows=150, missing=0.1, weighted=weighted)
-    options = Options(min_leaf=5.0)
-    rules = parent_rules(table.domain, None, None)
-    n = len(table.domain)
-    cpds, rounds, _ = boosted.learn_boosted(table, None, options, rules, np.full(n, 3))
-    assert rounds.tolist() == [3] * n
-    for target, cpd in enumerate(cpds):
-        expected, known = slow_boosting(
-            table, target, 3, boosted.LEAVES, boosted.RATE, boosted.RIDGE, 5.0
-        )
-        if expected.shape[1] == 1:
-            expected = np.column_stack([np.zeros(len(expected)), expected])
-        rows = table.codes[known]
-        complete = (np.delete(rows, target, axis=1) != table.missing).all(axis=1)
-        top = expected.max(axis=1, keepdims=True)
-        log_p = expected - top - np.log(np.exp(expected - top).sum(axis=1, keepdims=True))
-        np.testing.assert_allclose(
-            cpd.log_probabilities(rows[complete]), log_p[complete], atol=1e-8
-        )
-
-
-def test_boosting_stops_where_the_validation_rows_are_best():
-    from conjoin.learning import boosted_trees as boosted
-
-    rng = np.random.default_rng(2)
-    table = random_table(rng, n=4, rows=400)
-    train, valid = Table(table.domain, table.codes[:300]), Table(table.domain, table.codes[300:])
-    rules = parent_rules(table.domain, None, None)
-    cpds, rounds, scores = boosted.learn_boosted(train, valid, Options(), rules)
-    rows = np.arange(len(valid))
-    for i, cpd in enumerate(cpds):
-        by_hand = cpd.log_probabilities(valid.codes)[rows, valid.codes[:, i]].sum()
-        assert scores[i] == pytest.approx(by_hand, abs=1e-9)
-        for other in (rounds[i] - 1, rounds[i] + 1):  # one tree less or more is not better
-            if other >= 0:
-                near = boosted.learn_boosted(train, None, Options(), rules, np.full(4, other))[0][i]
-                assert (
-                    near.log_probabilities(valid.codes)[rows, valid.codes[:, i]].sum()
-                    <= by_hand + 1e-9
-                )
-
-
 # ---- learn ------------------------------------------------------------------------------------------
 
 
@@ -707,7 +601,7 @@ def test_the_same_result_for_any_number_of_jobs(cpd, tmp_path):
     files = []
     for jobs in (1, 2, -1):
         path = tmp_path / f"{jobs}.conjoin"
-        learn(table, cpd, n_jobs=jobs, limits=limits).save(path)
+        learn_conditionals(table, cpd, n_jobs=jobs, limits=limits).save(path)
         files.append(path.read_bytes())
     assert files[0] == files[1] == files[2]
 
@@ -718,7 +612,7 @@ def test_tuning_finds_the_best_of_the_path(cpd):
     table, valid = random_table(rng, n=5, rows=400), None
     valid = Table(table.domain, table.codes[:100])
     train = Table(table.domain, table.codes[100:])
-    dn = learn(train, cpd, valid=valid)
+    dn = learn_conditionals(train, cpd, valid=valid)
     record = dn.provenance["learned"]
     name = "kappa" if cpd == "tree" else "penalty"
     scores = dict(record[f"{name}_path"])
@@ -738,7 +632,7 @@ def test_nothing_depends_on_a_constant_with_missing_values(cpd):
     a = rng.integers(0, 2, 400)
     c = np.where(a == 1, -1, 0)  # missing exactly where a is 1
     table = Table(Domain({"a": [0, 1], "b": [0, 1], "c": ["only"]}), np.stack([a, a, c], axis=1))
-    dn = learn(table, cpd)
+    dn = learn_conditionals(table, cpd)
     assert [dn.blanket(name) for name in "abc"] == [("b",), ("a",), ()]
 
 
@@ -778,16 +672,18 @@ def test_given_settings_are_used_as_they_are():
         ("logistic", {"penalty": 3.0}),
         ("hybrid", {"penalty": 3.0, "kappa": 0.01}),
     ):
-        with_rows = learn(table, cpd, valid=valid, **settings_given)
-        without = learn(table, cpd, **settings_given)
+        with_rows = learn_conditionals(table, cpd, valid=valid, **settings_given)
+        without = learn_conditionals(table, cpd, **settings_given)
         for a, b in zip(with_rows.cpds, without.cpds, strict=True):
             np.testing.assert_allclose(
                 a.log_probabilities(states), b.log_probabilities(states), atol=1e-9
             )
-    tuned = learn(table, "hybrid", valid=valid, penalty=3.0)
+    tuned = learn_conditionals(table, "hybrid", valid=valid, penalty=3.0)
     assert tuned.provenance["learned"]["penalty"] == 3.0
     assert "kappa_path" in tuned.provenance["learned"]
-    again = learn(table, "hybrid", penalty=3.0, kappa=tuned.provenance["learned"]["kappa"])
+    again = learn_conditionals(
+        table, "hybrid", penalty=3.0, kappa=tuned.provenance["learned"]["kappa"]
+    )
     for a, b in zip(tuned.cpds, again.cpds, strict=True):
         np.testing.assert_allclose(
             a.log_probabilities(states), b.log_probabilities(states), atol=1e-9
@@ -798,7 +694,8 @@ def test_cross_validation_and_holdout_are_seeded():
     table = random_table(np.random.default_rng(9), n=4, rows=300)
     for options in ({"folds": 3}, {"holdout": 0.2}):
         a, b, c = (
-            learn(table, "tree", random_state=s, **options).provenance["learned"] for s in (0, 0, 1)
+            learn_conditionals(table, "tree", random_state=s, **options).provenance["learned"]
+            for s in (0, 0, 1)
         )
         assert a == b
         assert a["kappa_path"] != c["kappa_path"]
@@ -821,7 +718,7 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
         domain = Domain({"a": [0, 1], "b": [0]})
     if kind == "one variable":
         domain = Domain({"a": [0, 1]})
-    dn = learn(Table(domain, codes), cpd)
+    dn = learn_conditionals(Table(domain, codes), cpd)
     states = all_states(domain)
     for name in domain.names:
         p = dn.conditional(name, states)
@@ -849,11 +746,12 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
 def test_wrong_settings_are_named(options, message):
     table = random_table(np.random.default_rng(0), rows=30)
     with pytest.raises(ValueError, match=message):
-        learn(table, **options)
+        learn_conditionals(table, **options)
     with pytest.raises(ModelError, match="no rows"):
-        learn(Table(table.domain, np.zeros((0, 4), np.uint8)))
+        learn_conditionals(Table(table.domain, np.zeros((0, 4), np.uint8)))
 
 
+@pytest.mark.slow
 def test_reference_scores(data):
     """THEORY: test scores of the tree networks before and after conversion, as Libra has them."""
     for name, before, after in (("nltcs", -4.968, -4.93), ("plants", -9.036, -9.17)):
@@ -861,7 +759,7 @@ def test_reference_scores(data):
             read_table(data / "debd" / name / f"{name}.{part}.data.gz")
             for part in ("train", "valid", "test")
         )
-        dn = learn(train, "tree", valid=valid)
+        dn = learn_conditionals(train, "tree", valid=valid)
         rows = np.arange(len(test))
         for model, expected in ((dn, before), (convert(dn, train), after)):
             score = sum(
@@ -913,14 +811,14 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
 def test_learn_with_a_classifier():
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(max_depth=3, random_state=0)
     table = random_table(np.random.default_rng(3), n=4, rows=200)
-    dn = learn(table, tree)
+    dn = learn_conditionals(table, tree)
     assert dn.provenance["learned"] == {"cpd": "DecisionTreeClassifier", "rows": 200}
     states = all_states(table.domain)
     for name in table.domain.names:
         np.testing.assert_allclose(dn.conditional(name, states).sum(axis=1), 1)
     convert(dn, table)
     with pytest.raises(ModelError, match="cannot|can be read"):
-        learn(table, pytest.importorskip("sklearn.svm").SVC())
+        learn_conditionals(table, pytest.importorskip("sklearn.svm").SVC())
 
 
 # ---- ordered columns --------------------------------------------------------------------------------
@@ -958,7 +856,7 @@ def test_a_threshold_is_found_converted_and_kept_in_files(cpd, tmp_path):
         Variable("z", ["a", "b", "c", "d"], ordered=True),
     ])  # fmt: skip
     table = Table(domain, np.stack([x, y, z], axis=1))
-    dn = learn(table, cpd)
+    dn = learn_conditionals(table, cpd)
     states = all_states(domain)
     given = dn.cpds[1].log_probabilities(states)[:, 1]
     low, high = given[states[:, 0] <= 5], given[states[:, 0] > 5]
@@ -989,7 +887,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(cpd):
     other = Table(domain, table.codes[rows], table.weights[rows])
     other = other.reordered([domain.names[i] for i in columns])
     one, two = (
-        pll(learn(table, cpd), table),
-        pll(learn(other, cpd), table.reordered(other.domain.names)),
+        pll(learn_conditionals(table, cpd), table),
+        pll(learn_conditionals(other, cpd), table.reordered(other.domain.names)),
     )
     assert one.by_row == pytest.approx(two.by_row, abs=1e-9)

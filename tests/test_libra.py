@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conjoin import Table, convert, load, read_table
-from conjoin.formats.libra_reading import read_schema
+from conjoin.formats import read_schema
 
 # The paper's order 1..n fixes the variables before the target, Libra's the ones after it.
 BACKWARDS = [f"v{i}" for i in reversed(range(16))]

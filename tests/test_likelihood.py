@@ -15,17 +15,15 @@ from conjoin import (
     MarkovNetwork,
     Table,
     convert,
-    learn,
+    learn_conditionals,
     marginals,
     pll,
     refine,
 )
 from conjoin.errors import ModelError
-from conjoin.inference import forecast
-from conjoin.inference.plan import TooLarge
-from conjoin.joint.likelihood import Expectations, Likelihood
-from conjoin.joint.thinning import thin
-from conjoin.joint.weight_learning import learn_weights
+from conjoin.inference import TooLarge, forecast
+from conjoin.joint import Expectations, learn_weights, thin
+from conjoin.joint.expectations import CompleteLikelihood
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,
@@ -82,7 +80,7 @@ def test_expected_features_are_sums_over_all_states(rng):
 def test_the_likelihood_and_its_slopes(rng):
     mn = random_markov_network(rng).to_features().merged()
     rows = random_rows(rng, mn.domain, 30, weighted=rng.random() < 0.5)
-    objective = Likelihood(mn.features, rows)
+    objective = CompleteLikelihood(mn.features, rows)
     weights = rng.normal(size=len(mn.features))
 
     def at(w):
@@ -143,7 +141,7 @@ def test_what_has_no_likelihood():
             never, Table(small, np.array([[1, 0]] * 20)), objective="likelihood", start="model"
         )
     with pytest.raises(ModelError, match="impute them"):
-        Likelihood(never.features, Table(small, np.array([[-1, 0]])))
+        CompleteLikelihood(never.features, Table(small, np.array([[-1, 0]])))
     with pytest.raises(ModelError, match="unknown objective 'speed'"):
         learn_weights(dense, rows, objective="speed")
     with pytest.raises(ModelError, match="convert it first"):
@@ -271,7 +269,7 @@ def test_islands_of_states_get_their_share():
     a, b = (rng.random((2, 3000)) < [[0.02], [0.1]]).astype(int)
     codes = np.stack([a, b, a | b, (a | b) ^ (rng.random(3000) < 0.05)], axis=1)
     table = Table(Domain.numbered([2] * 4), codes)
-    mn = convert(learn(table, "hybrid", penalty=1.0), table)
+    mn = convert(learn_conditionals(table, "hybrid", penalty=1.0), table)
     off = [abs(marginals(mn)[f"v{v}"][1] - codes[:, v].mean()) for v in range(4)]
     assert max(off) > 0.1  # each column is predicted from the others, and still
     refined = refine(mn, table)
@@ -287,7 +285,7 @@ def test_holes_that_depend_on_another_column():
     tested = rng.random(8000) < np.where(ill, 0.9, 0.1)  # the ill are tested more often
     codes = np.stack([ill, np.where(tested, positive, -1)], axis=1)
     table = Table(Domain({"ill": [0, 1], "test": [0, 1]}), codes)
-    mn = refine(convert(learn(table, "tree"), table), table)
+    mn = refine(convert(learn_conditionals(table, "tree"), table), table)
     healthy = positive[~ill & tested].mean()
     assert marginals(mn, {"ill": 0})["test"][1] == pytest.approx(healthy, abs=0.03)
     whole = (1 - ill.mean()) * healthy + ill.mean() * positive[ill & tested].mean()
@@ -301,7 +299,7 @@ def test_refined_networks_do_not_depend_on_jobs():
     codes[:, 1] = np.where(rng.random(300) < 0.7, codes[:, 0], codes[:, 1])
     codes[rng.random(codes.shape) < 0.1] = -1
     table = Table(Domain.numbered([3] * 6), codes)
-    mn = convert(learn(table, "tree"), table)
+    mn = convert(learn_conditionals(table, "tree"), table)
     rows = np.where(codes < 0, 0, codes)
     one, two = (refine(mn, table, n_jobs=n).log_potential(rows) for n in (1, 2))
     assert one.tobytes() == two.tobytes()
@@ -333,7 +331,7 @@ def test_islands_of_many_columns_get_their_share():
     flips = rng.random((600, 60)) < 0.05
     codes = (hidden[:, np.arange(60) % 2] ^ flips).astype(int)
     table = Table(Domain.numbered([2] * 60), codes)
-    mn = convert(learn(table, "tree"), table)
+    mn = convert(learn_conditionals(table, "tree"), table)
     refined = refine(mn, table, max_cells=2000)
     off = [abs(marginals(refined)[f"v{v}"][1] - codes[:, v].mean()) for v in range(60)]
     assert max(off) < 0.1

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from conjoin import Domain
-from conjoin.inference.completion import Completion
+from conjoin import Domain, MarkovNetwork
+from conjoin.inference import Completion
 from conjoin.kernels.elimination_layouts import JOINT
-from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models import TableFactor
 
 CARDS = (2, 3, 2, 4, 3, 6)
 SCOPES = ((0, 1, 5), (1, 2, 5), (2, 5), (3, 4))  # the last pair is a component of its own
@@ -57,8 +57,7 @@ def test_log_joints_are_sums_over_all_instances(seed, target):
 
 def test_both_ways_are_taken():
     completion = Completion(network(0), np.full((1, len(CARDS)), 255, np.uint8))
-    plan = completion._tree_plan(JOINT, np.arange(1))
-    assert plan is not None
+    plan = completion._plan(JOINT, np.arange(1))
     assert {plan.eliminates_last(v) for v in range(len(CARDS))} == {True, False}
 
 

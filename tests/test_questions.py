@@ -13,18 +13,21 @@ import polars as pl
 import pytest
 
 import conjoin as cj
-from conjoin import DependencyNetwork, Domain, JointModel, MarkovNetwork, next_questions
+from conjoin import (
+    DependencyNetwork,
+    Domain,
+    JointModel,
+    Likelihood,
+    Marginal,
+    MarkovNetwork,
+    next_questions,
+    what_if,
+)
 from conjoin.cli.main import main
 from conjoin.errors import DataWarning, ModelError
-from conjoin.inference import free_memory
-from conjoin.inference.compilation import SMALL
-from conjoin.inference.completion import Completion
-from conjoin.inference.conditions import Likelihood, Marginal
-from conjoin.inference.evidence import evidence_of
-from conjoin.inference.plan import TooLarge
-from conjoin.inference.scenarios import what_if
-from conjoin.models.markov import TableFactor
-from conjoin.reports.heat_map import heat_map
+from conjoin.inference import Completion, TooLarge, evidence_of, free_memory
+from conjoin.models import TableFactor
+from conjoin.views.reports.svg import heat_map
 from test_evidence import CASES, fitted, random_evidence, random_model
 
 
@@ -146,8 +149,8 @@ def test_what_if_takes_the_rows_that_explain_takes(discretize):
     names = ["age", "ill"]
     expected = what_if(model, dict(frame.loc[at, names]), "age=30", targets=["ill"]).answers
     rows = [frame.iloc[at], frame.iloc[[at]], pl.from_pandas(frame[at : at + 1])]
-    own = model.coded(frame.iloc[[at]])
-    for row in [*rows, own if own.scales else own.categories]:
+    own = model.encoding_.table(frame.iloc[[at]])
+    for row in [*rows, own]:
         model.explain(row, "ill")
         found = what_if(model, row, "age=30", targets=["ill"]).answers
         for one, other in zip(found, expected, strict=True):
@@ -178,7 +181,7 @@ def test_joint_models_are_models():
 def test_two_columns_as_a_table_and_as_a_picture():
     domain = Domain({"rain <b>": ["no", "yes"], "wet": ["no", "yes", "x" * 40]})
     table = np.log([[0.6, 0.1, 0.05], [0.05, 0.15, 0.05]])
-    joint = cj.inference.joint(
+    joint = cj.inference.joint_distribution(
         MarkovNetwork(domain, factors=[TableFactor((0, 1), table)]), domain.names
     )
     lines = repr(joint).splitlines()
@@ -189,7 +192,7 @@ def test_two_columns_as_a_table_and_as_a_picture():
     assert titles[1] == "rain <b>=no, wet=yes: 0.1" and len(titles) == 6
     three = Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
     with pytest.raises(ModelError, match="two columns"):
-        heat_map(cj.inference.joint(MarkovNetwork(three), three.names))
+        heat_map(cj.inference.joint_distribution(MarkovNetwork(three), three.names))
 
 
 @pytest.fixture
@@ -279,7 +282,7 @@ def test_sampled_predictions_say_so(path, tmp_path, monkeypatch, capsys):
     assert main(command) == 0
     assert capsys.readouterr().err == ""
     sampled = partial(Completion, max_cells=1, max_network_cells=1)
-    monkeypatch.setattr("conjoin.estimator.predict.Completion", sampled)
+    monkeypatch.setattr("conjoin.inference.joint_rows.Completion", sampled)
     assert main(command) == 0
     assert "1 of 1 predictions are approximate (gibbs: sampled)" in capsys.readouterr().err
 
@@ -287,23 +290,19 @@ def test_sampled_predictions_say_so(path, tmp_path, monkeypatch, capsys):
 # ---- memory ------------------------------------------------------------------------------------
 
 
+def set_free_memory(monkeypatch, *sizes):
+    monkeypatch.setattr(free_memory, "_limits", lambda: iter(sizes))
+    free_memory._share_of_free.cache_clear()
+
+
 def test_the_memory_limit_is_a_share_of_what_is_free(monkeypatch):
     assert free_memory.memory_limit(123) == 123
     for free, limit in (([8 << 30], 6 << 30), ([8 << 30, 4 << 30], 3 << 30), ([], 3 << 30)):
-        monkeypatch.setattr(free_memory, "_free", lambda free=free: iter(free))
+        set_free_memory(monkeypatch, *free)
         assert free_memory.memory_limit() == limit
     monkeypatch.undo()
+    free_memory._share_of_free.cache_clear()
     assert (1 << 20) <= free_memory.memory_limit() < float(1 << 50)
-
-
-def test_the_system_is_asked_once_a_second(monkeypatch):
-    asked = []
-    monkeypatch.setattr(free_memory, "_limits", lambda: asked.append(1) or iter([2.0**30]))
-    for second, times in ((5.1, 1), (5.9, 1), (6.0, 2)):
-        monkeypatch.setattr(free_memory, "monotonic", lambda second=second: second)
-        assert free_memory.memory_limit() == 0.75 * 2**30
-        assert len(asked) == times
-    free_memory._free_in.cache_clear()
 
 
 def test_limits_of_control_groups(tmp_path):
@@ -323,11 +322,11 @@ def test_auto_is_exact_if_the_forecast_fits_the_free_memory(monkeypatch):
         domain, factors=[TableFactor(p, rng.normal(size=(210, 210))) for p in pairs]
     )
     needed = cj.inference.forecast(network).bytes
-    assert needed > SMALL  # so that the free memory is asked for
-    monkeypatch.setattr(free_memory, "_free", lambda: iter([needed / 2]))
+    set_free_memory(monkeypatch, needed / 2)
     with pytest.raises(TooLarge):
         cj.marginals(network, method="exact")
     assert not cj.marginals(network, n_samples=50).run.exact
     assert cj.marginals(network, max_memory=2 * needed).run.exact
-    monkeypatch.setattr(free_memory, "_free", lambda: iter([3 * needed + (8 << 20)]))
+    set_free_memory(monkeypatch, 3 * needed + (8 << 20))
     assert cj.marginals(network).run.exact
+    free_memory._share_of_free.cache_clear()

@@ -13,14 +13,13 @@ from conjoin import (
     MarkovNetwork,
     Table,
     convert,
-    learn,
+    learn_conditionals,
     log_partition,
     pll,
     refine,
 )
 from conjoin.errors import DataError, ModelError
 from conjoin.joint import learn_weights, thin
-from conjoin.joint.candidates import Candidate
 from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,
@@ -89,7 +88,7 @@ def test_refining_does_not_depend_on_the_order_of_columns():
     holes = np.where(rng.random(codes.shape) < 0.05, -1, codes)
     domain = Domain.numbered([3] * 7)
     table, complete = Table(domain, holes), Table(domain, codes)
-    mn = convert(learn(table, "tree"), table)
+    mn = convert(learn_conditionals(table, "tree"), table)
     one = refine(mn, table, max_cells=60)
     expected = log_likelihood(one, complete)
     for _ in range(3):
@@ -125,7 +124,7 @@ def test_an_exhausted_search_says_so():
 def test_few_rows_leave_the_weights_as_they_are():
     rng = np.random.default_rng(0)
     table = Table(Domain.numbered([2] * 4), rng.integers(0, 2, (49, 4)))
-    mn = convert(learn(table, "tree"), table)
+    mn = convert(learn_conditionals(table, "tree"), table)
     same = refine(mn, table)
     assert same.features.weights.tobytes() == mn.features.weights.tobytes()
     record = same.provenance["weights"]
@@ -141,7 +140,7 @@ def test_arrays_frames_and_generators():
     codes[:, 2] = np.where(rng.random(80) < 0.7, codes[:, 0], codes[:, 2])
     table = Table(domain, codes)
     frame = pd.DataFrame(codes[:, ::-1], columns=domain.names[::-1])
-    mn = convert(learn(table, "tree"), table)
+    mn = convert(learn_conditionals(table, "tree"), table)
     for function in (refine, learn_weights):
         for seed in (lambda: 3, lambda: np.random.default_rng(3)):
             expected = function(mn, table, random_state=seed()).log_potential(table)
@@ -156,7 +155,7 @@ def test_arrays_frames_and_generators():
         with pytest.raises(DataError, match="differ from the model's"):
             function(mn, wrong)
     with pytest.raises(ModelError, match="convert it first"):
-        refine(learn(table, "tree"), table)
+        refine(learn_conditionals(table, "tree"), table)
 
 
 @settings(max_examples=15)
@@ -174,22 +173,3 @@ def test_refined_networks_are_over_the_given_columns(rng):
     for v, card in enumerate(domain.cards):
         share = np.bincount(rows.codes[:, v], minlength=card) / len(rows)
         np.testing.assert_allclose(np.bincount(all_states(domain)[:, v], q, card), share, atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("score", "rows", "may_win"),
-    [
-        (-2.1, 100, True),
-        (-2.3, 100, False),
-        (-2.3, 20, True),
-        (-1.9, 100, True),
-        (-3.1, 100, False),
-    ],
-)
-def test_a_search_goes_on_while_its_result_may_become_the_best(score, rows, may_win):
-    """The tree has -3 and the best network -2; they differ in every row, so 10 nats in all decide."""
-    weights, tried = np.full(4, rows / 4), []
-    for value in (-3.0, -2.0, score):
-        tried.append(Candidate("", np.full(4, value), lambda: None))
-    tree, best, found = tried
-    assert found.may_win(best, tree, weights) == may_win

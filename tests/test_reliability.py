@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from conjoin import DependencyNetwork, Domain, MarkovNetwork, Table, convert, load, pll
+from conjoin import (
+    ConjoinError,
+    DependencyNetwork,
+    Domain,
+    MarkovNetwork,
+    Table,
+    convert,
+    load,
+    pll,
+)
 from conjoin.cli.main import main
-from conjoin.conversion.base import Instances, Product
-from conjoin.conversion.pair_opinions import PairOpinions, Say
-from conjoin.errors import ConjoinError, ModelError
-from conjoin.joint import learn_say
-from conjoin.joint import reliability as module
+from conjoin.conversion import Instances, PairOpinions, Product, Say
+from conjoin.errors import ModelError
+from conjoin.research import learn_say
+from conjoin.research import say_learning as module
 from reference import all_states, converted, interactions, product_bases
 from strategies import (
     generators,

@@ -9,44 +9,53 @@ import os
 import re
 import shlex
 import xml.etree.ElementTree as ET
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
 from conjoin import (
     BayesianNetwork,
+    ConjoinError,
     DependencyNetwork,
     Domain,
     Features,
-    JointModel,
     MarkovNetwork,
     Table,
     TableCPD,
     Variable,
     convert,
-    interactions,
+    learn_joint,
+    marginals,
     pll,
     write_table,
 )
 from conjoin.cli.main import main
-from conjoin.data.columns import Column
-from conjoin.data.mixed_table import MixedTable
-from conjoin.errors import ConjoinError
-from conjoin.inference.mixed import MixedAnswers
-from conjoin.models.markov import TableFactor
-from conjoin.reports import calibration, html_card, layout, plot, to_networkx, write_report
-from conjoin.reports.associations import counted_joints
-from conjoin.reports.boosting import rival
-from conjoin.reports.direct import direct_effect
-from conjoin.reports.distributions import column_shares
-from conjoin.reports.page import page
-from conjoin.reports.statements import rows_for, statements
-from conjoin.reports.subject import Subject
-from conjoin.reports.surprising import oddities
+from conjoin.data import as_table
+from conjoin.inference import JointRows
+from conjoin.joint import interactions
+from conjoin.models import TableFactor
+from conjoin.views.reports import (
+    calibration,
+    counted_joints,
+    html_card,
+    layout,
+    plot,
+    to_networkx,
+    write_report,
+)
+from conjoin.views.reports.boosting_comparison import rival
+from conjoin.views.reports.distributions import column_shares
+from conjoin.views.reports.report_page import page
+from conjoin.views.reports.statements import rows_for, statements
+from conjoin.views.reports.subject import Subject
+from conjoin.views.reports.surprising import oddities
+from conjoin.views.reports.together import direct_effect
 from reference import all_states, log_potentials
 from reference import interactions as reference_parts
 from strategies import (
@@ -175,10 +184,15 @@ def chain(n, weight=1.0):
     return MarkovNetwork(domain, Features.from_terms(domain, terms))
 
 
+def drawn(links, **options):
+    pairs = np.stack([links.left, links.right], axis=1)
+    return layout.draw(links.domain.names, pairs, links.strength, layout.Shape(), **options)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 100])
 def test_boxes_do_not_overlap_and_layouts_are_reproducible(n):
     found = interactions(chain(n))
-    one, again = layout.draw(found), layout.draw(found)
+    one, again = drawn(found), drawn(found)
     np.testing.assert_array_equal(one.centre, again.centre)
     gap = np.abs(one.centre[:, None] - one.centre)
     apart = (gap[..., 0] >= (one.width[:, None] + one.width) / 2) | (gap[..., 1] >= layout.HEIGHT)
@@ -187,7 +201,7 @@ def test_boxes_do_not_overlap_and_layouts_are_reproducible(n):
     assert (one.centre <= one.size).all()
     assert len(one.pairs) == min(len(found), 3 * n // 2)
     if n > 5:
-        assert not np.array_equal(layout.draw(found, random_state=1).centre, one.centre)
+        assert not np.array_equal(drawn(found, random_state=1).centre, one.centre)
 
 
 def test_only_the_variables_with_the_strongest_links_are_drawn():
@@ -196,7 +210,7 @@ def test_only_the_variables_with_the_strongest_links_are_drawn():
     domain = Domain({f"v{i}": [0, 1] for i in range(n)})
     terms = [(3.0, {f"v{i}": 1, f"v{i + 1}": 1}) for i in range(layout.MAX_VARIABLES - 1)]
     terms += [(float(rng.random()), {f"v{i}": 1, "v0": 1}) for i in range(layout.MAX_VARIABLES, n)]
-    drawing = layout.draw(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
+    drawing = drawn(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
     assert drawing.variables.tolist() == list(range(layout.MAX_VARIABLES))
 
 
@@ -279,16 +293,21 @@ def test_calibration_by_hand(rng):
         assert -variable.log_loss == pytest.approx(pll(model, table).by_variable[variable.name])
 
 
-def test_calibration_with_missing_values_agrees_with_pll():
-    rng = np.random.default_rng(5)
-    domain = Domain({"a": [0, 1, 2], "b": [0, 1], "c": [0, 1], "d": [0, 1]})
+@given(generators())
+@settings(max_examples=10, deadline=None)
+def test_calibration_sums_missing_values_out(rng):
+    domain = random_domain(rng, 3, 4)
     model = random_markov_network(rng, domain)
-    codes = np.stack([rng.integers(-1, c, 700) for c in domain.cards], axis=1)
-    table = Table(domain, codes)
-    found, score = calibration(model, table), pll(model, table)
-    assert [v.name for v in found.variables] == list(domain.names)
-    for variable in found.variables:
-        assert -variable.log_loss == pytest.approx(score.by_variable[variable.name], abs=1e-9)
+    codes = np.stack([rng.integers(-1, c, 60) for c in domain.cards], axis=1)
+    table, states = Table(domain, codes), all_states(domain)
+    p = np.exp(log_potentials(model, states))
+    for variable in calibration(model, table).variables:
+        v, logs = domain.index(variable.name), []
+        for row in codes[codes[:, v] >= 0]:
+            agrees = (states == row) | (row < 0)
+            rest = np.delete(agrees, v, axis=1).all(axis=1)
+            logs.append(np.log(p[agrees.all(axis=1)].sum() / p[rest].sum()))
+        assert variable.log_loss == pytest.approx(-np.mean(logs), abs=1e-9)
     with pytest.raises(ConjoinError, match="no rows"):
         calibration(model, Table(domain, codes[:0]))
 
@@ -415,9 +434,9 @@ def test_sentences_agree_with_the_table_where_columns_are_redundant():
     """Overall, a and b go together; with the copy unchanged, they avoid each other."""
     mn = redundant_network()
     assert interactions(mn).strongest(3)[-1].odds < 1  # the link alone would mislead
-    from conjoin.inference import exact
+    from conjoin import sample
 
-    table = exact.sample(mn, 2000, random_state=3)
+    table = sample(mn, 2000, random_state=3)
     a, _, b = table.codes.T.astype(bool)
     assert b[a].mean() > b[~a].mean()
     text = words(mn, table, None)
@@ -480,7 +499,7 @@ def test_columns_without_a_direct_link_make_no_difference(rng):
     linked = mn.blankets()
     for said in statements(subject, 100)[0]:
         found = direct_effect(subject, said, rows)
-        codes = rows.categories.codes.copy()
+        codes = rows.codes.copy()
         codes[:, said.given] = said.condition
         p = mn.conditional(domain.names[said.about], codes)[:, said.outcome]
         assert found.held == pytest.approx(p.mean())
@@ -527,7 +546,7 @@ def test_the_report_with_all_its_parts(tmp_path):
     ):  # fmt: skip
         assert part in text
     assert reader.tags.count("svg") == 2
-    found = calibration(mn, test, train.marginals())
+    found = calibration(mn, test, train)
     assert reader.tags.count("circle") == len(found.bins)
     for variable in found.variables:
         right = re.search(
@@ -574,21 +593,20 @@ def test_reports_on_all_kinds_of_networks(seed):
 
 
 def measures(rng, rows=400):
-    """A table of numbers and states, one of them odd."""
+    """A table of numbers, dates and states, one of them odd."""
     ill = rng.random(rows) < 0.4
     age = np.round(rng.normal(40 + 20 * ill, 6))
     dose = np.round(0.1 * age + rng.normal(0, 0.5, rows), 2)
     dose[5] = 12.5
-    frame = {"ill": np.where(ill, "<b>yes", "no"), "age": age, "dose": dose}
-    return MixedTable.of_columns([Column.of_values(n, v.tolist()) for n, v in frame.items()])
+    born = [date(2020, 1, 1) - timedelta(days=int(365 * a)) for a in age + rng.random(rows)]
+    ill = np.where(ill, "<b>yes", "no")
+    return pa.table({"ill": ill, "age": age, "dose": dose, "born": born})
 
 
 @pytest.fixture(scope="module")
 def with_numbers():
-    from conjoin.joint.mixed_learning import learn_mixed
-
-    table = measures(np.random.default_rng(0))
-    return learn_mixed(table, effort="quick"), table
+    table = as_table(measures(np.random.default_rng(0)))
+    return learn_joint(table, effort="quick")[1], table
 
 
 def test_a_frequent_number_is_said_as_such(tmp_path):
@@ -597,11 +615,10 @@ def test_a_frequent_number_is_said_as_such(tmp_path):
     none = rng.random(500) < 0.45
     dose = np.where(none, 0, np.round(rng.normal(30, 8, 500)).clip(4))
     pulse = np.where(none, 0, np.round(rng.normal(90, 20, 500))) + 60.0
-    columns = [Column.of_values(n, x.tolist()) for n, x in (("dose", dose), ("pulse", pulse))]
-    model = JointModel(effort="quick").fit(MixedTable.of_columns(columns))
+    model = learn_joint(pa.table({"dose": dose, "pulse": pulse}), effort="quick")[1]
     first = str(interactions(model)).splitlines()[0]
     assert "dose=0 and pulse=60" in first
-    model.report(tmp_path / "a.html")
+    write_report(model, tmp_path / "a.html")
     text = flat(read((tmp_path / "a.html").read_text("utf-8")))
     assert "higher on average than where it is 0:" in text
     assert "up to 0" not in text and "-1 to 0" not in text
@@ -609,7 +626,7 @@ def test_a_frequent_number_is_said_as_such(tmp_path):
 
 def test_reports_on_numbers(with_numbers, tmp_path):
     model, table = with_numbers
-    test = measures(np.random.default_rng(7))
+    test = as_table(measures(np.random.default_rng(7)), model.domain)
     write_report(model, tmp_path / "a.html", table, test)
     text = flat(read((tmp_path / "a.html").read_text("utf-8")))
     assert "Where ill = <b>yes, age is higher on average" in text
@@ -617,7 +634,7 @@ def test_reports_on_numbers(with_numbers, tmp_path):
     words = f"Where age is {high} or more, dose is higher on average than where it is up to {low}"
     assert words in text
     assert "of what is uncertain about a new row" in text
-    ill = table.categories.codes[:, 0] == table.domain.categories["ill"].index("<b>yes")
+    ill = table.codes[:, 0] == table.domain["ill"].index("<b>yes")
     found = re.search(
         r"age is higher on average: \S+ rather than \S+\. ?In the table: (\S+) rather than (\S+)\.",
         text,
@@ -625,7 +642,7 @@ def test_reports_on_numbers(with_numbers, tmp_path):
     means = [table.column("age")[w].mean() for w in (ill, ~ill)]
     assert [float(x) for x in found.groups()] == pytest.approx(means, abs=0.01)
     errors = re.search(r"age ?off by (\S+?)off by ([\d.]+)", text.replace("\n", ""))
-    own, simple = MixedAnswers(model, test).number("age").mean(), table.column("age").mean()
+    own, simple = JointRows(model, test).number("age").mean(), table.column("age").mean()
     truth = test.column("age")
     expected = [np.sqrt(np.mean((guess - truth) ** 2)) for guess in (own, simple)]
     assert [float(x) for x in errors.groups()] == pytest.approx(expected, rel=0.01)
@@ -633,20 +650,51 @@ def test_reports_on_numbers(with_numbers, tmp_path):
     assert rows == len(table)
     assert odd[0].row == 5
     card = flat(read(html_card(model)))
-    assert "400 rows · 3 columns · " in card
+    assert "400 rows · 4 columns · " in card
 
 
 def test_histograms_are_those_of_the_numbers(with_numbers):
     model, table = with_numbers
-    column = next(c for c in column_shares(Subject.of(model, table, None)) if c.name == "age")
-    assert column.table.sum() == pytest.approx(1)
-    assert column.model.sum() == pytest.approx(1)
-    low, width = float(column.labels[0].split(" to ")[0]), 0.0
-    edges = [low, *(float(label.split(" to ")[1]) for label in column.labels)]
-    width = edges[1] - edges[0]
-    np.testing.assert_allclose(np.diff(edges), width, atol=0.02)
-    counts, _ = np.histogram(np.clip(table.column("age"), edges[0], edges[-1]), edges)
-    np.testing.assert_allclose(column.table, counts / len(table), atol=1e-9)
+    columns = {c.name: c for c in column_shares(Subject.of(model, table, None))}
+    column, found = columns["age"], marginals(model)["age"]
+    ends = [[int(float(end) + 0.5) for end in label.split(" to ")] for label in column.labels]
+    firsts = np.array([first for first, _ in ends])  # the first age of each bar
+    x = np.clip(table.column("age"), firsts[0], None)
+    counts = [((x >= a) & (x < b)).sum() for a, b in pairwise([*firsts, np.inf])]
+    np.testing.assert_allclose(column.table, np.array(counts) / len(table), atol=1e-9)
+    below = np.array([0.0, *(found.cdf(a - 1) for a in firsts[1:].tolist()), 1.0])
+    np.testing.assert_allclose(column.model, np.diff(below), atol=1e-9)
+    assert columns["born"].ends[0] < columns["born"].ends[1]  # dates as ISO text
+    date.fromisoformat(columns["born"].ends[0])
+
+
+def test_the_ranks_of_numbers_by_hand(with_numbers):
+    model, table = with_numbers
+    found = calibration(model, table)
+    answers, expected, inside = JointRows(model, table), np.zeros(20), 0.0
+    for name in model.domain.numeric:
+        rows, x = answers.number(name), table.column(name)
+        for low, high in zip(rows.cdf(x, strict=True), rows.cdf(x), strict=True):
+            if high - low < 1e-12:  # the mistyped dose: a point
+                expected[min(int(20 * low), 19)] += 1
+                inside += 0.05 < low < 0.95
+                continue
+            for k in range(20):
+                part = min(high, (k + 1) / 20) - max(low, k / 20)
+                expected[k] += max(part, 0.0) / (high - low)
+            inside += max(min(high, 0.95) - max(low, 0.05), 0.0) / (high - low)
+    np.testing.assert_allclose(found.ranks, expected, atol=1e-6)
+    assert found.coverage(0.9) == pytest.approx(inside / expected.sum(), abs=1e-6)
+    assert found.bins  # those of the states of `ill`
+
+
+def test_numbers_of_which_only_states_are_known_are_states(with_numbers):
+    model, table = with_numbers
+    text = words(model, Table(table.domain, table.codes), None)
+    assert "higher on average" not in text and "off by" not in text
+    state = model.domain["age"].states[0]
+    assert f"{len(model.domain['age'])} states" in text
+    assert state in text
 
 
 def test_gradient_boosting_is_the_rival():
@@ -699,7 +747,7 @@ def test_the_origin_of_a_model_is_told_in_words():
     text = words(mn)
     for part in (
         "learned from 1,234 rows of <a>.csv.", "a decision tree was learned to predict each column",
-        "Only the strongest links were kept", "a network of strong links (small)", "1.73",
+        "Only the strongest links were kept", "a network of strong links (small)",
     ):  # fmt: skip
         assert part in text
     for jargon in ("kappa", "6027", "6,027", "1.31e", "features", "prior"):
@@ -728,7 +776,7 @@ def test_hostile_names_are_shown_and_not_obeyed():
 
 
 def test_the_explorer_is_embedded_or_linked():
-    from conjoin.explorer import explore
+    from conjoin.views.explorer import explore
 
     mn = chain(3)
     inner = explore(mn).html
@@ -747,6 +795,14 @@ def test_the_report_says_that_disagreement_with_zeros_is_not_measured(tmp_path):
     cpds = [TableCPD.of(domain, n, [m], {0: 0.0, 1: 0.5}) for n, m in ("ab", "ba")]
     write_report(DependencyNetwork(domain, cpds), tmp_path / "a.html")
     assert "This was not measured" in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_the_report_says_that_rows_are_impossible():
+    domain = Domain({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
+    zero = TableFactor((0, 1), np.array([[0.0, -np.inf], [0.0, 0.0]]))
+    table = Table(domain, np.array([[0, 0, 1], [0, 1, 0], [1, 1, 0]] * 20))
+    text = words(MarkovNetwork(domain, factors=[zero]), table, None)
+    assert text.count("This was not measured: a row is impossible") == 2
 
 
 def test_html_card():

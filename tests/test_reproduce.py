@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from conjoin.cli.main import main
-from conjoin.errors import ModelError
-from conjoin.reproduction.comparison import MIXTURE, TITLES, compare_methods
-from conjoin.reproduction.methods import METHODS, Method
-from conjoin.reproduction.methods_report import methods_report, neighbours
-from conjoin.reproduction.published import CMLL, DATA_SETS, PLL, SECONDS
-from conjoin.reproduction.report import report
-from conjoin.reproduction.run import read_results
-from conjoin.reproduction.steps import Experiment
-from conjoin.reproduction.stored_results import read_result
+from conjoin.research.reproduction import (
+    CMLL,
+    DATA_SETS,
+    PLL,
+    SECONDS,
+    Experiment,
+    read_results,
+    report,
+)
 
 
 @pytest.fixture
@@ -61,11 +61,10 @@ def test_a_run_is_resumed_and_reported(collection, capsys, monkeypatch):
     assert len(done) == len(set(done))  # nothing is done twice
     results = read_results(collection / "out")["toy"]
     assert set(results) == set(done)
-    assert results["tree.6"]["pll"] <= 0 and results["hybrid.6.cmll"]["mc_stderr"] >= 0
+    assert results["tree.6"]["pll"] <= 0 and results["tree.6.cmll"]["mc_stderr"] >= 0
     written = {p.name for p in (collection / "out").iterdir()}
     assert {
         "report.md",
-        "summary.csv",
         "sets.json",
         "figure1.svg",
         "figure1.png",
@@ -73,10 +72,10 @@ def test_a_run_is_resumed_and_reported(collection, capsys, monkeypatch):
     } <= written
     page = (collection / "out" / "report.md").read_text()
     assert f"{results['tree.lw']['pll']:.3f}" in page
-    before = (collection / "out" / "summary.csv").read_bytes()
+    before = (collection / "out" / "results.json").read_bytes()
     count = len(done)
     assert run(collection) == 0 and len(done) == count
-    assert (collection / "out" / "summary.csv").read_bytes() == before
+    assert (collection / "out" / "results.json").read_bytes() == before
     capsys.readouterr()
 
 
@@ -112,7 +111,7 @@ def test_a_report_of_some_steps():
 
 
 def test_the_data_of_the_paper_is_found(data, monkeypatch):
-    from conjoin.reproduction.data import Files, find_folder
+    from conjoin.research.reproduction import Files, find_folder
 
     monkeypatch.setenv("CONJOIN_DATA", str(data))
     assert find_folder(None) == data / "debd" == find_folder(str(data / "debd"))
@@ -122,35 +121,12 @@ def test_the_data_of_the_paper_is_found(data, monkeypatch):
 def test_the_pages_are_up_to_date():
     script = Path(__file__).parent.parent / "docs" / "generate_reproduction.py"
     pages = runpy.run_path(str(script))["PAGES"]
-    assert len(pages) == 2
+    assert len(pages) == 1
     for path, content in pages.items():
         assert path.read_text(encoding="utf-8") == content()
 
 
-def test_likelihoods_are_resumed_and_tabulated(collection, capsys):
-    words = ["toy", "--likelihood", "--seeds"]
-    assert run(collection, *words, "1") == 0
-    first = capsys.readouterr().err
-    assert "toy, trees" in first and "toy, default.0" in first
-    assert run(collection, *words, "2") == 0
-    second = capsys.readouterr().err
-    assert "trees" not in second and "default.0" not in second and "toy, default.1" in second
-    folder = collection / "out" / "likelihood"
-    results = [json.loads((folder / f"toy.default.{seed}.json").read_text()) for seed in (0, 1)]
-    trees = json.loads((folder / "toy.trees.json").read_text())
-    assert all(result["ll"] <= 0 for result in results) and trees["tree_mixture_components"] >= 2
-    table = (collection / "out" / "likelihood.md").read_text().splitlines()
-    assert len(table) == 3 and all(line.count("|") == 13 for line in table)
-    mean = np.mean([result["ll"] for result in results])
-    assert f"| {trees['tree']:.2f} | {trees['tree_mixture']:.2f} |" in table[2]
-    assert f"| **{mean:.2f}** |" in table[2]
-    assert run(collection, *words, "0") == 1
-    assert "--seeds must be 1 or more" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[1, 2]", b'{"pll": "x"}', b"\xff\xfe", b"[" * 100_000]
-)
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1, 2]", b"\xff\xfe", b"[" * 100_000])
 def test_damaged_results_are_computed_again(collection, damage, capsys):
     assert run(collection) == 0
     out = collection / "out"
@@ -176,87 +152,3 @@ def test_damaged_results_of_other_data_sets_are_named(collection, capsys):
     assert run(collection) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == f"conjoin: {other}: is damaged; delete it, and run the same command again"
-
-
-def test_all_methods_are_compared(collection, capsys):
-    """Every method learns and scores; nothing is done twice, and damaged results are done again."""
-    assert run(collection, "toy", "--methods", "--limit", "0") == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(TITLES) and lines[0].startswith(f"[1/{len(TITLES)}] toy: ")
-    results = json.loads((collection / "out" / "methods.json").read_text())["toy"]
-    assert list(results) == list(TITLES)
-    for method, result in results.items():
-        assert result["finished"] and result["ll"] < 0 and result["size"] > 0, method
-        if method != MIXTURE:
-            assert result["pll"] < 0 and result["cmll"] < 0 and result["ll"] <= result["pll"]
-    page = (collection / "out" / "methods.md").read_text()
-    assert f"{results['tree']['pll']:.2f}" in page and "The neighbours, run again" in page
-
-    folder = collection / "out" / "methods" / "toy"
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (folder / "tree.json").write_text('{"pll": -1')
-    (folder / "joint.json").unlink()
-    assert run(collection, "toy", "--methods", "--limit", "0") == 0
-    said = capsys.readouterr().err
-    assert "tree.json is damaged" in said
-    again = {line.split(": ")[1] for line in said.splitlines() if line.startswith("[")}
-    assert again == {TITLES["tree"], TITLES["joint"]}
-    for name in ("tree", "joint"):
-        old, new = json.loads(before[f"{name}.json"]), read_result(folder / f"{name}.json")
-        assert old["pll"] == new["pll"] and old["ll"] == new["ll"]
-
-
-def test_methods_are_stopped_at_the_limit_and_resumed(collection):
-    done = []
-    options = {"methods": ("tree", "dependence-tree"), "report_progress": done.append}
-    folder, out = collection / "data", collection / "out"
-
-    def compare(limit):
-        done.clear()
-        return compare_methods(folder, out, ["toy"], limit=limit, **options)["toy"]
-
-    stopped = compare(1e-4)
-    assert len(done) == 2
-    assert all(r["stopped_after"] == 1e-4 and "finished" not in r for r in stopped.values())
-    assert "> 0 s" in methods_report({"toy": stopped})
-    assert compare(1e-4) == stopped and not done  # the same limit would stop them again
-    finished = compare(300.0)
-    assert len(done) == 2 and all(r["finished"] for r in finished.values())
-    assert compare(300.0) == finished and not done
-
-
-def test_a_method_that_fails_says_why_and_is_tried_again(collection, monkeypatch):
-    def fail(_):
-        raise ModelError("too many columns")
-
-    folder, out = collection / "data", collection / "out"
-    with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "tree", Method("trees", 1, fail))
-        failed = compare_methods(folder, out, ["toy"], methods=("tree",), limit=0)["toy"]["tree"]
-    assert failed["failed"] == "ModelError: too many columns"
-    assert "| failed |" in methods_report({"toy": {"tree": failed}})
-    again = compare_methods(folder, out, ["toy"], methods=("tree",), limit=0)["toy"]["tree"]
-    assert again["finished"] and "failed" not in again
-
-
-def test_neighbours_are_counted():
-    """Wins, the mean difference and the ratio of times, from results that are easy to count."""
-    results = {
-        f"set{k}": {
-            "bayesian.published": {"pll": -2.0 - k, "seconds": 4.0},
-            "tree": {"pll": -1.0, "seconds": 2.0},
-        }
-        for k in range(2)
-    }
-    lines = [line for line in neighbours(results).splitlines() if "Hulten" in line]
-    assert len(lines) == 1 and "better on 0 of 2, mean -1.50" in lines[0] and "× 2 " in lines[0]
-
-
-def test_options_of_methods_are_checked(collection, capsys):
-    for words, message in [
-        (["--methods", "--likelihood"], "cannot be combined"),
-        (["--limit", "5"], "--limit needs --methods"),
-        (["--methods", "--limit", "-1"], "not negative"),
-    ]:
-        assert run(collection, "toy", *words) == 1
-        assert message in capsys.readouterr().err

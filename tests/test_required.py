@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conjoin import Domain, Table, learn
+from conjoin import Domain, Table, learn_conditionals
 from conjoin.errors import ModelError
-from conjoin.learning.logistic_path import LogisticPath
-from conjoin.learning.options import parent_rules
+from conjoin.learning import LogisticPath, parent_rules
 from test_learning import indicators, slow_objective
 
 
@@ -25,16 +24,14 @@ def noisy_table(seed=0, rows=600):
 REQUIRED = {"a": ["coin"], "b": ["coin", "die"]}
 
 
-@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "boosted"])
+@pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid"])
 @pytest.mark.parametrize("tuned", [False, True])
 def test_required_parents_are_in_the_blanket(cpd, tuned):
     table = noisy_table()
     options = {} if tuned else {"kappa": 1e-4, "penalty": 50.0}
-    if cpd == "boosted":
-        options = {} if tuned else {"valid": table}
-    free = learn(table, cpd, **options)
-    bound = learn(table, cpd, required=REQUIRED, **options)
-    if not tuned and cpd != "boosted":
+    free = learn_conditionals(table, cpd, **options)
+    bound = learn_conditionals(table, cpd, required=REQUIRED, **options)
+    if not tuned:
         assert not {"coin", "die"} & set(free.blanket("b"))
     for target, parents in REQUIRED.items():
         assert set(parents) <= set(bound.blanket(target))
@@ -51,7 +48,8 @@ def test_required_parents_are_in_the_blanket(cpd, tuned):
 def test_logistic_terms_of_required_parents_have_a_light_penalty(penalty):
     table = noisy_table(rows=300)
     path = LogisticPath(table, None, parent_rules(table.domain, None, REQUIRED))
-    path.advance_all([100.0, penalty])
+    path.advance(100.0)
+    path.advance(penalty)
     rows = np.arange(len(table))
     for name in ("b", *REQUIRED):
         target = table.domain.index(name)
@@ -71,23 +69,14 @@ def test_logistic_terms_of_required_parents_have_a_light_penalty(penalty):
         assert got == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_first_trees_of_boosting_split_on_one_required_parent_each():
-    table = noisy_table()
-    dn = learn(table, "boosted", required=REQUIRED)
-    domain = table.domain
-    first = dn.cpds[domain.index("b")].trees[1:3]  # the first is a constant
-    assert [set(tree.var[tree.var >= 0].tolist()) for tree in first] == [
-        {domain.index("coin")},
-        {domain.index("die")},
-    ]
-
-
 def test_what_cannot_be_required_is_an_error():
     table = noisy_table()
     constant = Table(Domain({"x": [0, 1], "c": [0, 1]}), [[0, 1], [1, 1]] * 30)
     for cpd in ("tree", "logistic", "hybrid", "boosted"):
         with pytest.raises(ModelError, match="'c' is required for 'x', but has only one state"):
-            learn(constant, cpd, required={"x": ["c"]})
+            learn_conditionals(constant, cpd, required={"x": ["c"]})
     linear = pytest.importorskip("sklearn.linear_model")
     with pytest.raises(ModelError, match="a LogisticRegression cannot be made to use it"):
-        learn(table, linear.LogisticRegression(), required={"b": ["coin"]})
+        learn_conditionals(table, linear.LogisticRegression(), required={"b": ["coin"]})
+    with pytest.raises(ModelError, match="Classifier cannot be made to use it"):
+        learn_conditionals(table, "boosted", required={"b": ["coin"]})

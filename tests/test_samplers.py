@@ -12,13 +12,20 @@ from hypothesis import settings
 
 from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, sample
 from conjoin.errors import ConvergenceWarning
-from conjoin.inference import ais, annealing, icm, mean_field, rare_probability
-from conjoin.inference.batch_marginals import BatchMarginals, Settings
+from conjoin.inference import (
+    BatchMarginals,
+    Settings,
+    ais,
+    annealing,
+    icm,
+    mean_field,
+    rare_probability,
+    seed_sequence,
+)
 from conjoin.inference.chain import Sampler
 from conjoin.inference.gibbs import gibbs
-from conjoin.inference.random_state import seed_sequence
 from conjoin.kernels.layouts import FeatureArrays
-from conjoin.kernels.mean_field import expected_potential
+from conjoin.kernels.mean_field_steps import expected_potential
 from reference import all_states, log_potentials, normalized
 from strategies import (
     generators,

@@ -21,11 +21,17 @@ from conjoin import (
     sample,
 )
 from conjoin.errors import ConvergenceWarning
-from conjoin.inference.diagnostics import effective_size, split_r_hat, standard_error
+from conjoin.inference import (
+    effective_size,
+    samples,
+    sampling_method,
+    split_r_hat,
+    standard_error,
+    table_diagnostics,
+)
 from conjoin.inference.gibbs import gibbs
 from conjoin.inference.rare_probability import probability as gibbs_probability
-from conjoin.inference.sampling import samples, sampling_method, table_diagnostics
-from conjoin.models.markov import TableFactor
+from conjoin.models import TableFactor
 from reference import all_states, conditionals_of_joint, log_potentials, normalized
 from strategies import (
     generators,

@@ -18,9 +18,7 @@ from conjoin import (
     pll,
 )
 from conjoin.errors import DataError, ModelError
-from conjoin.scoring import compare, signed_ranks
-from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
-from conjoin.scoring.result import Score
+from conjoin.scoring import ConditionalBlock, ConditionalScorer, Score, compare, signed_ranks
 from reference import all_states, conditionals_of_joint, gains, log_potentials, normalized
 from strategies import (
     generators,
@@ -187,7 +185,7 @@ def test_gains_are_sums_over_features(rng):
     form = random_form(rng)
     rows = random_rows(rng, form.domain, missing=0.2 if rng.random() < 0.5 else 0.0)
     marginals = rows.marginals() if (rows.codes == rows.missing).any() else None
-    block = RowBlock(form, rows.codes, marginals)
+    block = ConditionalBlock(form, rows.codes, marginals)
     tests = form.features.tests
     truth = np.zeros((len(tests), len(rows)))
     for t, var in enumerate(tests.var):

@@ -17,18 +17,13 @@ from conjoin import (
     Table,
     TableCPD,
     convert,
-    learn,
+    learn_conditionals,
     pll,
     read_table,
 )
 from conjoin.errors import ModelError
-from conjoin.joint.lbfgs import descend
-from conjoin.joint.likelihood import Expectations
-from conjoin.joint.pseudo_likelihood import PseudoLikelihood, list_live_rows
-from conjoin.joint.thin_weights import _cells_instead
-from conjoin.joint.weight_learning import learn_weights
-from conjoin.scoring.conditionals import FeatureGroups, RowBlock
-from reference import all_states, feature_rows, live_rows
+from conjoin.joint import PseudoLikelihood, descend, learn_weights
+from reference import feature_rows
 from strategies import (
     generators,
     random_dependency_network,
@@ -108,39 +103,6 @@ def test_many_rows_and_many_variables(variables, rows):
         step[f] = 1e-5
         slope = (objective.value(weights + step) - objective.value(weights - step)) / 2e-5
         assert gradient[f] == pytest.approx(slope, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("variables", [4, 9])  # pairs as a matrix, and not
-def test_lists_of_live_rows_are_those_where_all_other_tests_hold(variables):
-    mn, table = many_rows(variables, 700)
-    form, tests = mn.form, mn.form.features.tests
-    blocks = [RowBlock(form, table.codes[:512]), RowBlock(form, table.codes[512:])]
-    chosen = FeatureGroups.of(form).conjunction
-    live = list_live_rows(form, blocks, chosen)
-    truth = np.zeros((len(tests), 1024), bool)
-    truth[:, :700] = tests.truth(table.codes)
-    found = set()
-    for test in range(len(truth)):
-        for j in range(live.test_first[test], live.test_first[test + 1]):
-            rows = live.row[live.row_first[j] : live.row_first[j + 1]].tolist()
-            for q in range(live.word_first[j], live.word_first[j + 1]):
-                bits = [b for b in range(64) if int(live.mask[q]) >> b & 1]
-                rows += [64 * int(live.word[q]) + b for b in bits]
-            assert len(rows) == len(set(rows))
-            found |= {(int(live.feature[j]), test, row) for row in rows}
-    assert found == live_rows(form, chosen, truth)
-    assert len(chosen) and {f for f, _, _ in found} <= set(chosen.tolist())
-
-
-def test_lists_that_are_not_kept_change_nothing():
-    mn, table = many_rows(14, 5000)
-    kept = PseudoLikelihood(mn.form, table)
-    anew = PseudoLikelihood(mn.form, table, max_list_bytes=0)
-    for _ in range(2):
-        ours, theirs = (o.value_and_gradient(mn.features.weights) for o in (anew, kept))
-        assert ours[0] == theirs[0]
-        np.testing.assert_array_equal(ours[1], theirs[1])
-    assert not any(piece.keep for piece in anew.pieces)
 
 
 @settings(max_examples=10)
@@ -265,7 +227,7 @@ def test_early_stopping_never_makes_the_validation_score_worse():
     codes[:, 1] = codes[:, 0] ^ (rng.random(400) < 0.1)
     domain = Domain.numbered([2] * 5)
     train, valid = Table(domain, codes[:300]), Table(domain, codes[300:])
-    mn = convert(learn(train, "tree", kappa=0.9), train)
+    mn = convert(learn_conditionals(train, "tree", kappa=0.9), train)
     tuned = learn_weights(mn, train, valid=valid, start="model")
     assert pll(tuned, valid).mean >= pll(mn, valid).mean
     record = tuned.provenance["weights"]
@@ -280,7 +242,7 @@ def test_a_descent_that_is_patient_gets_over_a_dip():
     codes = np.where(rng.random(codes.shape) < 0.02, rng.integers(0, 3, codes.shape), codes)
     domain = Domain.numbered([3] * 6)
     train, valid = Table(domain, codes[:100]), Table(domain, codes[100:])
-    mn = convert(learn(train, "hybrid", kappa=0.9, penalty=0.3), train)
+    mn = convert(learn_conditionals(train, "hybrid", kappa=0.9, penalty=0.3), train)
     found = []
     for patience in (1, 2, 6):
         settings = {"prior_sd": (0.1, 1.0), "max_iterations": 20, "patience": patience}
@@ -291,6 +253,7 @@ def test_a_descent_that_is_patient_gets_over_a_dip():
     assert found[0] <= found[1] <= found[2] and found[0] < found[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "score"), [("nltcs", -5.022), ("plants", -8.754)])
 def test_the_papers_baseline(data, name, score):
     """Libra's test scores of weight learning from zero over the tree network's features."""
@@ -298,23 +261,8 @@ def test_the_papers_baseline(data, name, score):
     train, valid, test = (
         read_table(folder / f"{name}.{part}.data.gz") for part in ("train", "valid", "test")
     )
-    dn = learn(train, "tree", kappa={"nltcs": 0.1, "plants": 0.01}[name], n_jobs=2)
+    dn = learn_conditionals(train, "tree", kappa={"nltcs": 0.1, "plants": 0.01}[name], n_jobs=2)
     mn = learn_weights(dn, train, valid=valid, prior_sd=0.2, n_jobs=2)
     assert pll(mn, test).mean == pytest.approx(score, abs=0.01)
     tuned = learn_weights(convert(dn, train), train, valid=valid, start="model", n_jobs=2)
     assert pll(tuned, test).mean > max(pll(mn, test).mean, pll(convert(dn, train), test).mean)
-
-
-def test_cells_replace_features_that_outnumber_them():
-    rng = np.random.default_rng(3)
-    domain = Domain.numbered([2, 3, 2, 4])
-    terms = []
-    for _ in range(200):
-        tested = rng.choice(4, int(rng.integers(1, 5)), replace=False)
-        states = {f"v{i}": int(rng.integers(domain.cards[i])) for i in tested}
-        terms.append((float(rng.normal()), states))
-    features = Features.from_terms(domain, terms)
-    cells = _cells_instead(domain, features)
-    assert len(cells) == 48 == Expectations(cells).plan.cells
-    states = all_states(domain)
-    np.testing.assert_allclose(cells.evaluate(states), features.evaluate(states), atol=1e-12)

@@ -10,13 +10,13 @@ from pictures import BLUE, GREY, figure, save
 from conjoin import (
     DependencyNetwork,
     Domain,
-    RuleCPD,
     TableCPD,
     convert,
     inconsistency,
     marginals,
     next_questions,
 )
+from conjoin.models import RuleCPD
 
 domain = Domain({
     "disease": ["none", "cold", "flu"],

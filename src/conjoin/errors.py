@@ -37,17 +37,7 @@ class DataError(ConjoinError):
 
 
 class UnknownColumnError(DataError):
-    """There is no column, or variable, of this name.
-
-    Parameters
-    ----------
-    name : object
-        The name.
-    known : iterable
-        The names that there are.
-    noun : str
-        What it is a name of.
-    """
+    """There is no column, or variable, of this name."""
 
     def __init__(self, name: object, known: Iterable[object], noun: str = "variable") -> None:
         self.name = str(name)
@@ -59,17 +49,7 @@ class ModelError(ConjoinError):
 
 
 class FormatError(ConjoinError):
-    """A file cannot be read or written.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong and what to do.
-    path : str, optional
-        The file.
-    line : int, optional
-        The line, counted from 1.
-    """
+    """A file cannot be read or written."""
 
     def __init__(self, message: str, path: str | None = None, line: int | None = None) -> None:
         self.path, self.line = path, line

@@ -5,8 +5,7 @@ kernels release the interpreter's lock. Three things are added to it here:
 
 * A single job runs in a thread of its own. joblib would call it in the main thread, where Ctrl-C waits
   for the end of the kernel that is running.
-* Arguments that all calls share are one object, so that every backend sends it once, and not with each
-  call.
+* Arguments that all calls share are one object, which joblib's processes and Dask send once per worker.
 * Arrays in other arguments and in results are writable wherever they arrive.
 """
 
@@ -16,9 +15,9 @@ import contextvars
 import pickle
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, nullcontext
-from functools import lru_cache
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -34,72 +33,67 @@ def run(
     function: Callable[..., Any],
     tasks: Iterable[tuple[Any, ...]],
     n_jobs: int | None,
-    what: str = "",
+    label: str = "",
     sizes: Sequence[int] | None = None,
 ) -> list[Any]:
     """Call a function with each tuple of arguments; return the results in order.
 
-    Parameters
-    ----------
-    function : callable
-        The function. It runs in threads by default, so its kernels should release the interpreter's
-        lock.
-    tasks : iterable of tuple
-        The arguments of each call.
-    n_jobs : int, optional
-        The number of jobs, as in joblib: -1 is all cores, None is the number that
-        `joblib.parallel_config` sets, or 1.
-    what : str
-        The label of the progress bar; by default there is none.
-    sizes : sequence of int, optional
-        The number of steps of the progress bar per task; by default 1.
+    It runs in threads by default, so its kernels should release the interpreter's lock. `n_jobs` is the
+    number of jobs, as in joblib: -1 is all cores, None is what `joblib.parallel_config` sets, or 1. With
+    a label, a progress bar shows it, with the given number of steps per task (by default 1).
+
+    After an interrupt, calls that have not begun are dropped, and those that run in threads end at their
+    next `stop_point`.
     """
-    listed = list(tasks)
-    results = [None] * len(listed)
-    done = finished(function, listed, n_jobs)
-    with closing(count_steps(done, what, sizes or [1] * len(listed))) as pieces:
-        for i, result in pieces:
-            results[i] = result
+    tasks = list(tasks)
+    if not tasks:
+        return []
+    shared = _Shared(function, tasks)
+    calls = [(shared, shared.others(task)) for task in tasks]
+    backend = _parallel_backend(n_jobs)
+    done = _in_one_thread(calls) if backend is None else _through_joblib(calls, n_jobs, backend)
+    steps = sizes or [1] * len(tasks)
+    results = []
+
+    def collect() -> Iterator[int]:
+        for size, result in zip(steps, done, strict=True):
+            results.append(result.value)
+            yield from range(size)
+
+    try:
+        with one_thread(), closing(done):
+            for _ in progress(collect(), label, sum(steps)) if label else collect():
+                pass
+    finally:
+        shared.is_awaited = False
     return results
 
 
-def count_steps(
-    done: Generator[tuple[int, Any], None, None], what: str, sizes: Sequence[int]
-) -> Generator[tuple[int, Any], None, None]:
-    """Pass on numbered results, and show the progress if it has a label."""
-    with closing(done):  # also when nobody asks for more
-        if not what:
-            yield from done
-            return
-        with closing(progress(range(sum(sizes)), what)) as steps:
-            for i, result in done:
-                yield i, result
-                for _ in range(sizes[i]):
-                    next(steps)
+@dataclass(frozen=True)
+class TaskRunner:
+    """Runs the stages of learning with one number of jobs, and labels their progress."""
 
+    n_jobs: int | None = None
+    label: str = ""
 
-def finished(
-    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None
-) -> Generator[tuple[int, Any], None, None]:
-    """Call a function with each tuple of arguments; yield (number, result) in order of completion.
+    def labelled(self, label: str) -> TaskRunner:
+        """Return the runner of a part of the learning."""
+        return TaskRunner(self.n_jobs, label)
 
-    See `run` for the parameters. When the generator is closed or interrupted, calls that have not begun
-    are dropped, and those that run in threads end at their next `stop_point`.
-    """
-    if not tasks:
-        return
-    caller = _Caller()
-    shared = _Shared(function, tasks)
-    calls = [(i, shared, shared.others(task), caller) for i, task in enumerate(tasks)]
-    backend = _parallel_backend(n_jobs)
-    done = _in_one_thread(calls) if backend is None else _through_joblib(calls, n_jobs, backend)
-    try:
-        with one_thread(), closing(done):
-            for i, result in done:
-                yield i, result.value
-                del result
-    finally:
-        caller.waits = False
+    def fold(self, number: int, folds: int) -> TaskRunner:
+        """Return the runner of one of several folds, counted from 0."""
+        return self.labelled(f"fold {number + 1} of {folds}" if folds > 1 else "")
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        stage: str,
+        sizes: Sequence[int],
+    ) -> list[Any]:
+        """Return the results of a stage's tasks; `sizes` are the numbers of variables of each."""
+        label = f"{self.label}: {stage}" if self.label else stage
+        return run(function, tasks, self.n_jobs, label, sizes)
 
 
 def _parallel_backend(n_jobs: int | None) -> Any:
@@ -117,17 +111,17 @@ def _parallel_backend(n_jobs: int | None) -> Any:
 
 def _through_joblib(
     calls: Sequence[tuple[Any, ...]], n_jobs: int | None, backend: Any
-) -> Generator[tuple[int, _Writable], None, None]:
+) -> Generator[_Writable, None, None]:
     from joblib import Parallel, delayed
 
-    if type(backend).__module__.startswith("ray."):
-        calls = _through_ray_store(calls)
+    if type(backend).__module__.startswith("ray."):  # which makes all arrays read-only
+        calls = [(_Writable(shared), others) for shared, others in calls]
     streams = getattr(backend, "supports_return_generator", False)  # Ray's does not
     parallel = Parallel(
         n_jobs,
         prefer="threads",
         batch_size=1,
-        return_as="generator_unordered" if streams else "list",
+        return_as="generator" if streams else "list",
         mmap_mode="c",  # arrays in files are writable, so that kernels are not compiled once more
     )
     # After an error, results that nobody uses are no reason for a warning. Filters of warnings are not
@@ -136,76 +130,34 @@ def _through_joblib(
     yield from parallel(delayed(_call)(*call) for call in calls)
 
 
-def _through_ray_store(calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Put the shared arguments in Ray's object store.
-
-    Ray's backend does that itself, but only with versions of joblib that have a `SafeFunction`; with
-    later ones it sends the arguments with every call.
-    """
-    import ray
-
-    shared = _InRayStore(ray.put(_Writable(calls[0][1])))
-    return [(number, shared, *rest) for number, _, *rest in calls]
-
-
-class _InRayStore:
-    """Shared arguments in the object store of a Ray cluster."""
-
-    def __init__(self, reference: Any) -> None:
-        self.reference = reference
-
-    def call(self, others: _Writable) -> Any:
-        """Call the function with its shared arguments and the others."""
-        return _from_ray_store(self.reference).call(others)
-
-
-@lru_cache(maxsize=1)
-def _from_ray_store(reference: Any) -> _Shared:
-    """Return shared arguments; a worker unpacks them once for all its calls."""
-    import ray
-
-    found: _Writable = ray.get(reference)
-    shared: _Shared = found.value
-    return shared
-
-
-# ---- one job --------------------------------------------------------------------------------------
-
-
 def _in_one_thread(
     calls: Sequence[tuple[Any, ...]],
-) -> Generator[tuple[int, _Writable], None, None]:
+) -> Generator[_Writable, None, None]:
     """Make calls one after another in a thread, so that the main thread hears an interrupt at once."""
     if threading.current_thread() is not threading.main_thread():
         yield from (_call(*call) for call in calls)
         return
-    done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[_Writable | BaseException] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             for call in calls:
-                done.put((_call(*call), None))
+                done.put(_call(*call))
         except BaseException as error:
-            done.put((None, error))
+            done.put(error)
 
     context = contextvars.copy_context()
     worker = threading.Thread(target=context.run, args=(work,), name=THREAD_NAME, daemon=True)
     worker.start()
     for _ in calls:
-        result, error = _wait_for(done)
-        if error is not None:
+        result = None
+        while result is None:  # wakes up now and then, as a signal may have gone to another thread
+            with suppress(queue.Empty):
+                result = done.get(timeout=0.1)
+        if isinstance(result, BaseException):
             worker.join()
-            raise error
+            raise result
         yield result
-
-
-def _wait_for(results: queue.SimpleQueue[Any]) -> Any:
-    """Return the next result; wake up now and then, as a signal may have gone to another thread."""
-    while True:
-        try:
-            return results.get(timeout=0.1)
-        except queue.Empty:
-            continue
 
 
 def off_main_thread(function: Callable[[], Any], n_jobs: int | None) -> Any:
@@ -215,39 +167,6 @@ def off_main_thread(function: Callable[[], Any], n_jobs: int | None) -> Any:
     of its calls.
     """
     return run(function, [()], 1)[0] if _parallel_backend(n_jobs) is None else function()
-
-
-# ---- stopping -------------------------------------------------------------------------------------
-
-
-class _Caller:
-    """Whether the caller still waits for results; in another process, that is not known."""
-
-    def __init__(self, is_here: bool = True) -> None:
-        self.is_here, self.waits = is_here, True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Caller, (False,)
-
-
-_local = threading.local()
-
-
-class _StoppedError(Exception):
-    """The caller no longer waits for the results of this thread."""
-
-
-def stop_point() -> None:
-    """End this thread's call if its caller was interrupted; to be called now and then in long work.
-
-    joblib drops the calls that have not begun, but cannot end one that runs in a thread.
-    """
-    caller = getattr(_local, "caller", None)
-    if caller is not None and not caller.waits:
-        raise _StoppedError
-
-
-# ---- arguments and results ------------------------------------------------------------------------
 
 
 class _Writable:
@@ -275,6 +194,10 @@ class _Shared:
         self.arguments = {
             i: value for i, value in enumerate(tasks[0]) if all(task[i] is value for task in tasks)
         }
+        self.is_here = self.is_awaited = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "is_here": False}
 
     def __sizeof__(self) -> int:
         """Return a large number: Dask sends large arguments once for all calls, and others with each."""
@@ -292,21 +215,34 @@ class _Shared:
         return self.function(*arguments)
 
 
-def _call(
-    number: int, shared: _Shared | _InRayStore, others: _Writable, caller: _Caller
-) -> tuple[int, _Writable]:
+_local = threading.local()
+
+
+def _call(shared: Any, others: _Writable) -> _Writable:
     """Make one call, in any thread or process."""
-    before = getattr(_local, "caller", None)
-    _local.caller = caller
+    shared = shared.value if isinstance(shared, _Writable) else shared
+    before = getattr(_local, "shared", None)
+    _local.shared = shared
     try:
         stop_point()
-        with nullcontext() if caller.is_here else one_thread():  # which the caller has set here
-            return number, _Writable(shared.call(others))
+        with nullcontext() if shared.is_here else one_thread():  # here, `run` has set it
+            return _Writable(shared.call(others))
     finally:
-        _local.caller = before
+        _local.shared = before
 
 
-# ---- helpers --------------------------------------------------------------------------------------
+class _StoppedError(Exception):
+    """The caller no longer waits for the results of this thread."""
+
+
+def stop_point() -> None:
+    """End this thread's call if its caller was interrupted; to be called now and then in long work.
+
+    joblib drops the calls that have not begun, but cannot end one that runs in a thread.
+    """
+    shared = getattr(_local, "shared", None)
+    if shared is not None and not shared.is_awaited:
+        raise _StoppedError
 
 
 def one_thread() -> Any:

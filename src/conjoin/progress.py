@@ -45,14 +45,9 @@ def progress(
 ) -> Generator[Item, None, None]:
     """Yield items; after two seconds show a bar on standard error, if that is a terminal.
 
-    Parameters
-    ----------
-    items : iterable
-        The items. Each counts as one step when the next is requested.
-    what : str
-        The label of the bar, and of lines in a log (see `lines_in_a_log`).
-    total : int, optional
-        The number of items, if they have no length.
+    `items`: the items. Each counts as one step when the next is requested. `what`: the label of the
+    bar, and of lines in a log (see `lines_in_a_log`). `total`: the number of items, if they have no
+    length.
 
     Examples
     --------
@@ -75,13 +70,7 @@ def progress(
 
 @contextmanager
 def lines_in_a_log(what: str) -> Iterator[None]:
-    """Write a line on standard error now and then, if that is no terminal; for commands.
-
-    Parameters
-    ----------
-    what : str
-        What is done as a whole.
-    """
+    """Write a line on standard error now and then, if that is no terminal; for commands."""
     if os.environ.get(QUIET) or sys.stderr is None or sys.stderr.isatty():
         yield
         return

@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,9 @@ from conjoin.errors import DataError, FormatError, ModelError
 if TYPE_CHECKING:
     from conjoin.data.arrays import BoolArray
     from conjoin.data.domain import Domain
-    from conjoin.data.mixed_table import MixedDomain
-    from conjoin.inference.evidence import Evidence
+    from conjoin.data.table import Table
     from conjoin.inference.questions import Questions
-    from conjoin.inference.results import Joint, Run
-    from conjoin.models.network import Network
+    from conjoin.inference.results import JointProbabilities, Run
 
 TABLE_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
@@ -31,34 +30,83 @@ CONDITIONS = (
 )
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add MODEL, the model to use."""
-    parser.add_argument("model", metavar="MODEL", help="the model, in any format that can be read")
-
-
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add TABLE, the table to work on."""
-    parser.add_argument("table", metavar="TABLE", help=f"the table {TABLE_FORMATS}")
-
-
-def add_missing(parser: argparse.ArgumentParser) -> None:
-    """Add --missing, the texts that stand for a missing value."""
-    parser.add_argument(
-        "--missing",
-        metavar="TEXT",
-        action="append",
-        help="a text that stands for a missing value, instead of NA, ?, None and the like; may be "
+SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "MODEL": ("", "the model, in any format that can be read", {}),
+    "TABLE": ("", f"the table {TABLE_FORMATS}", {}),
+    "--given": (
+        "CONDITIONS ...",
+        f"the evidence: {CONDITIONS}; also NAME likelihood {{A: 0.9, B: 0.2}} (virtual evidence) "
+        "and NAME marginal {A: 0.7, B: 0.3} (Jeffrey's evidence); may be repeated",
+        {},
+    ),
+    "--missing": (
+        "TEXT ...",
+        "a text that stands for a missing value, instead of NA, ?, None and the like; may be "
         "repeated. Empty cells are always missing, and cells in quotation marks never",
-    )
+        {"default": None},
+    ),
+    "--unseen": (
+        "",
+        "what a value of the table that the model does not know counts as (default error)",
+        {"choices": ("error", "missing"), "default": "error"},
+    ),
+    "--jobs": ("N", "number of cores to use (default all)", {"type": int, "default": -1}),
+    "--defuse": (
+        "",
+        "in a .csv file, put an apostrophe in front of cells that a spreadsheet program would take "
+        "for a formula",
+        {},
+    ),
+    "--json": ("", "print the result as one JSON object", {}),
+}
+"""Arguments with the same meaning everywhere: metavar, help and what argparse needs besides."""
 
 
-def add_unseen(parser: argparse.ArgumentParser) -> None:
-    """Add --unseen, what a value counts as that the model does not know."""
+def adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
+    """Return a function that declares an argument by its usage and its help.
+
+    The usage is "NAME" of a positional argument, "--name" of a flag or of an option with choices,
+    "--name VALUE", or "--name VALUE ..." if the option may be repeated.
+    """
+
+    def add(usage: str, help: str, **more: Any) -> None:
+        name, _, metavar = usage.partition(" ")
+        if not name.startswith("-"):
+            name, metavar = name.lower(), name
+        elif not metavar and "choices" not in more:
+            more["action"] = "store_true"
+        if metavar.endswith(" ..."):
+            metavar = metavar.removesuffix(" ...")
+            more = {"action": "append", "default": [], **more}
+        if metavar:
+            more["metavar"] = metavar
+        parser.add_argument(name, help=help, **more)
+
+    return add
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare arguments that are listed in `SHARED`."""
+    for name in names:
+        metavar, help, more = SHARED[name]
+        adder(parser)(f"{name} {metavar}".strip(), help, **more)
+
+
+def add_output(
+    parser: argparse.ArgumentParser, metavar: str, purpose: str, default: str | None = None
+) -> None:
+    """Declare -o/--output, which is required unless it has a default."""
     parser.add_argument(
-        "--unseen",
-        choices=("error", "missing"),
-        default="error",
-        help="what a value of the table that the model does not know counts as (default error)",
+        "-o", "--output", metavar=metavar, required=default is None, default=default,
+        help=purpose if default is None else f"{purpose} (default {default})",
+    )  # fmt: skip
+
+
+def add_random_state(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Declare --random-state, the seed of `purpose`; --seed is its older name."""
+    adder(parser)("--random-state N", f"seed for {purpose} (default 0)", type=int, default=0)
+    parser.add_argument(
+        "--seed", dest="random_state", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
 
 
@@ -74,7 +122,7 @@ def naming_unseen() -> Iterator[None]:
 
 
 def cells_to_fill(
-    holes: dict[str, BoolArray], domain: Domain | MixedDomain, options: argparse.Namespace
+    holes: dict[str, BoolArray], domain: Domain, options: argparse.Namespace
 ) -> dict[str, BoolArray]:
     """Return the cells of a table that hold no value; `holes` also counts values that are unseen."""
     from conjoin.formats.storage import ending
@@ -96,18 +144,18 @@ def cells_to_fill(
 
 
 def evidence_columns(
-    path: str, names: Collection[str], own: Sequence[str], target: str | None
+    path: str, names: Collection[str], model_names: Sequence[str], target: str | None
 ) -> list[str]:
     """Return the columns of a table to read for a prediction: those of the model without the target.
 
     If the table has the target alone, that is read for its number of rows, and standard error says that
     there is no evidence.
     """
-    found = [name for name in own if name in names and name != target]
-    if found:
-        return found
+    present = [name for name in model_names if name in names and name != target]
+    if present:
+        return present
     if target is None or target not in names:
-        listed = ", ".join(own[:8]) + (", ..." if len(own) > 8 else "")
+        listed = ", ".join(model_names[:8]) + (", ..." if len(model_names) > 8 else "")
         raise DataError(f"{path} has none of the columns of the model: {listed}")
     print(
         f"conjoin: {path} has no column of the model but the target {target!r}, so the prediction is "
@@ -117,129 +165,22 @@ def evidence_columns(
     return [target]
 
 
-def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what the columns of a table are."""
-    add = parser.add_argument
-    add(
-        "--include",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="keep a column that would be left out because it has a different value in almost every "
-        "row; may be repeated",
-    )
-    add(
-        "--exclude",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="leave a column out; may be repeated",
-    )
-    add(
-        "--kind",
-        metavar="COLUMN=KIND",
-        action="append",
-        default=[],
-        help="read a column as category, number or date, whatever it looks like; may be repeated",
-    )
-    add_missing(parser)
-
-
-def column_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `add_columns` as `chosen_kinds` takes them."""
-    kinds = {}
-    for text in options.kind:
-        name, sign, kind = text.rpartition("=")
-        if not sign:
-            raise ModelError(f"--kind {text}: write COLUMN=KIND, such as zip=category")
-        kinds[name] = kind
-    return {"include": options.include, "exclude": options.exclude, "kinds": kinds}
-
-
-def add_output(
-    parser: argparse.ArgumentParser, metavar: str, what: str, default: str | None = None
-) -> None:
-    """Add -o/--output, which is required unless it has a default."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar=metavar,
-        required=default is None,
-        default=default,
-        help=what if default is None else f"{what} (default {default})",
-    )
-
-
-def add_given(parser: argparse.ArgumentParser) -> None:
-    """Add --given, the evidence."""
-    parser.add_argument(
-        "--given",
-        metavar="CONDITIONS",
-        action="append",
-        default=[],
-        help=f"the evidence: {CONDITIONS}; also NAME likelihood {{A: 0.9, B: 0.2}} (virtual evidence) "
-        "and NAME marginal {A: 0.7, B: 0.3} (Jeffrey's evidence); may be repeated",
-    )
-
-
-def evidence(texts: list[str], domain: Domain) -> Evidence:
-    """Return the evidence of all --given arguments together."""
-    from conjoin.inference.evidence import evidence_of
-
-    return evidence_of(domain, ", ".join(texts))
-
-
-def add_random_state(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add --random-state, the seed of `what`; --seed is its older name."""
-    parser.add_argument(
-        "--random-state", metavar="N", type=int, default=0, help=f"seed for {what} (default 0)"
-    )
-    parser.add_argument(
-        "--seed", dest="random_state", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS
-    )
-
-
-def add_number(
-    parser: argparse.ArgumentParser, name: str, metavar: str, default: float, what: str
-) -> None:
-    """Add a number with a default, which the help states."""
-    parser.add_argument(
-        name,
-        metavar=metavar,
-        type=type(default),
-        default=default,
-        help=f"{what} (default {default:g})",
-    )
-
-
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add --jobs, the number of cores."""
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=-1, help="number of cores to use (default all)"
-    )
-
-
-def add_defuse(parser: argparse.ArgumentParser) -> None:
-    """Add --defuse, for tables that are opened in a spreadsheet program."""
-    parser.add_argument(
-        "--defuse",
-        action="store_true",
-        help="in a .csv file, put an apostrophe in front of cells that a spreadsheet program would take "
-        "for a formula",
-    )
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-
-
 def check_shared(options: argparse.Namespace) -> None:
     """Reject values of the shared arguments that are out of range."""
     if getattr(options, "random_state", 0) < 0:
         raise ModelError(f"--random-state must be 0 or more, not {options.random_state}")
     if getattr(options, "jobs", 1) == 0:
         raise ModelError("--jobs must not be 0; -1 uses all cores")
+
+
+def csv_path(output: str, content: str) -> Path:
+    """Return the path of a .csv file to write, after checking its ending and its folder."""
+    path = Path(output)
+    if path.suffix != ".csv":
+        raise ModelError(f"{path}: {content} are written as .csv")
+    if not path.absolute().parent.is_dir():
+        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
+    return path
 
 
 def page_path(output: str) -> Path:
@@ -257,8 +198,8 @@ def page_title(options: argparse.Namespace) -> str:
 
 
 def known_table(
-    path: str, domain: Any, options: argparse.Namespace, unseen: str | None = None
-) -> Any:
+    path: str, domain: Domain, options: argparse.Namespace, unseen: str | None = None
+) -> Table:
     """Read a table of the columns of a model, as --missing and, if the command has it, --unseen say."""
     from conjoin.formats.table_files import read_table
 
@@ -268,23 +209,39 @@ def known_table(
         return read_table(path, domain, missing=options.missing, unseen=unseen or options.unseen)
 
 
-def optional_table(path: str | None, domain: Any, options: argparse.Namespace) -> Any:
+def known_rows(
+    options: argparse.Namespace, domain: Domain, without: str | None = None
+) -> tuple[Table, list[str]]:
+    """Read the columns of a table that a model has, except one; the others are missing.
+
+    Also returns the names of the columns that were read.
+    """
+    from conjoin.data.frames import widened
+    from conjoin.formats.table_files import table_columns
+
+    path = options.table
+    names = table_columns(path)
+    if names is None:
+        return known_table(path, domain, options), list(domain.names)
+    present = evidence_columns(path, names, domain.names, without)
+    part = known_table(
+        path,
+        domain.subset(map(domain.index, present)),
+        options,
+        "missing" if present == [without] else None,
+    )
+    part.warn_of_far_numbers(without)
+    return widened(part, domain), present
+
+
+def optional_table(path: str | None, domain: Domain, options: argparse.Namespace) -> Any:
     """Read a table that may not have been given (see `known_table`)."""
     return None if path is None else known_table(path, domain, options)
 
 
-def load_states(path: str) -> Network:
-    """Read a model whose columns all have states; reject one with numbers."""
-    from conjoin.formats.model_files import load
-    from conjoin.models.network import Network
-
-    model = load(path)
-    if isinstance(model, Network):
-        return model
-    raise ModelError(
-        f"{path} has columns of numbers, and this needs a network of states; learn one with "
-        "--discretize quantile:5"
-    )
+def seconds(options: argparse.Namespace) -> float:
+    """Return the seconds since the command started."""
+    return time.perf_counter() - float(options.started)
 
 
 def announce(work: str) -> None:
@@ -299,6 +256,16 @@ def say_if_approximate(run: Run) -> None:
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
 
+def plain(value: Any) -> Any:
+    """Return a value for JSON; dates and states that are not numbers are text."""
+    return value if isinstance(value, int | float) else str(value)
+
+
+def by_text(distribution: Mapping[Any, float]) -> dict[str, float]:
+    """Return a distribution for JSON."""
+    return {str(state): float(p) for state, p in distribution.items()}
+
+
 def how_found(run: Run) -> dict[str, Any]:
     """Return for JSON how an answer was found."""
     report = {
@@ -310,48 +277,56 @@ def how_found(run: Run) -> dict[str, Any]:
     return report if run.error is None else {**report, "error": run.error}
 
 
-def print_joint(found: Joint, options: argparse.Namespace, given: str) -> None:
+def print_joint(distribution: JointProbabilities, options: argparse.Namespace, given: str) -> None:
     """Print a joint distribution, and draw it on request; `given` is the evidence in words."""
     if options.picture is not None:
         from conjoin.formats.storage import write_bytes
-        from conjoin.reports.heat_map import heat_map
+        from conjoin.views.reports.svg import heat_map
 
-        write_bytes(Path(options.picture), heat_map(found).encode())
+        write_bytes(Path(options.picture), heat_map(distribution).encode())
     if options.json:
-        states = [[str(s) for s in v.states] for v in found.domain]
-        report = {"names": options.joint, "states": states, "probabilities": found.table.tolist()}
-        print_json({**report, **how_found(found.run)})
+        states = [[str(s) for s in v.states] for v in distribution.domain]
+        report = {
+            "names": options.joint,
+            "states": states,
+            "probabilities": distribution.table.tolist(),
+        }
+        print_json({**report, **how_found(distribution.run)})
         return
     print(f"Joint distribution{given}")
-    print(found)
+    print(distribution)
 
 
-def print_questions(found: Questions, given: str, as_json: bool) -> None:
+def print_questions(ranking: Questions, given: str, as_json: bool) -> None:
     """Print what to ask next; `given` is the evidence in words."""
     from conjoin.data.labels import shown
 
-    say_if_approximate(found.run)
+    say_if_approximate(ranking.run)
     if not as_json:
-        print(f"What to ask about {shown(found.target)}{given}")
-        print(found)
+        print(f"What to ask about {shown(ranking.target)}{given}")
+        print(ranking)
         return
     questions = [
         {
             "name": question.name,
             "bits": question.information,
             "answers": {
-                str(s): {"probability": p, found.target: _texts(question.targets.get(s, {}))}
+                str(s): {"probability": p, ranking.target: by_text(question.targets.get(s, {}))}
                 for s, p in question.answers.items()
             },
         }
-        for question in found
+        for question in ranking
     ]
-    report = {"target": found.target, "bits": found.entropy, "questions": questions}
-    print_json({**report, **how_found(found.run)})
+    report = {"target": ranking.target, "bits": ranking.entropy, "questions": questions}
+    print_json({**report, **how_found(ranking.run)})
 
 
-def _texts(p: dict[Any, float]) -> dict[str, float]:
-    return {str(state): x for state, x in p.items()}
+def print_result(options: argparse.Namespace, report: dict[str, Any], *lines: str) -> None:
+    """Print the result of a command: as JSON if --json says so, or in words."""
+    if options.json:
+        print_json(report)
+    else:
+        print("\n".join(lines))
 
 
 def print_json(report: dict[str, Any]) -> None:

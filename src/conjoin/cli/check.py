@@ -14,7 +14,6 @@ import argparse
 import csv
 import io
 import sys
-from pathlib import Path
 
 from conjoin.cli import arguments as shared
 from conjoin.errors import ModelError
@@ -26,59 +25,48 @@ HEADER = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    shared.add_model(parser)
-    shared.add_table(parser)
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL", "TABLE")
     shared.add_output(
         parser,
         "FILE",
         "the .csv file to write: row (from 1), column, value, its probability, tail, suggestion, its "
         "probability, and the surprise in bits",
     )
-    parser.add_argument(
-        "--top", metavar="N", type=int, help="write at most N cells (default: 1%% of all cells)"
-    )
-    shared.add_missing(parser)
+    add("--top N", "write at most N cells (default: 1%% of all cells)", type=int)
+    shared.add_shared(parser, "--missing")
     shared.add_random_state(parser, "rows that are too large for exact inference")
-    shared.add_json(parser)
+    shared.add_shared(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.mixed_table import MixedDomain
     from conjoin.formats.model_files import load
     from conjoin.formats.storage import write_bytes
     from conjoin.formats.table_files import read_columns
     from conjoin.inference.surprise import column_surprises
 
-    path = Path(options.output)
-    if path.suffix != ".csv":
-        raise ModelError(f"{path}: the cells are written as .csv")
-    if not path.absolute().parent.is_dir():
-        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
+    path = shared.csv_path(options.output, "the cells")
     if options.top is not None and options.top < 1:
         raise ModelError(f"--top must be 1 or more, not {options.top}")
     model = load(options.model)
-    own = model.domain
-    domain = own.categories if isinstance(own, MixedDomain) else own.observed
-    columns = read_columns(options.table, options.missing, domain)
-    found = column_surprises(model, columns, options.random_state)
-    top = max(1, len(found) // 100) if options.top is None else options.top
+    columns = read_columns(options.table, options.missing, model.domain.observed)
+    ranking = column_surprises(model, columns, options.random_state)
+    top = max(1, len(ranking) // 100) if options.top is None else options.top
     page = io.StringIO()
     writer = csv.writer(page, lineterminator="\n")
     writer.writerow(HEADER)
-    cells = [cell for cell in found[:top] if cell.surprise > 0]
+    cells = [cell for cell in ranking[:top] if cell.surprise > 0]
     for cell in cells:
         p, tail, q = cell.probability, cell.tail, cell.suggested_probability
         figures = f"{p:.6g}", f"{tail:.6g}", cell.suggestion, f"{q:.6g}", f"{cell.surprise:.2f}"
         writer.writerow([cell.row + 1, cell.column, cell.value, *figures])
     write_bytes(path, page.getvalue().encode())
-    if not found.exact:
+    if not ranking.exact:
         print("conjoin: some probabilities are approximate (sampled)", file=sys.stderr)
-    if options.json:
-        shared.print_json({
-            "output": str(path), "cells": len(cells), "of": len(found), "exact": found.exact,
-        })  # fmt: skip
-        return
-    print(f"{path}: the {len(cells):,} most surprising of {len(found):,} cells")
-    for at in range(min(len(cells), 5)):
-        print(found.words(at, first_row=1))
+    shared.print_result(
+        options,
+        {"output": str(path), "cells": len(cells), "of": len(ranking), "exact": ranking.exact},
+        f"{path}: the {len(cells):,} most surprising of {len(ranking):,} cells",
+        *(ranking.words(at, first_row=1) for at in range(min(len(cells), 5))),
+    )

@@ -7,7 +7,6 @@ determine the formats.
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,69 +21,61 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    add(
+    add = shared.adder(parser)
+    parser.add_argument(
         "network",
         metavar="DN",
         help="the dependency network (.dn, .conjoin, or .toml written by hand); a Bayesian network "
         "(.bif, .bn) is rewritten exactly",
     )
     shared.add_output(parser, "MN", f"the Markov network to write {shared.MARKOV_FORMATS}")
-    add("--data", metavar="FILE", help="a table that the base instance is drawn from")
+    add("--data FILE", "a table that the base instance is drawn from")
     add(
         "--base",
-        choices=("marginals", "uniform", "data", "instance"),
-        help="the distribution of the base instance: the product of the marginals of --data (the "
+        "the distribution of the base instance: the product of the marginals of --data (the "
         "default with --data), uniform (the default without), the rows of --data, or the rows of "
         "--instance",
+        choices=("marginals", "uniform", "data", "instance"),
     )
-    add("--instance", metavar="FILE", help="a table of base instances, often of a single row")
+    add("--instance FILE", "a table of base instances, often of a single row")
     add(
         "--orders",
+        "average over the given orders only, over all their rotations (the default), or over all "
+        "possible orders",
         choices=("single", "rotations", "all"),
         default="rotations",
-        help="average over the given orders only, over all their rotations (the default), or over all "
-        "possible orders",
     )
     add(
-        "--order",
-        metavar="FILE",
-        help="the order of the variables: one name per line, or one comma-separated order per line "
+        "--order FILE",
+        "the order of the variables: one name per line, or one comma-separated order per line "
         "(default: the network's own order)",
     )
+    add("--no-reverse", "do not also average over the reverse of each order")
     add(
-        "--no-reverse",
-        action="store_true",
-        help="do not also average over the reverse of each order",
-    )
-    add(
-        "--max-length",
-        metavar="K",
-        type=int,
-        help="with --orders all: features with more than K tests are averaged without writing out "
+        "--max-length K",
+        "with --orders all: features with more than K tests are averaged without writing out "
         "their sub-features (default 6)",
+        type=int,
     )
     add(
-        "--held-out",
-        metavar="FILE",
-        help="with --data: a table that the network was not learned from. The two "
+        "--held-out FILE",
+        "with --data: a table that the network was not learned from. The two "
         "conditionals of a pair of variables then speak about their interaction as loudly as predicts "
         "these rows best, instead of equally loudly",
     )
-    shared.add_missing(parser)
+    shared.add_shared(parser, "--missing")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.formats.model_files import check_can_save, save
+    from conjoin.formats.model_files import check_can_save, load, save
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
 
-    started = time.perf_counter()
     check_can_save(MarkovNetwork, options.output)
     _check_base(options)
-    network = shared.load_states(options.network)
+    network = load(options.network)
     if isinstance(network, BayesianNetwork):
         mn = network.to_markov_network()
     elif isinstance(network, DependencyNetwork):
@@ -94,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
             f"{options.network} already contains a {network.kind}; there is nothing to convert"
         )
     save(mn, options.output)
-    seconds = time.perf_counter() - started
+    seconds = shared.seconds(options)
     size = f"{len(mn.factors):,} factors" if mn.factors else f"{len(mn.features):,} features"
     print(f"{options.output}: Markov network, {len(mn.domain)} variables, {size} ({seconds:.2f} s)")
 
@@ -120,13 +111,13 @@ def _check_base(options: argparse.Namespace) -> None:
 
 
 def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovNetwork:
-    from conjoin.conversion.convert import MAX_LENGTH, convert
+    from conjoin.conversion.closed_form import MAX_LENGTH, convert
 
     domain = network.domain
     instances = shared.optional_table(options.instance, domain, options)
     table, say = shared.optional_table(options.data, domain, options), None
     if options.held_out is not None:
-        from conjoin.joint.reliability import learn_say
+        from conjoin.research.say_learning import learn_say
 
         held_out = shared.optional_table(options.held_out, domain, options)
         say = learn_say(network, table, held_out, orders=options.orders)

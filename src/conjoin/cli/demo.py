@@ -42,16 +42,16 @@ def run(options: argparse.Namespace) -> None:
     path = Path(options.output)
     _check(path)
 
-    from conjoin.conversion.convert import convert
+    from conjoin.conversion.closed_form import convert
     from conjoin.formats.storage import write_bytes
-    from conjoin.learning.learn import learn
+    from conjoin.learning.conditional_learning import learn_conditionals
     from conjoin.scoring.pseudo_likelihood import pll
 
     started = time.perf_counter()
     shared.announce("learning")
     train, test = load_images(options.random_state)
     print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
-    dn = learn(train, "logistic", random_state=options.random_state)
+    dn = learn_conditionals(train, "logistic", random_state=options.random_state)
     print("scores     mean log-probability of a test digit, each pixel given all the others")
     print(f"learned    {dn!r}: {pll(dn, test).mean:.2f}")
     mn = convert(dn, train)
@@ -153,10 +153,10 @@ def complete_digits(
         given = dict(zip(names[:half], row[:half].astype(int).tolist(), strict=True))
         with warnings.catch_warnings():  # a picture needs no precision
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = gibbs(model, given, random_state=random_state)
-        row[half:] = [found.marginals[name][1] for name in names[half:]]
-        best = int(np.argmax(found.marginals["digit"]))
-        guesses.append(f"{best}: {found.marginals['digit'][best]:.0%}")
+            answer = gibbs(model, given, random_state=random_state)
+        row[half:] = [answer.marginals[name][1] for name in names[half:]]
+        best = int(np.argmax(answer.marginals["digit"]))
+        guesses.append(f"{best}: {answer.marginals['digit'][best]:.0%}")
     return ink, guesses
 
 
@@ -167,34 +167,23 @@ def picture(
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
     hidden = images.astype(float)
     hidden[:, hidden.shape[1] // 2 :] = np.nan
     rows = [*new, hidden, ink, images]
     labels = ["new digits", *[""] * (DRAWN - 1), "half hidden", "completed", "the truth"]
-    step = SIDE + 2
-    tops = [
-        step * r + (5 if r >= DRAWN else 0) + (3 if r > DRAWN + 1 else 0) for r in range(len(rows))
-    ]
     figure = Figure(figsize=(9.6, 6.2), facecolor="white")
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4), aspect="equal")
-    ax.set_axis_off()
+    axes = figure.subplots(len(rows), 10)
+    figure.subplots_adjust(left=0.12, right=0.99, bottom=0.02, top=0.94, wspace=0.15, hspace=0.25)
     colours = colormaps["gray_r"].with_extremes(bad="#b9c7dd")  # hidden pixels
-    for top, label, line in zip(tops, labels, rows, strict=True):
-        ax.text(-2, top + SIDE / 2, label, ha="right", va="center", fontsize=12)
-        for c, image in enumerate(line):
-            left = c * step
-            box = (left, left + SIDE, top + SIDE, top)
-            ax.imshow(image.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=1, extent=box)
-            ax.add_patch(Rectangle((left, top), SIDE, SIDE, fill=False, ec="#8a94a3", lw=1))
+    for line, label, line_axes in zip(rows, labels, axes, strict=True):
+        line_axes[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=12)
+        for image, ax in zip(line, line_axes, strict=True):
+            ax.imshow(image.reshape(SIDE, SIDE), cmap=colours, vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
     for digit, guess in enumerate(guesses):
-        middle = digit * step + SIDE / 2
-        ax.text(middle, -0.8, str(digit), ha="center", va="bottom", fontsize=12)
-        below = tops[DRAWN + 1] + SIDE + 0.6
-        ax.text(middle, below, guess, ha="center", va="top", fontsize=9)
-    ax.set(xlim=(-17, 10 * step + 0.5), ylim=(tops[-1] + SIDE + 1, -4))
+        axes[0, digit].set_title(str(digit), fontsize=12)
+        axes[DRAWN + 1, digit].set_xlabel(guess, fontsize=9)
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120, metadata={"Software": None})
     return data.getvalue()

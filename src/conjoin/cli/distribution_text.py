@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.cli.arguments import by_text, plain
 from conjoin.data.labels import shown
 from conjoin.inference.number_distribution import NumberDistribution
 
@@ -17,60 +18,57 @@ LEVEL = 0.9
 """The probability of intervals."""
 
 
-def distribution_lines(found: Any, name: str, width: int) -> list[str]:
+def distribution_lines(distribution: Any, name: str, width: int) -> list[str]:
     """Return the distribution of a column as lines of text; its name takes up `width` characters."""
-    if isinstance(found, NumberDistribution):
-        return number_lines(found, name, width)
-    states = "  ".join(f"{shown(state)} {p:.4f}" for state, p in found.items())
+    if isinstance(distribution, NumberDistribution):
+        return number_lines(distribution, name, width)
+    states = "  ".join(f"{shown(state)} {p:.4f}" for state, p in distribution.items())
     return [f"{shown(name):<{width}}  {states}"]
 
 
-def distribution_report(found: Any) -> dict[str, Any]:
+def distribution_report(distribution: Any) -> dict[str, Any]:
     """Return the distribution of a column for JSON."""
-    if isinstance(found, NumberDistribution):
-        return number_report(found)
-    return {str(state): float(p) for state, p in found.items()}
+    if isinstance(distribution, NumberDistribution):
+        return number_report(distribution)
+    return by_text(distribution)
 
 
-def number_lines(found: NumberDistribution, name: str = "", width: int = 0) -> list[str]:
+def number_lines(distribution: NumberDistribution, name: str = "", width: int = 0) -> list[str]:
     """Return the mean, an interval and a small histogram of a number in two lines.
 
     Between its ends, the histogram has ten bars for ranges of the same width.
     """
-    scale = found.scale
-    low, high = (scale.number(end) for end in found.interval(LEVEL))
-    ends = [scale.number(found.quantile(p)) for p in (0.01, 0.99)]
+    scale = distribution.scale
+    low, high = (scale.number(end) for end in distribution.interval(LEVEL))
+    ends = [scale.number(distribution.quantile(p)) for p in (0.01, 0.99)]
     label = f"{shown(name or scale.name):<{width}}"
-    median = scale.number(found.median())
-    texts = [scale.short(x, ends[1] - ends[0]) for x in (found.mean(), low, high, median, *ends)]
+    median = scale.number(distribution.median())
+    texts = [
+        scale.short(x, ends[1] - ends[0]) for x in (distribution.mean(), low, high, median, *ends)
+    ]
     said = f"mean {texts[0]}, {LEVEL:.0%} between {texts[1]} and {texts[2]}, median {texts[3]}"
     lines = [f"{label}  {said}"]
     if ends[1] > ends[0]:
-        bars = histogram(found, ends[0], ends[1])
+        bars = histogram(distribution, ends[0], ends[1])
         lines.append(f"{'':<{width}}  {texts[4]} {bars} {texts[5]}")
     return lines
 
 
-def histogram(found: NumberDistribution, low: float, high: float) -> str:
+def histogram(distribution: NumberDistribution, low: float, high: float) -> str:
     """Return bars for ranges of the same width between two numbers."""
     cuts = np.linspace(low, high, BARS + 1)
-    below = np.array([found.cdf(cut) for cut in cuts.tolist()])
+    below = np.array([distribution.cdf(cut) for cut in cuts.tolist()])
     p = np.maximum(np.diff(below), 0.0)
     p[0] += below[0]
     heights = np.ceil(p / p.max() * (len(BLOCKS) - 1)).astype(int) if p.max() > 0 else p.astype(int)
     return "".join(BLOCKS[height] for height in heights.tolist())
 
 
-def number_report(found: NumberDistribution) -> dict[str, Any]:
+def number_report(distribution: NumberDistribution) -> dict[str, Any]:
     """Return what `number_lines` says, for JSON; dates are text."""
-    quantiles = {str(p): plain(found.quantile(p)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)}
-    rest = {"interval": list(map(plain, found.interval(LEVEL))), "quantiles": quantiles}
-    mean = found.mean()
-    if found.scale.kind != "number":
-        return {"mean": found.scale.short(mean), **rest}
-    return {"mean": mean, "sd": found.sd(), **rest}
-
-
-def plain(value: Any) -> Any:
-    """Return a value for JSON; dates and states that are not numbers are text."""
-    return value if isinstance(value, int | float) else str(value)
+    quantiles = {str(p): plain(distribution.quantile(p)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    rest = {"interval": list(map(plain, distribution.interval(LEVEL))), "quantiles": quantiles}
+    mean = distribution.mean()
+    if distribution.scale.kind != "number":
+        return {"mean": distribution.scale.short(mean), **rest}
+    return {"mean": mean, "sd": distribution.sd(), **rest}

@@ -15,24 +15,22 @@ from conjoin.cli import arguments as shared
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    shared.add_model(parser)
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL")
     shared.add_output(parser, "HTML", "the page to write", default="explorer.html")
     add(
-        "--data",
-        metavar="FILE",
-        help="a table to compare the model with: its frequencies are marked beside the probabilities",
+        "--data FILE",
+        "a table to compare the model with: its frequencies are marked beside the probabilities",
     )
-    shared.add_missing(parser)
-    shared.add_unseen(parser)
-    add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
-    add("--open", action="store_true", help="open the page in a browser")
+    shared.add_shared(parser, "--missing", "--unseen")
+    add("--title TEXT", "the heading (default the name of the model's file)")
+    add("--open", "open the page in a browser")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.explorer.page import explore
     from conjoin.formats.model_files import load
+    from conjoin.views.explorer.explorer_page import explore
 
     path = shared.page_path(options.output)
     model = load(options.model)

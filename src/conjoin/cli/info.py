@@ -1,7 +1,7 @@
 """Describe a model or a table file.
 
-Describe a model or a table file: its kind, its variables, its features by length, the sizes of its
-Markov blankets.
+Describe a model or a table file: its kind, its variables, the ranges of numbers, its features by length,
+the sizes of its Markov blankets.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from conjoin.data.labels import shown
 if TYPE_CHECKING:
     from conjoin.conversion.inconsistency import Inconsistency
     from conjoin.data.domain import Domain
+    from conjoin.data.number_states import NumberStates
     from conjoin.data.table import Table
-    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
 MAX_SIZES = 6
@@ -27,34 +27,22 @@ MAX_SIZES = 6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    subject = parser.add_mutually_exclusive_group(required=True)
-    subject.add_argument("file", metavar="FILE", nargs="?", help="a model or a table")
-    subject.add_argument(
-        "--build",
-        action="store_true",
-        help="describe the installed package instead: whether its kernels were compiled when it was "
-        "built or are compiled on first use, and why",
-    )
-    parser.add_argument(
+    add = shared.adder(parser)
+    parser.add_argument("file", metavar="FILE", help="a model or a table")
+    add(
         "--inconsistency",
-        action="store_true",
-        help="for a dependency network: also measure how far its conditionals disagree, and about what",
+        "for a dependency network: also measure how far its conditionals disagree, and about what",
     )
-    shared.add_missing(parser)
-    shared.add_json(parser)
+    shared.add_shared(parser, "--missing", "--json")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    if options.build:
-        describe_build(options.json)
-        return
     from conjoin.errors import ModelError
-    from conjoin.formats.endings import TABLE_ENDINGS
-    from conjoin.formats.storage import ending
+    from conjoin.formats.storage import TABLE_ENDINGS, ending
 
     path = Path(options.file)
-    found = None
+    disagreements = None
     if ending(path) in TABLE_ENDINGS or path.is_dir():
         if options.inconsistency:
             raise ModelError("--inconsistency needs a dependency network, not a table")
@@ -65,47 +53,47 @@ def run(options: argparse.Namespace) -> None:
         from conjoin.formats.model_files import load
 
         model = load(path)
-        mixed = model.kind == "mixed network"
-        report = describe_mixed(model) if mixed else describe_network(model)
+        report = describe_network(model)
         if options.inconsistency:
             if model.kind != "dependency network":
                 raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
             from conjoin.conversion.inconsistency import inconsistency
 
-            found = inconsistency(model)
-            report["inconsistency"] = describe_inconsistency(found)
-    if options.json:
-        shared.print_json(report)
-        return
-    print("\n".join(_lines(report)))
-    if found is not None:
-        print("\n".join(f"  {line}" for line in str(found).split("\n")))
-
-
-def describe_build(as_json: bool) -> None:
-    """Print which machine code is in use, and why."""
-    from conjoin import __version__
-    from conjoin.kernels.build_info import describe
-
-    report = {"conjoin": __version__, **describe()}
-    if as_json:
-        shared.print_json(report)
-        return
-    for key, value in report.items():
-        print(f"{key.replace('_', ' '):<12}{value}")
+            disagreements = inconsistency(model)
+            report["inconsistency"] = describe_inconsistency(disagreements)
+    lines = _lines(report)
+    if disagreements is not None:
+        lines += [f"  {line}" for line in str(disagreements).split("\n")]
+    shared.print_result(options, report, *lines)
 
 
 def _variables(domain: Domain) -> dict[str, Any]:
-    counts = Counter(sorted(domain.cards.tolist()))
-    return {
+    categories = [v for v in domain if v.numbers is None]
+    counts = Counter(sorted(len(v) for v in categories))
+    report: dict[str, Any] = {
         "n_variables": len(domain),
         "variables_by_states": {str(card): count for card, count in counts.items()},
-        "variables": [{"name": v.name, "states": [_label(s) for s in v.states]} for v in domain],
+        "variables": [
+            {"name": v.name, "states": [shared.plain(s) for s in v.states]} for v in categories
+        ],
     }
+    if domain.numeric:
+        report["numbers"] = [_number(domain.numbers(name)) for name in domain.numeric]
+    return report
 
 
-def _label(state: Any) -> Any:
-    return state if isinstance(state, str | int | float) else str(state)
+def _number(numbers: NumberStates) -> dict[str, Any]:
+    """Return a description of a column of numbers."""
+    scale = numbers.scale
+    return {
+        "name": scale.name,
+        "kind": scale.kind,
+        "step": scale.step,
+        "low": scale.text(scale.low),
+        "high": scale.text(scale.high),
+        "intervals": int(numbers.intervals.sum()),
+        "single": [scale.text(x) for x in numbers.map.atoms.tolist()],
+    }
 
 
 def describe_table(table: Table) -> dict[str, Any]:
@@ -114,33 +102,8 @@ def describe_table(table: Table) -> dict[str, Any]:
         "kind": "table",
         "rows": len(table),
         "weighted": table.weights is not None,
-        "missing": int((table.codes == table.missing).sum()),
+        "missing": int(table.holes.sum()),
         **_variables(table.domain),
-    }
-
-
-def describe_mixed(model: MixedNetwork) -> dict[str, Any]:
-    """Return a description of a network with numbers."""
-    from conjoin.models.mixed import GaussianComponent
-
-    parts = [c for c in model.components if isinstance(c, GaussianComponent)]
-    return {
-        "kind": model.kind,
-        **_variables(model.domain.categories),
-        "n_variables": len(model.names),
-        "numbers": [
-            {
-                "name": scale.name,
-                "kind": scale.kind,
-                "step": scale.step,
-                "low": scale.text(scale.low),
-                "high": scale.text(scale.high),
-                "atoms": [scale.text(x) for x in model.map_of(scale.name).atoms.tolist()],
-            }
-            for scale in model.domain.scales
-        ],
-        "hidden": [len(part.gaussians.means) for part in parts],
-        "provenance": dict(model.provenance),
     }
 
 
@@ -220,10 +183,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
         unit = {"date": " day", "datetime": " s"}.get(number["kind"], "")
         unit += "s" * (number["kind"] == "date" and number["step"] != 1)
         grid = "" if number["step"] is None else f", in steps of {number['step']:g}{unit}"
-        often = [_rounded(number, atom) for atom in number["atoms"]]
-        atoms = f", often {' or '.join(often)}" if often else ""
         ends = " to ".join(_rounded(number, number[end]) for end in ("low", "high"))
-        say(shown(number["name"]), f"{number['kind']} from {ends}{grid}{atoms}")
+        say(shown(number["name"]), f"{number['kind']} from {ends}{grid}, {_states(number)}")
     names = [v["name"] for v in report["variables"]]
     if names:
         listed = ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else "")
@@ -246,6 +207,18 @@ def _lines(report: dict[str, Any]) -> list[str]:
             value = ", ".join(f"{k.replace('_', ' ')} {_figure(k, v)}" for k, v in short)
         say(shown(key.replace("_", " ")), shown(value))
     return lines
+
+
+def _states(number: dict[str, Any]) -> str:
+    """Return the states of a column of numbers in words."""
+    count, single = number["intervals"], number["single"]
+    words = [f"{count:,} interval{'s' * (count != 1)}"] if count else []
+    if len(single) > MAX_SIZES:
+        words.append(f"{len(single):,} single values")
+    elif single:
+        listed = " or ".join(_rounded(number, value) for value in single)
+        words.append(f"often {listed}" if count else listed)
+    return ", ".join(words)
 
 
 def _by_states(counts: dict[int, int]) -> str:

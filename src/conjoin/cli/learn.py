@@ -3,16 +3,15 @@
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
 network; a result written as .dn is the dependency network of the conditionals; one written as .bif,
-.xdsl (GeNIe), .net (Hugin) or .bn is a Bayesian network. Columns of numbers and dates are modelled as
-numbers if the result is written as .conjoin.
+.xdsl (GeNIe), .net (Hugin) or .bn is a Bayesian network. The states of columns of numbers and dates are
+intervals; where numbers lie within these is part of the joint distribution in a .conjoin file only.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,14 +20,11 @@ from conjoin.cli.training_table import training_table
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
-    from conjoin.data.mixed_table import MixedTable
     from conjoin.data.table import Table
-    from conjoin.learning.checkpoint import Checkpoint
-    from conjoin.models.markov import MarkovNetwork
-    from conjoin.models.mixed import MixedNetwork
+    from conjoin.models.joint import Joint
     from conjoin.models.network import Network
 
-FEATURE_METHODS = ("top-down", "bottom-up", "generate-select", "staged")
+FEATURE_METHODS = ("top-down", "bottom-up")
 """The methods of `learn_features`."""
 
 BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
@@ -44,15 +40,14 @@ FOR_CONDITIONALS = {
     "folds": None,
     "min_leaf": None,
     "closed_form": False,
-    "checkpoint": None,
 }
 """The options for conditionals, with their defaults."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    add(
+    add = shared.adder(parser)
+    parser.add_argument(
         "table",
         metavar="TRAIN",
         help=f"the training table {shared.TABLE_FORMATS}, or a folder of .parquet files",
@@ -61,163 +56,131 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)"
     )
     add(
-        "--valid",
-        metavar="FILE",
-        help="a table on which to tune kappa and the penalty (default: a tenth of TRAIN)",
+        "--valid FILE", "a table on which to tune kappa and the penalty (default: a tenth of TRAIN)"
     )
     add(
         "--cpd",
+        "the kind of conditional: decision trees; L1-regularised logistic regression; the same "
+        "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
+        "states and trees for the others (mixed, which is what auto chooses); or sums of small trees "
+        "(boosted), which LightGBM, XGBoost or scikit-learn fits. "
+        "In Bayesian networks also tables; there, auto chooses between tables and trees",
         choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted", "table"),
         default="auto",
-        help="the kind of conditional: decision trees; L1-regularised logistic regression; the same "
-        "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
-        "states and trees for the others (mixed, which is what auto chooses); or sums of small trees. "
-        "In Bayesian networks also tables; there, auto chooses between tables and trees",
     )
     add(
-        "--kappa",
-        metavar="K",
-        type=float,
-        help="the structure prior of trees, between 0 and 1: smaller values give smaller trees "
+        "--kappa K",
+        "the structure prior of trees, between 0 and 1: smaller values give smaller trees "
         "(default: tuned)",
+        type=float,
     )
-    add("--penalty", metavar="L", type=float, help="the L1 penalty of regressions (default: tuned)")
-    add(
-        "--folds",
-        metavar="N",
-        type=int,
-        help="tune kappa and the penalty by cross-validation with N folds",
-    )
-    add("--min-leaf", metavar="N", type=float, help="minimum number of rows in a leaf")
+    add("--penalty L", "the L1 penalty of regressions (default: tuned)", type=float)
+    add("--folds N", "tune kappa and the penalty by cross-validation with N folds", type=int)
+    add("--min-leaf N", "minimum number of rows in a leaf", type=float)
     add(
         "--structure",
-        choices=("order", "break-cycles"),
-        help="learn a Bayesian network: by a search for the best order of the columns (order, the "
+        "learn a Bayesian network: by a search for the best order of the columns (order, the "
         "default for .bif, .xdsl, .net and .bn), or by removing the least essential edges on cycles of "
         "the dependency network",
+        choices=("order", "break-cycles"),
     )
     add(
         "--features",
+        "search for the features of a Markov network instead of learning conditionals: top-down, "
+        "from single states to conjunctions, or bottom-up, from rows",
         choices=FEATURE_METHODS,
-        help="search for the features of a Markov network instead of learning conditionals: top-down, "
-        "from single states to conjunctions; bottom-up, from rows; generate-select, by parts of rows, of "
-        "which an L1 penalty chooses; or staged, by the gradients of an L1 penalty "
-        "(docs/feature-search.md)",
     )
     add(
         "--closed-form",
-        action="store_true",
-        help="keep the Markov network as converted. By default, a network learned from 50 rows or more "
+        "keep the Markov network as converted. By default, a network learned from 50 rows or more "
         "is refined: rows held out choose among thin networks that maximise the likelihood, with and "
         "without a hidden column",
     )
     add(
         "--effort",
+        "how much work refining does; quick learns no hidden column, and neither does any other "
+        "file format than .conjoin",
         choices=("quick", "default", "thorough"),
         default="default",
-        help="how much work refining does; quick learns no hidden column, and neither does any other "
-        "file format than .conjoin",
     )
     add(
-        "--discretize",
-        metavar="HOW",
-        action="append",
-        help="cut numeric columns into bins: quantile:N or width:N (N bins), mdl:TARGET (the cuts that "
-        "are most informative about that column) or dependence (the cuts that tell something about any "
-        "other column), for all columns of numbers with more than N distinct values (5 for mdl and "
-        "dependence); COLUMN=HOW for one column, where HOW may also be cut points: age=30,40,65. May be "
-        "repeated. By default, columns of more than 20 different numbers, or of more than 5 if some have "
-        "a fraction, are not cut but modelled as numbers; only other formats than .conjoin, and options "
-        "for conditionals, cut them into quantile:5",
+        "--discretize HOW ...",
+        "cut numeric columns into bins: quantile:N or width:N (N bins), for all columns of numbers with "
+        "more than N distinct values; COLUMN=HOW for one column, where HOW may also be cut points: "
+        "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
+        "more than 5 if some have a fraction, are not cut but modelled as numbers",
+        default=None,
     )
-    shared.add_columns(parser)
     add(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="save finished work in this folder and resume from it if it exists; it is deleted once "
-        "the model is written",
+        "--include COLUMN ...",
+        "keep a column that would be left out because it has a different value in almost every "
+        "row; may be repeated",
     )
+    add("--exclude COLUMN ...", "leave a column out; may be repeated")
+    add(
+        "--kind COLUMN=KIND ...",
+        "read a column as category, number or date, whatever it looks like; may be repeated",
+    )
+    shared.add_shared(parser, "--missing")
     shared.add_random_state(parser, "choosing the rows held out")
-    shared.add_jobs(parser)
-    shared.add_json(parser)
+    shared.add_shared(parser, "--jobs", "--json")
 
 
 class _Learned(NamedTuple):
     """A model, what was found while learning it, and what it was learned from, in words."""
 
-    model: Network | MixedNetwork
-    found: Mapping[str, Any]
+    model: Network
+    record: Mapping[str, Any]
     source: str
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from conjoin.data.table import Table
     from conjoin.formats.model_files import check_can_save, save
-    from conjoin.formats.storage import ending
-    from conjoin.learning.checkpoint import Checkpoint
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
     from conjoin.models.markov import MarkovNetwork
-    from conjoin.models.mixed import MixedNetwork
 
-    started = time.perf_counter()
-    to_dn = ending(Path(options.output)) == ".dn"
-    to_bn = options.structure is not None or ending(Path(options.output)) in BAYESIAN
+    to_dn = _ending(options) == ".dn"
+    to_bn = options.structure is not None or _ending(options) in BAYESIAN
     _check_bayesian(options, to_bn)
     kind = BayesianNetwork if to_bn else DependencyNetwork if to_dn else MarkovNetwork
     check_can_save(kind, options.output)
-    kept = None if options.checkpoint is None else Checkpoint(options.checkpoint)
-    if kept is not None and kept.path.absolute() == Path(options.output).absolute():
-        raise ModelError("the checkpoint and the model cannot have the same name")
     if options.features is not None:
         _check_features(options, to_dn)
-    table, left_out = training_table(options, _needs_states(options))
+    table, left_out = training_table(options)
     shared.announce("learning")
-    try:
-        if not isinstance(table, Table):
-            learned = _learn_numbers(table, options)
-        elif options.features is not None:
-            learned = _learn_features(table, options)
-        elif to_bn:
-            learned = _learn_bayesian(table, kept, options)
-        else:
-            learned = _learn_joint(table, kept, options, to_dn)
-    except KeyboardInterrupt:
-        if kept is None:
-            raise
-        raise KeyboardInterrupt(f"the same command resumes from {options.checkpoint}") from None
-    model, record = learned.model, {"table": Path(options.table).name}
-    source: dict[str, Any] = {**record, "left_out": left_out} if left_out else record
-    if isinstance(model, MixedNetwork):
-        model = replace(model, provenance={**model.provenance, **source})
+    if options.features is not None:
+        learned = _learn_features(table, options)
+    elif to_bn:
+        learned = _learn_bayesian(table, options)
     else:
-        model.provenance.update(source)
+        learned = _learn_joint(table, options, to_dn)
+    provenance = {**learned.model.provenance, "table": Path(options.table).name}
+    if left_out:
+        provenance["left_out"] = left_out
+    model = learned.model.with_provenance(provenance)
     save(model, options.output)
-    if kept is not None:
-        kept.remove()
-    seconds = time.perf_counter() - started
-    if options.json:
-        shared.print_json(
-            {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.found}
+    if getattr(model, "fine", None) is not None and _ending(options) != ".conjoin":
+        said = (
+            "holds the intervals of numbers; only .conjoin also holds where they lie within these"
         )
-        return
-    print(f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)")
+        print(f"conjoin: {_ending(options)} {said}", file=sys.stderr)
+    seconds = shared.seconds(options)
+    report = {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.record}
+    words = f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)"
+    shared.print_result(options, report, words)
 
 
-def _learn_joint(
-    table: Table, kept: Checkpoint | None, options: argparse.Namespace, to_dn: bool
-) -> _Learned:
+def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Learned:
     """Learn the recommended joint distribution, or its conditionals."""
-    from conjoin.formats.storage import ending
-    from conjoin.joint.learning import learn_joint
+    from conjoin.joint.joint_learning import learn_joint
 
-    native = ending(Path(options.output)) == ".conjoin"
     dn, joint = learn_joint(
         table,
         options.cpd,
         valid=shared.optional_table(options.valid, table.domain, options),
-        effort=options.effort if native else "quick",
+        effort=options.effort if _ending(options) == ".conjoin" else "quick",
         closed_form=options.closed_form or to_dn,
         folds=options.folds,
         kappa=options.kappa,
@@ -225,36 +188,33 @@ def _learn_joint(
         min_leaf=options.min_leaf,
         random_state=options.random_state,
         n_jobs=options.jobs,
-        checkpoint=kept,
     )
-    found = dn.provenance["learned"]
+    record = dn.provenance["learned"]
     words = f"{options.cpd} CPDs"
-    words += "".join(f", {k} {found[k]:g}" for k in ("kappa", "penalty") if k in found)
+    words += f" of {record['library']}" if "library" in record else ""
+    words += "".join(f", {k} {record[k]:g}" for k in ("kappa", "penalty") if k in record)
     if to_dn:
-        return _Learned(dn, found, f"{_size(table)}, {words}")
-    return _Learned(joint, found, f"{_size(table)}, {words}, {_refinement(joint)}")
+        return _Learned(dn, record, f"{_size(table)}, {words}")
+    return _Learned(joint, record, f"{_size(table)}, {words}, {_refinement(joint)}")
 
 
-def _learn_bayesian(table: Table, kept: Checkpoint | None, options: argparse.Namespace) -> _Learned:
+def _learn_bayesian(table: Table, options: argparse.Namespace) -> _Learned:
     """Learn a Bayesian network."""
-    from conjoin.bayesian.learning import to_bayesian_network
-    from conjoin.formats.storage import ending
-    from conjoin.learning.learn import learn
+    from conjoin.learning.conditional_learning import learn_conditionals
+    from conjoin.research.bayesian_learning import to_bayesian_network
 
     valid = shared.optional_table(options.valid, table.domain, options)
     leaf = 10.0 if options.min_leaf is None else options.min_leaf
     ordered = table.reordered(table.domain.sorted_names())
-    dn = learn(
+    dn = learn_conditionals(
         ordered,
-        "tree" if options.cpd in ("auto", "table") else options.cpd,
+        "tree",
         valid=None if valid is None else valid.reordered(ordered.domain.names),
         folds=options.folds,
         kappa=options.kappa,
-        penalty=options.penalty,
         min_leaf=leaf,
         random_state=options.random_state,
         n_jobs=options.jobs,
-        checkpoint=kept,
     )
     model = to_bayesian_network(
         dn.reordered(table.domain.names),
@@ -264,18 +224,18 @@ def _learn_bayesian(table: Table, kept: Checkpoint | None, options: argparse.Nam
         valid=valid,
         kappa=options.kappa,
         min_leaf=leaf,
-        max_cells=TABLE_CELLS.get(ending(Path(options.output))),
+        max_cells=TABLE_CELLS.get(_ending(options)),
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    found = model.provenance["bayesian"]
-    words = f"{found['edges']:,} edges, {found['cpd']} CPDs, {found['method']}"
-    return _Learned(model, found, f"{_size(table)}, {words}")
+    record = model.provenance["bayesian"]
+    words = f"{record['edges']:,} edges, {record['cpd']} CPDs, {record['method']}"
+    return _Learned(model, record, f"{_size(table)}, {words}")
 
 
 def _learn_features(table: Table, options: argparse.Namespace) -> _Learned:
     """Learn a Markov network by a search for features."""
-    from conjoin.feature_search.learning import learn_features
+    from conjoin.research.feature_search.feature_learning import learn_features
 
     model = learn_features(
         table,
@@ -284,20 +244,9 @@ def _learn_features(table: Table, options: argparse.Namespace) -> _Learned:
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    found = {"features": len(model.features), "method": options.features}
+    record = {"features": len(model.features), "method": options.features}
     words = f"{len(model.features):,} features, {options.features}"
-    return _Learned(model, found, f"{_size(table)}, {words}")
-
-
-def _learn_numbers(table: MixedTable, options: argparse.Namespace) -> _Learned:
-    """Learn from a table with numbers."""
-    from conjoin.joint.mixed_learning import learn_mixed
-
-    model = learn_mixed(
-        table, effort=options.effort, random_state=options.random_state, n_jobs=options.jobs
-    )
-    columns = f"{len(table.names)} columns, {len(table.scales)} with numbers"
-    return _Learned(model, {}, f"{len(table):,} rows of {columns}")
+    return _Learned(model, record, f"{_size(table)}, {words}")
 
 
 def _check_bayesian(options: argparse.Namespace, to_bn: bool) -> None:
@@ -306,7 +255,9 @@ def _check_bayesian(options: argparse.Namespace, to_bn: bool) -> None:
         raise ModelError(
             "--cpd table is for Bayesian networks; write one as .bif, or add --structure order"
         )
-    markov = {"closed_form": False, "effort": "default", "features": None}
+    if to_bn and options.cpd not in ("auto", "table", "tree"):
+        raise ModelError(f"Bayesian networks have tables or trees, not --cpd {options.cpd}")
+    markov = {"penalty": None, "closed_form": False, "effort": "default", "features": None}
     other = _changed(options, markov) if to_bn else None
     if other is not None:
         raise ModelError(
@@ -323,14 +274,11 @@ def _check_features(options: argparse.Namespace, to_dn: bool) -> None:
         raise ModelError("--features learns a Markov network; write it as .conjoin, .mn or .uai")
 
 
-def _needs_states(options: argparse.Namespace) -> str | None:
-    """Return the option because of which numbers have to be cut into bins, if there is one."""
+def _ending(options: argparse.Namespace) -> str:
+    """Return the ending of the model's file, which names its format."""
     from conjoin.formats.storage import ending
 
-    if ending(Path(options.output)) != ".conjoin":
-        return f"a model in the format {ending(Path(options.output))}"
-    others = {"valid": None, "features": None, "structure": None}
-    return _changed(options, {**FOR_CONDITIONALS, **others})
+    return ending(Path(options.output))
 
 
 def _changed(options: argparse.Namespace, defaults: dict[str, Any]) -> str | None:
@@ -344,13 +292,13 @@ def _changed(options: argparse.Namespace, defaults: dict[str, Any]) -> str | Non
 def _size(table: Table) -> str:
     """Return the number of rows and columns of a table in words."""
     columns = f"{len(table.domain)} variables"
+    if table.domain.numeric:
+        columns += f", {len(table.domain.numeric)} with numbers"
     if table.weights is None:
         return f"{len(table):,} rows of {columns}"
     return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct) of {columns}"
 
 
-def _refinement(joint: MarkovNetwork) -> str:
+def _refinement(joint: Joint) -> str:
     """Describe how the joint distribution was refined."""
-    if "refined" in joint.provenance:
-        return str(joint.provenance["refined"]["chosen"])
-    return "closed form"
+    return str(joint.provenance.get("refined", {}).get("chosen", "closed form"))

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Container, Sequence
 from importlib import import_module
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from conjoin.cli.arguments import check_shared
 
         check_shared(options)
+        options.started = time.perf_counter()
         with warnings.catch_warnings():
             for category in OWN_WARNINGS:
                 warnings.simplefilter("always", category)
@@ -92,8 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except ConjoinError as error:
         return _fail(str(error), 1)
-    except KeyboardInterrupt as error:
-        status = _fail("; ".join(["interrupted", *map(str, error.args)]), 130)
+    except KeyboardInterrupt:
+        status = _fail("interrupted", 130)
         if any(thread.daemon and thread.name == "conjoin" for thread in threading.enumerate()):
             os._exit(status)  # threads inside kernels cannot be stopped
         return status

@@ -14,6 +14,7 @@ from conjoin.cli import arguments as shared
 from conjoin.errors import ConjoinError, ModelError
 
 if TYPE_CHECKING:
+    from conjoin.data.table import Table
     from conjoin.models.network import Network
 
 MAX_STATES = 50
@@ -29,24 +30,18 @@ INSTRUCTIONS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    shared.add_model(parser)
+    shared.add_shared(parser, "MODEL")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    server(shared.load_states(options.model), Path(options.model).stem).run("stdio")
+    from conjoin.formats.model_files import load
+
+    server(load(options.model), Path(options.model).stem).run("stdio")
 
 
 def server(model: Network, name: str = "model") -> Any:
-    """Return a server whose tools ask a model.
-
-    Parameters
-    ----------
-    model : Network
-        The model.
-    name : str
-        What the server is called.
-    """
+    """Return a server whose tools ask a model."""
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError:
@@ -83,97 +78,133 @@ class Tools:
         self.model = model
 
     def describe_model(self) -> dict[str, Any]:
-        """List the columns of the model with their states, and say how the model was made."""
+        """List the columns of the model with their states; those of a number are intervals of it."""
         columns = []
         for variable in self.model.domain.observed:
             entry: dict[str, Any] = {"name": variable.name}
-            entry["states"] = [_plain(s) for s in variable.states[:MAX_STATES]]
+            if variable.numbers is not None:
+                scale = variable.numbers.scale
+                entry["numbers"] = {"kind": scale.kind, "step": scale.step}
+                entry["numbers"] |= {"low": scale.text(scale.low), "high": scale.text(scale.high)}
+            entry["states"] = [shared.plain(s) for s in variable.states[:MAX_STATES]]
             if len(variable) > MAX_STATES:
                 entry["more_states"] = len(variable) - MAX_STATES
             columns.append(entry)
         return {"kind": self.model.kind, "columns": columns}
 
     def distributions(self, columns: list[str] | None = None, given: str = "") -> dict[str, Any]:
-        """Return the distribution of some columns (by default all) given conditions, if there are any."""
+        """Return the distribution of some columns (by default all) given conditions, if there are any.
+
+        Of a number these are its mean, an interval of probability 0.9, and quantiles.
+        """
+        from conjoin.cli.distribution_text import distribution_report
         from conjoin.inference.engines import marginals
 
-        found = marginals(self.model, given or None, targets=columns)
-        names = columns or list(found)
-        return {"distributions": {name: _by_text(found[name]) for name in names}, **_how(found.run)}
+        answer = marginals(self.model, given or None, targets=columns)
+        names = columns or list(answer)
+        return {
+            "distributions": {name: distribution_report(answer[name]) for name in names},
+            **_how(answer.run),
+        }
 
     def probability(self, event: str, given: str = "") -> dict[str, Any]:
         """Return the probability of an event, such as 'age > 40, ill=yes', given conditions."""
         from conjoin.inference.engines import probability
 
-        found = probability(self.model, event, given or None)
-        return {"probability": float(found), "standard_error": found.error, **_how(found.run)}
+        answer = probability(self.model, event, given or None)
+        return {"probability": float(answer), "standard_error": answer.error, **_how(answer.run)}
 
     def most_probable_row(self, given: str = "") -> dict[str, Any]:
         """Return the most probable value of every column, taken together, given conditions."""
         from conjoin.inference.engines import most_probable
 
-        found = most_probable(self.model, given or None)
-        return {"row": {name: _plain(state) for name, state in found.items()}, **_how(found.run)}
+        row = most_probable(self.model, given or None)
+        return {
+            "row": {name: shared.plain(state) for name, state in row.items()},
+            **_how(row.run),
+        }
 
     def next_questions(self, target: str, given: str = "", count: int = 5) -> dict[str, Any]:
         """Return the columns whose values would tell most about a target column, best first."""
         from conjoin.inference.questions import next_questions
 
-        found = next_questions(self.model, target, given or None)
+        ranking = next_questions(self.model, target, given or None)
         ranked = [
             {
                 "column": q.name,
                 "bits": q.information,
                 "answers": {
-                    str(s): {"probability": q.answers[s], "target": _by_text(q.targets[s])}
+                    str(s): {"probability": q.answers[s], "target": shared.by_text(q.targets[s])}
                     for s in list(q.targets)[:MAX_STATES]
                 },
             }
-            for q in found[:count]
+            for q in ranking[:count]
         ]
-        return {"questions": ranked, **_how(found.run)}
+        return {"questions": ranked, **_how(ranking.run)}
 
     def explain(self, target: str, given: str, state: str | None = None) -> dict[str, Any]:
-        """Explain which of the given values move the probability of a target's state, in log-odds."""
-        from conjoin.data.table import Table
-        from conjoin.estimator.explain import explain_row
-        from conjoin.inference.evidence import evidence_of
+        """Explain which of the given values move a target's probability of a state, in log-odds.
 
-        domain = self.model.domain.observed
-        known = evidence_of(self.model.domain, given)
-        row = Table.from_rows(domain, [known.certain])
-        variable = domain[target]
+        Without a state, of a number its mean is explained.
+        """
+        from conjoin.estimator.explain import explain_number, explain_row
+        from conjoin.inference.joint_rows import JointRows
+
+        row, variable = self._row(given), self.model.domain.observed[target]
+        if variable.numbers is not None and state is None:
+            found = explain_number(
+                lambda rows: JointRows(self.model, rows).number(target).mean(), row, target
+            )
+            return {
+                "mean": found.mean,
+                "mean_before": found.base,
+                "contributions": found.contributions,
+            }
         code = None if state is None else variable.find_all([state])[0]
         if code is not None and code < 0:
             variable.index(state)  # raises, with the states that there are
-        found = explain_row(self.model, row, target, code)
+        explanation = explain_row(self.model, row, target, code)
         return {
-            "state": _plain(found.state),
-            "against": _plain(found.against),
-            "probability": found.probability,
-            "log_odds": found.log_odds,
-            "log_odds_before": found.base,
-            "contributions": found.contributions,
+            "state": shared.plain(explanation.state),
+            "against": shared.plain(explanation.against),
+            "probability": explanation.probability,
+            "log_odds": explanation.log_odds,
+            "log_odds_before": explanation.base,
+            "contributions": explanation.contributions,
         }
 
     def sample_rows(self, count: int = 5, given: str = "", random_state: int = 0) -> dict[str, Any]:
         """Draw random rows, at most 100, that agree with conditions."""
+        from conjoin.data.frames import columns_of
         from conjoin.inference.sampling import sample
 
         if not 1 <= count <= 100:
             raise ModelError(f"count must be 1 to 100, not {count}")
         table = sample(self.model, count, given or None, random_state=random_state)
-        rows = [table.domain.decode(codes) for codes in table.codes.tolist()]
-        return {"rows": [{name: _plain(s) for name, s in row.items()} for row in rows]}
+        columns = columns_of(table)
+        rows = zip(*(c.codes.tolist() for c in columns), strict=True)
+        return {
+            "rows": [
+                {c.name: shared.plain(c.labels[code]) for c, code in zip(columns, row, strict=True)}
+                for row in rows
+            ]
+        }
 
+    def _row(self, given: str) -> Table:
+        """Return a table of one row with the values that conditions say for certain."""
+        import numpy as np
 
-def _plain(state: Any) -> Any:
-    """Return a state as a type of JSON."""
-    return state if isinstance(state, str | int | float | bool) else str(state)
+        from conjoin.data.table import Table
+        from conjoin.inference.evidence import evidence_of
 
-
-def _by_text(distribution: Any) -> dict[str, float]:
-    return {str(state): float(p) for state, p in distribution.items()}
+        known = evidence_of(self.model.domain, given)
+        domain = self.model.domain.observed
+        codes, numbers = np.full((1, len(domain)), -1), np.full((1, len(domain.numeric)), np.nan)
+        for v, code in known.states.items():
+            codes[0, v] = code
+        for v, value in known.values.items():
+            numbers[0, domain.numeric.index(domain.names[v])] = value
+        return Table.adopt(domain, codes, None, numbers)
 
 
 def _how(run: Any) -> dict[str, Any]:

@@ -15,84 +15,89 @@ from typing import TYPE_CHECKING, Any
 from conjoin.cli import arguments as shared
 
 if TYPE_CHECKING:
-    from conjoin.data.domain import Domain
-    from conjoin.data.table import Table
+    from conjoin.inference.joint_rows import JointRows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    shared.add_model(parser)
-    shared.add_table(parser)
-    add("--target", metavar="NAME", required=True, help="the column to predict")
-    add("-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing")
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL", "TABLE")
+    add("--target NAME", "the column to predict", required=True)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="a .csv file to write, instead of printing"
+    )
     add(
         "--statistic",
+        "what is predicted of a number (default mean)",
         choices=("mean", "median", "mode"),
         default="mean",
-        help="what is predicted of a number (default mean)",
     )
-    shared.add_missing(parser)
-    shared.add_unseen(parser)
+    shared.add_shared(parser, "--missing", "--unseen")
     shared.add_random_state(parser, "rows that are too large for exact inference")
-    shared.add_json(parser)
+    shared.add_shared(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     import json
 
-    from conjoin.cli.distribution_text import plain
     from conjoin.cli.impute import joint_network
-    from conjoin.errors import ModelError
-    from conjoin.estimator.predict import probabilities_and_exactness
     from conjoin.formats.model_files import load
+    from conjoin.inference.joint_rows import JointRows
     from conjoin.models.left_out import naming_left_out
-    from conjoin.models.mixed import MixedNetwork
 
-    path = None if options.output is None else Path(options.output)
-    if path is not None and path.suffix != ".csv":
-        raise ModelError(f"{path}: predictions are written as .csv")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
-    model = load(options.model)
-    if isinstance(model, MixedNetwork):
-        from conjoin.cli import mixed
-
-        columns = mixed.predicted(model, options)
-        if options.json:
-            report: dict[str, Any] = {"target": options.target, "columns": columns}
-            text = json.dumps(report, ensure_ascii=False) + "\n"
-        else:
-            text = mixed.csv_text(columns)
-        _write(text, path, options.target, len(columns[options.target]))
-        return
+    path = None if options.output is None else shared.csv_path(options.output, "predictions")
+    model, name = load(options.model), options.target
     domain = model.domain.observed
     with naming_left_out(model):
-        target = domain.index(options.target)
-    table = _read(options, domain)
-    p, exact = probabilities_and_exactness(
-        joint_network(model, table), table, target, options.random_state
-    )
-    if not exact.all():
-        count = len(exact) - int(exact.sum())
+        domain.index(name)
+    table, _ = shared.known_rows(options, domain, without=name)
+    rows = JointRows(joint_network(model, table), table, options.random_state)
+    find = predicted_numbers if name in domain.numeric else predicted_states
+    columns, report = find(rows, options)
+    if options.json:
+        text = json.dumps({"target": name, **report}, ensure_ascii=False) + "\n"
+    else:
+        text = _csv(columns)
+    _write(text, path, name, len(table))
+
+
+def predicted_states(
+    rows: JointRows, options: argparse.Namespace
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return the most probable states and the probabilities of all, as columns of text and for JSON."""
+    answer = rows.answer(options.target)
+    if not answer.exact.all():
+        count = len(answer.exact) - int(answer.exact.sum())
         print(
-            f"conjoin: {count:,} of {len(exact):,} predictions are approximate (gibbs: sampled)",
+            f"conjoin: {count:,} of {len(answer.exact):,} predictions are approximate (gibbs: sampled)",
             file=sys.stderr,
         )
-    states = [plain(state) for state in domain.variables[target].states]
-    predicted = [states[best] for best in p.argmax(axis=1)]
-    if options.json:
-        report = {
-            "target": options.target,
-            "states": states,
-            "predicted": predicted,
-            "probabilities": p.tolist(),
-        }
-        text = json.dumps(report, ensure_ascii=False) + "\n"
-    else:
-        text = _csv(options.target, states, predicted, p)
-    _write(text, path, options.target, len(table))
+    states = [shared.plain(state) for state in rows.domain[options.target].states]
+    predicted = [states[best] for best in answer.p.argmax(axis=1).tolist()]
+    columns: dict[str, list[Any]] = {options.target: predicted}
+    for state, p in zip(states, answer.p.T.tolist(), strict=True):
+        columns[f"P({state})"] = [f"{x:.6g}" for x in p]
+    return columns, {"states": states, "predicted": predicted, "probabilities": answer.p.tolist()}
+
+
+def predicted_numbers(
+    rows: JointRows, options: argparse.Namespace
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return a statistic and quantiles of numbers, as columns of text and for JSON."""
+    from conjoin.cli.distribution_text import LEVEL
+
+    found, name = rows.number(options.target), options.target
+    scale = found.scale
+    numbers = {name: getattr(found, options.statistic)()}
+    for q in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2):
+        numbers[f"quantile {q:g}"] = found.quantile(q)
+    columns = {key: [scale.text(x) for x in x.tolist()] for key, x in numbers.items()}
+    values = {key: [shared.plain(scale.value(v)) for v in x.tolist()] for key, x in numbers.items()}
+    if options.statistic == "mean":
+        columns[name] = [scale.mean_text(x) for x in numbers[name].tolist()]
+        values[name] = numbers[name].tolist() if scale.kind == "number" else columns[name]
+    return columns, {"columns": values}
 
 
 def _write(text: str, path: Path | None, target: str, rows: int) -> None:
@@ -105,28 +110,12 @@ def _write(text: str, path: Path | None, target: str, rows: int) -> None:
     print(f"{path}: {target} predicted for {rows:,} rows", file=sys.stderr)
 
 
-def _csv(target: str, states: list[Any], predicted: list[Any], p: Any) -> str:
+def _csv(columns: dict[str, list[Any]]) -> str:
+    """Return columns as the text of a .csv file."""
     import csv
     import io
 
     page = io.StringIO()
     writer = csv.writer(page, lineterminator="\n")
-    writer.writerow([target, *(f"P({state})" for state in states)])
-    for state, row in zip(predicted, p, strict=True):
-        writer.writerow([state, *(f"{x:.6g}" for x in row)])
+    writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
     return page.getvalue()
-
-
-def _read(options: argparse.Namespace, domain: Domain) -> Table:
-    """Read the columns that the table has, except the target."""
-    from conjoin.data.frames import widened
-    from conjoin.formats.table_files import table_columns
-
-    path = options.table
-    names = table_columns(path)
-    if names is None:
-        return shared.known_table(path, domain, options)
-    present = shared.evidence_columns(path, names, domain.names, options.target)
-    own = domain.subset(map(domain.index, present))
-    unseen = "missing" if present == [options.target] else None
-    return widened(shared.known_table(path, own, options, unseen), domain)

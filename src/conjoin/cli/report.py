@@ -14,46 +14,36 @@ from conjoin.cli import arguments as shared
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    shared.add_model(parser)
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL")
     shared.add_output(parser, "HTML", "the page to write", default="report.html")
     add(
-        "--data",
-        metavar="FILE",
-        help="the table it was learned from: it is described, compared with the model, and searched "
+        "--data FILE",
+        "the table it was learned from: it is described, compared with the model, and searched "
         "for odd values",
     )
     add(
-        "--test",
-        metavar="FILE",
-        help="a table it was not learned from, to check its predictions on; together with --data, they "
+        "--test FILE",
+        "a table it was not learned from, to check its predictions on; together with --data, they "
         "are compared with gradient boosting, if LightGBM or scikit-learn is installed",
     )
-    add(
-        "--conditionals",
-        metavar="DN",
-        help="the dependency network that a Markov network was converted from",
-    )
-    shared.add_missing(parser)
-    shared.add_unseen(parser)
-    add("--title", metavar="TEXT", help="the heading (default the name of the model's file)")
-    add("--explorer", action="store_true", help="put the explorer at the end of the page")
+    add("--conditionals DN", "the dependency network that a Markov network was converted from")
+    shared.add_shared(parser, "--missing", "--unseen")
+    add("--title TEXT", "the heading (default the name of the model's file)")
+    add("--explorer", "put the explorer at the end of the page")
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
-    from conjoin.explorer.page import explore
     from conjoin.formats.model_files import load
     from conjoin.models.dependency import DependencyNetwork
-    from conjoin.reports.page import write_report
-    from conjoin.reports.subject import columns_of_model
+    from conjoin.views.explorer.explorer_page import explore
+    from conjoin.views.reports.report_page import write_report
 
     path = shared.page_path(options.output)
     model = load(options.model)
-    conditionals = (
-        None if options.conditionals is None else shared.load_states(options.conditionals)
-    )
+    conditionals = None if options.conditionals is None else load(options.conditionals)
     if not (conditionals is None or isinstance(conditionals, DependencyNetwork)):
         raise ModelError(f"--conditionals must be a dependency network, not a {conditionals.kind}")
     train, test = (
@@ -69,5 +59,5 @@ def run(options: argparse.Namespace) -> None:
         title=shared.page_title(options),
         explorer=explore(model, train, file=file).html if options.explorer else None,
     )
-    columns = columns_of_model(model).names
-    print(f"{path}: report on a {model.kind} of {len(columns):,} columns; open it in a browser")
+    columns = len(model.domain.observed)
+    print(f"{path}: report on a {model.kind} of {columns:,} columns; open it in a browser")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
@@ -17,35 +16,30 @@ from conjoin.cli import arguments as shared
 if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.inference.evidence import Evidence
-    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    shared.add_model(parser)
-    add("-n", type=int, required=True, metavar="N", help="number of rows to draw")
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL")
+    parser.add_argument("-n", type=int, required=True, metavar="N", help="number of rows to draw")
     shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
-    shared.add_given(parser)
+    shared.add_shared(parser, "--given")
     add(
         "--method",
+        "independent rows from the exact distribution, Gibbs chains, or exact if that fits into "
+        "memory and Gibbs otherwise (auto, the default)",
         choices=("auto", "exact", "gibbs"),
         default="auto",
-        help="independent rows from the exact distribution, Gibbs chains, or exact if that fits into "
-        "memory and Gibbs otherwise (auto, the default)",
     )
-    shared.add_number(
-        parser, "--burn-in", "K", 100, "gibbs: sweeps of each chain before its first row"
-    )
-    shared.add_number(
-        parser, "--sweeps-per-row", "K", 1, "gibbs: sweeps from one row of a chain to the next"
-    )
-    shared.add_number(parser, "--chains", "N", 4, "gibbs: number of chains")
+    burn_in = "gibbs: sweeps of each chain before its first row (default 100)"
+    add("--burn-in K", burn_in, type=int, default=100)
+    apart = "gibbs: sweeps from one row of a chain to the next (default 1)"
+    add("--sweeps-per-row K", apart, type=int, default=1)
+    add("--chains N", "gibbs: number of chains (default 4)", type=int, default=4)
     shared.add_random_state(parser, "drawing")
-    shared.add_jobs(parser)
-    shared.add_defuse(parser)
-    shared.add_json(parser)
+    shared.add_shared(parser, "--jobs", "--defuse", "--json")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,26 +48,26 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.model_files import load
     from conjoin.formats.table_files import check_can_write, write_table
     from conjoin.inference.diagnostics import MAX_R_HAT
+    from conjoin.inference.engines import known_of
+    from conjoin.inference.exact import run_of
     from conjoin.inference.results import Run
-    from conjoin.inference.sampling import table_diagnostics
+    from conjoin.inference.sampling import sampling_method, table_diagnostics
     from conjoin.models.left_out import naming_left_out
-    from conjoin.models.mixed import MixedNetwork
 
-    started = time.perf_counter()
     check_can_write(options.output)
     if options.n < 1:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
     model = load(options.model)
-    if isinstance(model, MixedNetwork):
-        _draw_numbers(model, options, started)
-        return
     with naming_left_out(model):
-        given = shared.evidence(options.given, model.domain)
+        network, given = known_of(model, ", ".join(options.given))
     shared.announce("drawing")
-    table, exact = draw(model, given, options)
+    method = options.method
+    if method == "auto":
+        method = sampling_method(network, given)
+    table, exact = draw(model, given, method, options), method == "exact"
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output, defuse=options.defuse)
-    run = Run("exact" if exact else "gibbs", exact=exact).noting(given.notes)
+    run = run_of(given) if exact else Run("gibbs").noting(given.notes)
     if exact:
         shared.say_if_approximate(run)
     else:
@@ -81,62 +75,37 @@ def run(options: argparse.Namespace) -> None:
             f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",
             file=sys.stderr,
         )
-    seconds = time.perf_counter() - started
+    seconds = shared.seconds(options)
     if r_hat is not None and r_hat > MAX_R_HAT:
         print(
             f"conjoin: the chains disagree (R-hat {r_hat:.2f}), so the frequencies of the states cannot "
             "be trusted; use --method exact, or a larger --burn-in and --sweeps-per-row",
             file=sys.stderr,
         )
-    if options.json:
-        shared.print_json({
-            "table": options.output,
-            "rows": len(table),
-            "given": str(given),
-            "method": run.method,
-            "chains": None if exact else options.chains,
-            "burn_in": None if exact else options.burn_in,
-            "sweeps_per_row": None if exact else options.sweeps_per_row,
-            "r_hat": r_hat,
-            "ess": ess,
-            "seconds": seconds,
-        })  # fmt: skip
-        return
     how = "drawn exactly" if run.exact else "drawn" if exact else f"from {options.chains} chains"
     if r_hat is not None and ess is not None:
         how += f", R-hat at most {r_hat:.3f}, effective sample size at least {ess:,.0f}"
-    print(f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)")
+    report = {
+        "table": options.output,
+        "rows": len(table),
+        "given": str(given),
+        "method": run.method,
+        "chains": None if exact else options.chains,
+        "burn_in": None if exact else options.burn_in,
+        "sweeps_per_row": None if exact else options.sweeps_per_row,
+        "r_hat": r_hat,
+        "ess": ess,
+        "seconds": seconds,
+    }
+    words = f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)"
+    shared.print_result(options, report, words)
 
 
-def _draw_numbers(model: MixedNetwork, options: argparse.Namespace, started: float) -> None:
-    """Draw rows from a model with numbers."""
-    from conjoin.formats.table_files import write_table
-    from conjoin.inference.engines import warn_of_between
-    from conjoin.inference.mixed_evidence import MixedKnown
-    from conjoin.models.left_out import naming_left_out
+def draw(model: Network, given: Evidence, method: str, options: argparse.Namespace) -> Table:
+    """Draw the rows by a method."""
+    from conjoin.inference.sampling import sample
 
-    with naming_left_out(model):
-        known = MixedKnown.asked(model, ", ".join(options.given))
-        warn_of_between(model, known.given)
-    write_table(
-        known.sample(options.n, options.random_state), options.output, defuse=options.defuse
-    )
-    seconds = time.perf_counter() - started
-    shared.say_if_approximate(known.run)
-    if options.json:
-        report = {"table": options.output, "rows": options.n, "method": known.run.method}
-        shared.print_json({**report, "seconds": seconds})
-        return
-    how = "drawn exactly" if known.run.exact else "drawn"
-    print(f"{options.output}: {options.n:,} rows {how} ({seconds:.2f} s)")
-
-
-def draw(model: Network, given: Evidence, options: argparse.Namespace) -> tuple[Table, bool]:
-    """Draw the rows; return them, and whether they are exact."""
-    from conjoin.inference.sampling import sample, sampling_method
-
-    method = sampling_method(model, given) if options.method == "auto" else options.method
-    table = sample(
+    drawn: Table = sample(
         model,
         options.n,
         given,
@@ -147,4 +116,4 @@ def draw(model: Network, given: Evidence, options: argparse.Namespace) -> tuple[
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    return table, method == "exact"
+    return drawn

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
@@ -22,33 +21,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add = parser.add_argument
-    shared.add_model(parser)
-    shared.add_table(parser)
-    add("--metric", choices=("pll", "cmll", "ll"), default="pll", help="the score (default pll)")
-    add("--against", metavar="MODEL", help="another model to compare with, on the same rows")
+    add = shared.adder(parser)
+    shared.add_shared(parser, "MODEL", "TABLE")
+    add("--metric", "the score (default pll)", choices=("pll", "cmll", "ll"), default="pll")
+    add("--against MODEL", "another model to compare with, on the same rows")
     add(
-        "--marginals",
-        metavar="FILE",
-        help="pll: a table, such as the training table, whose marginals stand in for missing values "
+        "--marginals FILE",
+        "pll: a table, such as the training table, whose marginals stand in for missing values "
         "(default: TABLE itself)",
     )
     add(
-        "--sets",
-        metavar="FILE",
-        help="cmll: the sets of variables, one comma-separated set per line (default: four random "
+        "--sets FILE",
+        "cmll: the sets of variables, one comma-separated set per line (default: four random "
         "sets, which are printed)",
     )
-    shared.add_number(
-        parser, "--burn-in", "K", 100, "cmll: number of sweeps before the first sample"
-    )
-    shared.add_number(parser, "--samples", "K", 1000, "cmll: number of sweeps")
-    add("--by-variable", action="store_true", help="also print the mean score of each variable")
-    shared.add_missing(parser)
-    shared.add_unseen(parser)
+    burn_in = "cmll: number of sweeps before the first sample (default 100)"
+    add("--burn-in K", burn_in, type=int, default=100)
+    add("--samples K", "cmll: number of sweeps (default 1000)", type=int, default=1000)
+    add("--by-variable", "also print the mean score of each variable")
+    shared.add_shared(parser, "--missing", "--unseen")
     shared.add_random_state(parser, "cmll and estimates of ll")
-    shared.add_jobs(parser)
-    shared.add_json(parser)
+    shared.add_shared(parser, "--jobs", "--json")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -57,7 +50,6 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.formats.model_files import load
     from conjoin.scoring.result import compare
 
-    started = time.perf_counter()
     model = load(options.model)
     table = shared.known_table(options.table, model.domain, options)
     result = score(model, table, options)
@@ -76,27 +68,25 @@ def run(options: argparse.Namespace) -> None:
             "better": comparison.better,
             "worse": comparison.worse,
         }
-    seconds = time.perf_counter() - started
-    if options.json:
-        shared.print_json({**report, "seconds": seconds})
-        return
+    seconds = shared.seconds(options)
     error = "" if math.isnan(result.stderr) else f" ± {result.stderr:.6f}"
-    unit = " (a log density)" if model.kind == "mixed network" else ""
-    print(
+    density = table.numbers is not None and result.metric != "cmll"
+    unit = " (a log density)" if density else ""
+    lines = [
         f"{result.metric} {result.mean:.6f}{error} nats per row{unit}, "
-        f"{result.normalized:.6f} per variable, on {result.rows:,} rows ({seconds:.2f} s)"
-    )
-    for line in result.notes():
-        print(line)
+        f"{result.normalized:.6f} per variable, on {result.rows:,} rows ({seconds:.2f} s)",
+        *result.notes(),
+    ]
     if comparison is not None:
-        print(
+        lines.append(
             f"difference to {options.against}: {comparison.difference:+.6f} ± {comparison.stderr:.6f} "
             f"nats per row; better on {comparison.better:,} rows, worse on {comparison.worse:,}"
         )
     if options.by_variable:
-        print("mean score of each variable, in nats:")
-        for name, value in sorted(result.by_variable.items(), key=lambda item: item[1]):
-            print(f"{value:12.6f}  {name}")
+        lines.append("mean score of each variable, in nats:")
+        by_score = sorted(result.by_variable.items(), key=lambda item: item[1])
+        lines += [f"{value:12.6f}  {name}" for name, value in by_score]
+    shared.print_result(options, {**report, "seconds": seconds}, *lines)
 
 
 def score(model: Any, table: Any, options: argparse.Namespace) -> Score:

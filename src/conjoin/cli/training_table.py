@@ -1,69 +1,57 @@
-"""The training table of `conjoin learn`: numbers as numbers or cut into bins, and how they are cut."""
+"""The training table of `conjoin learn`: which columns it has, and how they are cut into bins."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conjoin.cli import arguments as shared
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
-    from conjoin.data.mixed_table import MixedTable
     from conjoin.data.table import Table
 
-BINS = "quantile:5"
-"""How columns of numbers are cut by default."""
-
-_KNOWN = "Use quantile:N, width:N, mdl:TARGET or dependence, or COLUMN=HOW, such as age=30,40,65"
+_KNOWN = "Use quantile:N or width:N, or COLUMN=HOW, such as age=30,40,65"
 
 
-def training_table(
-    options: argparse.Namespace, needs_states: str | None
-) -> tuple[Table | MixedTable, dict[str, str]]:
-    """Read the training table; numbers stay numbers, unless bins are asked for or needed.
+def training_table(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
+    """Read the training table, and cut columns into bins if that is asked for.
 
-    Also return the columns that are left out, and why.
-
-    Numbers in a folder of files are states.
-
-    Parameters
-    ----------
-    options : Namespace
-        The options of `conjoin learn`.
-    needs_states : str, optional
-        The option because of which numbers have to be cut into bins, if there is one.
+    Also returns the columns that are left out, and why.
     """
-    from conjoin.data.column_kinds import left_out
     from conjoin.data.discretization import discretize_by
-    from conjoin.data.mixed_table import MixedTable
+
+    table, lost = _read(options)
+    if options.discretize:
+        table, _ = discretize_by(table, parse_discretize(options.discretize, table.names))
+    return table, lost
+
+
+def _read(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
+    from conjoin.data.column_kinds import chosen_kinds, left_out
+    from conjoin.data.columns import table_of_columns
+    from conjoin.formats.storage import errors_naming
     from conjoin.formats.table_files import read_columns, read_table
 
-    how: dict[str | None, Any]
     if Path(options.table).is_dir():
-        table = read_table(options.table, merge=True)
-        if options.discretize:
-            how = parse_discretize(options.discretize, table.domain.names)
-            table = discretize_by(table, how)[0]
-        return table, {}
+        return read_table(options.table, merge=True), {}
     columns = read_columns(options.table, options.missing)
-    rows = MixedTable.of_columns(columns, **shared.column_options(options))
-    lost = left_out(columns, rows.names)
-    how = dict.fromkeys(rows.domain.numeric, BINS)
-    if options.discretize:
-        how = parse_discretize(options.discretize, rows.names)
-    elif rows.scales:
-        if needs_states is None:
-            return rows, lost
-        print(
-            f"conjoin: {needs_states} needs states, so numbers are cut into {BINS}; --discretize cuts "
-            "them in another way",
-            file=sys.stderr,
-        )
-    return rows.binned(how) if how else rows.as_states(), lost
+    with errors_naming(Path(options.table)):
+        kept = chosen_kinds(columns, **_column_options(options))
+        table = table_of_columns([c for c in columns if c.name in kept], kinds=kept)
+    return table, left_out(columns, kept)
+
+
+def _column_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options about columns as `chosen_kinds` takes them."""
+    kinds = {}
+    for text in options.kind:
+        name, sign, kind = text.rpartition("=")
+        if not sign:
+            raise ModelError(f"--kind {text}: write COLUMN=KIND, such as zip=category")
+        kinds[name] = kind
+    return {"include": options.include, "exclude": options.exclude, "kinds": kinds}
 
 
 def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:

@@ -29,7 +29,7 @@ IMPOSSIBLE = float(np.log(1e-6))
 """The weight that stands for -inf: one in a million."""
 
 ENTRIES_AT_ONCE = 1 << 21
-"""The default number of parts of features, or entries of tables, in memory at a time."""
+"""About how many parts of features, or entries of tables, are in memory at a time."""
 
 LARGE_CELLS = 1 << 12
 """Tables of pairs with more cells than this are added up by matrix products, which need less memory."""
@@ -58,24 +58,20 @@ class InteractionTables:
 
 
 def decompose(
-    form: LogLinearForm,
-    marginals: list[FloatArray],
-    size: int,
-    entries_at_once: int = ENTRIES_AT_ONCE,
+    form: LogLinearForm, marginals: list[FloatArray], size: int
 ) -> Iterator[InteractionTables]:
-    """Yield the parts on all sets of a given size that are not zero, some sets at a time.
+    """Yield the parts on all sets of a given size that are not zero, as many at a time as fit in memory.
 
-    Hard constraints count as `IMPOSSIBLE`. In a dependency network a set contains the owner of the
-    feature. About `entries_at_once` parts of features, or entries of tables, are in memory at a time.
+    Hard constraints count as `IMPOSSIBLE`. In a dependency network a set contains the feature's owner.
     """
     tests = form.features.tests
     q = tests.probability(marginals)
     pending: list[_Parts] = []
     count = 0
-    for part in _parts(form, q, size, entries_at_once):
+    for part in _parts(form, q, size):
         pending.append(part)
         count += len(part.weight)
-        if count > entries_at_once:
+        if count > ENTRIES_AT_ONCE:
             pending, count = [_merged(form, pending)], 0
     if not pending:
         return
@@ -85,15 +81,15 @@ def decompose(
     parts, ends = parts.select(order), np.append(starts[1:], len(order))
     cells = tests.cards[var[order][starts]].prod(axis=1)
     large = (cells > LARGE_CELLS) & (size == 2)
-    block = np.cumsum(np.where(large, 0, (ends - starts) * cells)) // entries_at_once
+    block = np.cumsum(np.where(large, 0, (ends - starts) * cells)) // ENTRIES_AT_ONCE
     for number in distinct(block[~large]):
         which = np.flatnonzero((block == number) & ~large)
         lengths = ends[which] - starts[which]
-        some = parts.select(segment_index(starts[which], lengths))
-        yield _tables(form, marginals, q, some, np.cumsum(lengths) - lengths)
+        of_block = parts.select(segment_index(starts[which], lengths))
+        yield _tables(form, marginals, q, of_block, np.cumsum(lengths) - lengths)
     for number in np.flatnonzero(large).tolist():
-        some = parts.select(np.arange(starts[number], ends[number]))
-        yield _large_table(form, marginals, q, some, entries_at_once)
+        of_pair = parts.select(np.arange(starts[number], ends[number]))
+        yield _large_table(form, marginals, q, of_pair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +101,12 @@ class _Parts:
     weight: FloatArray
     magnitude: FloatArray
 
-    def select(self, which: IntArray) -> _Parts:
+    def select(self, which: IntArray | slice) -> _Parts:
         """Return some of the parts."""
         return _Parts(*(values[which] for values in vars(self).values()))
 
 
-def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) -> Iterator[_Parts]:
+def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
     """Yield the parts of all features on `size` of their tests."""
     features = form.features
     weights = np.where(form.hard, IMPOSSIBLE, features.weights)
@@ -120,7 +116,7 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int, entries_at_once: int) 
         length = entries.shape[1]
         if length < size:
             continue
-        step = max(1, entries_at_once // length**2)
+        step = max(1, ENTRIES_AT_ONCE // length**2)
         for low in range(0, len(chosen), step):
             rows, entry = chosen[low : low + step], entries[low : low + step]
             if form.owner is not None:  # the owner's test comes first and is always chosen
@@ -141,7 +137,7 @@ def _choices(
 ) -> Iterator[tuple[list[int], FloatArray]]:
     """Yield each choice of `size` columns, and the product of their `rise` and the others' `mean`.
 
-    With `first` only the choices with the first column.
+    With `first`, only choices with the first column.
     """
     length = rise.shape[1]
     after = np.ones((len(mean), length + 1))  # the product of all later means
@@ -175,10 +171,10 @@ def _merged(form: LogLinearForm, parts: list[_Parts]) -> _Parts:
     if count <= MAX_COUNTERS * len(tests):
         shape = (owners, *[size] * tests.shape[1])
         number = np.ravel_multi_index((owner, *tests.T.astype(np.int64)), shape)
-        found = np.flatnonzero(np.bincount(number, minlength=count))
-        owner, *columns = np.unravel_index(found, shape)
+        present = np.flatnonzero(np.bincount(number, minlength=count))
+        owner, *columns = np.unravel_index(present, shape)
         weight, magnitude = (
-            np.bincount(number, v, count)[found].astype(np.float64) for v in values
+            np.bincount(number, v, count)[present].astype(np.float64) for v in values
         )
         return _Parts(np.stack(columns, axis=1).astype(np.int32), owner, weight, magnitude)
     with_owner = np.column_stack([tests, size + owner])
@@ -245,11 +241,7 @@ def _tables(
 
 
 def _large_table(
-    form: LogLinearForm,
-    marginals: list[FloatArray],
-    q: FloatArray,
-    parts: _Parts,
-    entries_at_once: int,
+    form: LogLinearForm, marginals: list[FloatArray], q: FloatArray, parts: _Parts
 ) -> InteractionTables:
     """Add up the parts on one pair of variables, whose table has many cells."""
     tests = form.features.tests
@@ -257,17 +249,17 @@ def _large_table(
     cards = tests.cards[pair]
     lines = 1 if form.owner is None else 2
     values, magnitude = np.zeros((2, lines, *cards))
-    step = max(1, entries_at_once // int(cards.sum()))
+    step = max(1, ENTRIES_AT_ONCE // int(cards.sum()))
     for line in range(lines):
-        own = np.flatnonzero(parts.owner == pair[line]) if lines == 2 else range(len(parts.weight))
-        for low in range(0, len(own), step):
-            some = parts.select(np.asarray(own[low : low + step]))
+        in_line = parts if lines == 1 else parts.select(np.flatnonzero(parts.owner == pair[line]))
+        for low in range(0, len(in_line.weight), step):
+            block = in_line.select(slice(low, low + step))
             left, right = (
-                tests.members(some.tests[:, k], int(cards[k])) - q[some.tests[:, [k]]]
+                tests.members(block.tests[:, k], int(cards[k])) - q[block.tests[:, [k]]]
                 for k in range(2)
             )
-            values[line] += (left * some.weight[:, None]).T @ right
-            magnitude[line] += (np.abs(left) * some.magnitude[:, None]).T @ np.abs(right)
+            values[line] += (left * block.weight[:, None]).T @ right
+            magnitude[line] += (np.abs(left) * block.magnitude[:, None]).T @ np.abs(right)
     probability = np.outer(*(marginals[v] for v in pair)).ravel()
     flat = values.reshape(lines, -1), magnitude.reshape(lines, -1)
     return InteractionTables(pair[None], np.zeros(1, np.int64), *flat, probability)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.conversion.base import Product, resolve_base
-from conjoin.conversion.convert import check_kind, check_positive, convert
+from conjoin.conversion.base_distribution import Product, resolve_base
+from conjoin.conversion.closed_form import check_kind, check_positive, convert
 from conjoin.conversion.decomposition import InteractionTables, decompose
 from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown
@@ -29,21 +29,12 @@ MAX_WORK = 3_000_000
 
 @dataclass(frozen=True)
 class Interaction:
-    """An interaction of some variables about which their CPDs disagree.
-
-    Attributes
-    ----------
-    variables : tuple of str
-        The variables.
-    disagreement : float
-        The distance of the CPDs from their mean, root mean square, in nats.
-    opinions : dict
-        The strength of the interaction in each variable's CPD, root mean square, in nats; negative if
-        it points away from the strongest one.
-    """
+    """An interaction of some variables about which their CPDs disagree, in nats."""
 
     variables: tuple[str, ...]
-    disagreement: float
+    disagreement: float  # the distance of the CPDs from their mean, root mean square
+    # The root mean square of the interaction in each variable's CPD, negative if it points away from
+    # the strongest one.
     opinions: dict[str, float]
 
 
@@ -62,8 +53,7 @@ class Inconsistency:
     max_size : int
         The largest number of variables of an interaction that was computed.
     complete : bool
-        Whether there are no larger interactions. If there are, `total` and `by_variable` include them,
-        but are estimated on random rows.
+        Whether there are no larger ones. If not, `total` and `by_variable` are estimated on random rows.
     """
 
     total: float
@@ -115,14 +105,8 @@ def inconsistency(
         allows. If there are larger interactions, the totals are estimated on random rows.
     max_work : int
         The maximum number of table entries to compute if `max_size` is not given.
-    rows : int
-        The number of random rows.
-    random_state : int or numpy Generator
-        Draws the random rows.
-
-    Returns
-    -------
-    Inconsistency
+    rows, random_state : int, int or numpy Generator
+        The number of random rows, and what draws them.
 
     Examples
     --------
@@ -155,17 +139,17 @@ def inconsistency(
     if max_size is None:
         max_size = _affordable_size(dn, longest, max_work)
     spread = np.zeros(len(dn.domain))
-    found: list[Interaction] = []
+    contested: list[Interaction] = []
     for size in range(2, min(max_size, longest) + 1):
         for tables in decompose(form, distribution.marginals, size):
-            found += _compare(tables, dn.domain.names, spread)
+            contested += _compare(tables, dn.domain.names, spread)
     complete = max_size >= longest
     if not complete:
         spread = _spread_of_rows(dn, distribution, rows, random_state)
     return Inconsistency(
         float(np.sqrt(spread.mean())) if len(spread) else 0.0,
         dict(zip(dn.domain.names, np.sqrt(spread).tolist(), strict=True)),
-        sorted(found, key=lambda item: (-item.disagreement, item.variables)),
+        sorted(contested, key=lambda item: (-item.disagreement, item.variables)),
         max_size,
         complete,
     )
@@ -176,8 +160,8 @@ def _spread_of_rows(
 ) -> FloatArray:
     """Estimate the squared distance of each CPD from the mean of all, without a decomposition.
 
-    The mean is the average over all orders. Its log-odds of X_i are compared with the log-odds in X_i's
-    CPD, on rows of independent variables, both less their mean over the states of X_i.
+    The mean is the average over all orders. On rows of independent variables, its log-odds of X_i are
+    compared with those in X_i's CPD, both less their mean over the states of X_i.
     """
     rng = np.random.default_rng(random_state)
     drawn = [rng.choice(len(q), rows, p=q) for q in base.marginals]

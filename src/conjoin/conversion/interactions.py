@@ -8,54 +8,37 @@ pair. Effects that three or more variables have only together are in no pair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from conjoin.conversion.base import Product, resolve_base
+from conjoin.conversion.base_distribution import Product, resolve_base
 from conjoin.conversion.decomposition import decompose
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
+from conjoin.models.network import Network
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The interaction of two variables.
-
-    Attributes
-    ----------
-    variables : tuple of str
-        The names of the two variables.
-    strength : float
-        The root mean square of `table`, in nats.
-    table : array of float
-        The logarithm of the factor by which the link makes each pair of states more probable.
-    states : tuple
-        The pair of states, one of each variable, that the link affects most.
-    odds : float
-        The factor by which the odds of the one state are higher where the other state holds than where
-        it does not.
-    words : tuple of str
-        That the one and the other state hold, in words.
-    """
+    """The interaction of two variables."""
 
     variables: tuple[str, str]
-    strength: float
-    table: FloatArray
-    states: tuple[Any, Any]
-    odds: float
-    words: tuple[str, str]
+    strength: float  # the root mean square of `table`, in nats
+    table: FloatArray  # the log of the factor by which the link makes each pair of states likelier
+    states: tuple[Any, Any]  # the states, one of each variable, that the link affects most
+    odds: float  # the factor of the odds of the one state where the other one holds, too
+    words: tuple[str, str]  # that the one and the other state hold, in words
 
     @property
     def meeting(self) -> str:
         """Whether the two states go together or avoid each other, in words."""
-        return (
-            f"{' and '.join(self.words)} {'go together' if self.odds >= 1 else 'avoid each other'}"
-        )
+        relation = "go together" if self.odds >= 1 else "avoid each other"
+        return f"{' and '.join(self.words)} {relation}"
 
     @property
     def factor(self) -> str:
@@ -70,31 +53,15 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """The pairs of variables that interact, strongest first.
-
-    Attributes
-    ----------
-    domain : Domain
-        The variables.
-    marginals : list of array
-        The distribution of each variable under which the strengths are measured.
-    left, right : array of int
-        The variables of each pair, by position, the smaller first.
-    strength : array of float
-        Their strengths, in nats.
-    first : array of int
-        The first cell of each pair's table in `cells`.
-    cells : array of float
-        The tables of all pairs.
-    """
+    """The pairs of variables that interact, strongest first."""
 
     domain: Domain
-    marginals: list[FloatArray]
-    left: IntArray
-    right: IntArray
-    strength: FloatArray
-    first: IntArray
-    cells: FloatArray
+    marginals: list[FloatArray]  # the distribution under which strengths are measured
+    left: IntArray  # the first variable of each pair, by position
+    right: IntArray  # the second, whose position is larger
+    strength: FloatArray  # in nats
+    first: IntArray  # the first cell of each pair's table
+    cells: FloatArray  # the tables of all pairs
 
     def __len__(self) -> int:
         return len(self.strength)
@@ -136,52 +103,23 @@ class Interactions:
         return "\n".join(lines) or "no two variables interact"
 
 
-def interactions(
-    model: Any,
-    table: Any = None,
-    *,
-    base: Mapping[str, Mapping[Any, float]] | str | None = None,
-) -> Interactions:
-    """Measure how strongly each pair of variables of a network interacts.
+def pair_interactions(model: Network, table: Any = None, base: Any = None) -> Interactions:
+    """Measure how strongly pairs interact in a network without hidden columns (see `joint.interactions`).
 
-    The cost is linear in the number of pairs of tests in features. In a dependency network the
-    interaction of a pair is the mean of the interactions in the two CPDs, as in a conversion.
-
-    Parameters
-    ----------
-    model : Network or JointModel
-        A Markov, dependency or Bayesian network. Impossible states count as one in a million. A fitted
-        model with numbers stands for a similar network of bins (`JointModel.as_network`).
-    table : Table, 2-dimensional array, or frame, optional
-        Data whose marginals are the distribution under which strengths are measured.
-    base : None, 'marginals', 'uniform', mapping
-        That distribution, as for `convert`; by default uniform if there is no table.
-
-    Returns
-    -------
-    Interactions
-
-    Examples
-    --------
-    >>> from conjoin import Domain, Features, MarkovNetwork
-    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"], "wind": ["no", "yes"]})
-    >>> terms = [(2.0, {"rain": "yes", "wet": "yes"}), (-0.5, {"wet": "yes", "wind": "yes"})]
-    >>> print(interactions(MarkovNetwork(domain, Features.from_terms(domain, terms))))
-    0.500  rain=yes and wet=yes go together (odds × 7.4)
-    0.125  wet=yes and wind=yes avoid each other (odds ÷ 1.6)
+    In a dependency network the interaction of a pair is the mean of the interactions in the two CPDs, as
+    in a conversion. Impossible states count as one in a million. The cost is linear in the number of
+    pairs of tests in features.
     """
-    if hasattr(model, "as_network"):
-        model = model.as_network()
     distribution, _ = resolve_base(model.domain, base, table)
     if not isinstance(distribution, Product):
         raise ModelError("interactions need a product of marginals as their base, not instances")
     sets, strengths, firsts = [np.zeros((0, 2), np.int64)], [np.zeros(0)], [np.zeros(0, np.int64)]
     cells = [np.zeros(0)]
-    for part in decompose(model.form, distribution.marginals, 2):
-        values = part.values.mean(axis=0)
-        sets.append(part.sets)
-        strengths.append(np.sqrt(part.mean_squares(values)))
-        firsts.append(part.first + sum(map(len, cells)))
+    for tables in decompose(model.form, distribution.marginals, 2):
+        values = tables.values.mean(axis=0)
+        sets.append(tables.sets)
+        strengths.append(np.sqrt(tables.mean_squares(values)))
+        firsts.append(tables.first + sum(map(len, cells)))
         cells.append(values)
     pairs, strength = np.concatenate(sets), np.concatenate(strengths)
     strongest = strength.max(initial=0.0)
@@ -207,13 +145,7 @@ def _by_strength(domain: Domain, pairs: IntArray, strength: FloatArray) -> IntAr
 
 
 def _short(factor: float) -> str:
-    """Return a factor of at least 1 with two significant digits.
-
-    Examples
-    --------
-    >>> _short(1.234), _short(12.34), _short(123456.0), _short(1e9)
-    ('1.2', '12', '120,000', 'over a million')
-    """
+    """Return a factor of at least 1 with two significant digits."""
     if factor > 1e6:
         return "over a million"
     if factor < 9.95:

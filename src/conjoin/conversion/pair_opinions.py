@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.conversion.base import Base, Product
+from conjoin.conversion.base_distribution import Base, Product
 from conjoin.conversion.decomposition import decompose
 from conjoin.conversion.orders import Orders
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
 from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
@@ -32,58 +31,33 @@ MAX_RATIO = 1000.0
 class Say:
     """How loudly the two conditionals of each pair of variables speak about their interaction.
 
-    Attributes
-    ----------
-    pairs : array of int, pairs by 2
-        The variables of each pair, by position, the smaller first. Pairs that are not listed have equal
-        shares.
-    share : array of float
-        The share of the first variable's conditional; the second has the rest.
+    Pairs that are not listed have equal shares.
     """
 
-    pairs: IntArray
-    share: FloatArray
+    pairs: IntArray  # pairs by 2: their positions, the smaller first
+    share: FloatArray  # the share of the first variable's conditional; the second has the rest
 
     def shares(self, pairs: IntArray) -> FloatArray:
-        """Return the share of the first conditional of given pairs.
-
-        Examples
-        --------
-        >>> say = Say(np.array([[0, 2], [1, 2]]), np.array([0.9, 0.2]))
-        >>> say.shares(np.array([[1, 2], [0, 1]])).tolist()
-        [0.2, 0.5]
-        """
+        """Return the share of the first conditional of given pairs."""
         size = 1 + int(max(self.pairs.max(initial=0), pairs.max(initial=0)))
         known, asked = self.pairs @ [size, 1], pairs @ [size, 1]
         order = np.argsort(known)
         place = np.searchsorted(known[order], asked)
-        found = np.append(known[order], -1)[place] == asked
-        return np.where(found, np.append(self.share[order], 0.5)[place], 0.5)
+        is_listed = np.append(known[order], -1)[place] == asked
+        return np.where(is_listed, np.append(self.share[order], 0.5)[place], 0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class PairOpinions:
-    """The interactions of pairs of variables in their CPDs.
+    """The interactions of pairs of variables in their CPDs."""
 
-    Attributes
-    ----------
-    cards : array of int
-        The number of states of each variable.
-    pairs : array of int, pairs by 2
-        The variables of each pair, by position, the smaller first.
-    strength : array of float, 2 by pairs
-        The root mean square of the pair's interaction in either CPD, in nats.
-    first : array of int
-        The first cell of each pair's table in `difference`.
-    difference : array of float
-        The interaction in the first variable's CPD minus that in the second's: the tables of all pairs.
-    """
-
-    cards: IntArray
-    pairs: IntArray
-    strength: FloatArray
-    first: IntArray
-    difference: FloatArray
+    cards: IntArray  # the number of states of each variable
+    pairs: IntArray  # pairs by 2: their positions, the smaller first
+    strength: (
+        FloatArray  # 2 by pairs: the root mean square of the interaction in either CPD, in nats
+    )
+    first: IntArray  # the first cell of each pair's table in `difference`
+    difference: FloatArray  # the interaction in the first variable's CPD minus that in the second's
 
     @classmethod
     def of(cls, form: LogLinearForm, base: Base) -> PairOpinions:
@@ -92,11 +66,11 @@ class PairOpinions:
             raise ModelError("`say` needs a product of marginals as the base, not instances")
         pairs, strengths = [np.zeros((0, 2), np.int64)], [np.zeros((2, 0))]
         firsts, cells = [np.zeros(0, np.int64)], [np.zeros(0)]
-        for part in decompose(form, base.marginals, 2):
-            pairs.append(part.sets)
-            strengths.append(np.sqrt(part.mean_squares(part.values)))
-            firsts.append(part.first + sum(map(len, cells)))
-            cells.append(part.values[0] - part.values[1])
+        for tables in decompose(form, base.marginals, 2):
+            pairs.append(tables.sets)
+            strengths.append(np.sqrt(tables.mean_squares(tables.values)))
+            firsts.append(tables.first + sum(map(len, cells)))
+            cells.append(tables.values[0] - tables.values[1])
         return cls(
             form.features.tests.cards,
             np.concatenate(pairs),
@@ -114,8 +88,7 @@ class PairOpinions:
     def entries(self) -> DifferenceEntries:
         """Return the differences in terms of states other than the first of a variable.
 
-        A table is determined by its first cell, which is a constant here, and its differences from the
-        first row and the first column.
+        The first cell of a table is left out: it only changes log Z.
         """
         left, right = self.pairs.T
         width = self.cards[right]
@@ -159,19 +132,14 @@ def weigh_pairs(form: LogLinearForm, base: Base, orders: Orders, say: Any) -> Fe
     opinions = PairOpinions.of(form, base)
     if isinstance(say, Say):
         share = say.shares(opinions.pairs)
+    elif isinstance(say, Mapping):
+        reliability = np.ones(len(form.domain))
+        for name, value in say.items():
+            if not (isinstance(value, int | float) and 0 < value < np.inf):
+                raise ModelError(f"the reliability of {name!r} must be positive, not {value!r}")
+            reliability[form.domain.index(name)] = value
+        left, right = reliability[opinions.pairs].T
+        share = left / (left + right)
     else:
-        reliability = _reliabilities(form.domain, say)[opinions.pairs]
-        share = reliability[:, 0] / reliability.sum(axis=1)
+        raise ModelError(f"`say` must map names to reliabilities, or be a `Say`, not {say!r}")
     return opinions.tilted(share - orders.first_of_pair(*opinions.pairs.T)).nonzero()
-
-
-def _reliabilities(domain: Domain, given: Any) -> FloatArray:
-    """Return the reliability of each variable's CPD, 1 if none is given."""
-    if not isinstance(given, Mapping):
-        raise ModelError(f"`say` must map names to reliabilities, or be a `Say`, not {given!r}")
-    result = np.ones(len(domain))
-    for name, value in given.items():
-        if not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise ModelError(f"the reliability of {name!r} must be positive, not {value!r}")
-        result[domain.index(name)] = value
-    return result

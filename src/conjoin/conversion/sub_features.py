@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.conversion.base import BoundBase
+from conjoin.conversion.base_distribution import BoundBase
 from conjoin.conversion.orders import Orders
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.row_hashing import code_numbers, group_equal
@@ -57,40 +57,44 @@ class SubFeatures:
     ) -> None:
         """Add the prefixes of each row; line j of the weights is for the first j + 1 tests."""
         count, width = rows.shape
-        self.alone += np.bincount(rows[:, 0], numerator[0], minlength=len(self.tests))
-        sums = [accumulate(np.add, code[rows.T])[1:] for code in self.codes]
-        start = np.broadcast_to(self.size + np.arange(count) * width, (width - 1, count))
-        length = np.repeat(np.arange(1, width + 1, dtype=np.int32), count).reshape(width, count)
-        self._add(start, length[1:], numerator[1:], sums)
         # The denominator of the shortest prefix is a constant, which only changes log Z.
-        without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
-        self._add(start + 1, length[:-1], denominator[1:], without)
-        self.buffer.append(rows.ravel())
-        self.size += rows.size
+        self.alone += np.bincount(rows[:, 0], numerator[0], minlength=len(self.tests))
+        length = np.repeat(np.arange(2, width + 1, dtype=np.int32), count).reshape(-1, count)
+        keys = []
+        for code in self.codes:
+            sums = code[rows.T]
+            for j in range(1, width):  # faster than a cumulative sum for few long lines
+                sums[j] += sums[j - 1]
+            keys.append(sums[1:])
+        self._add(rows, length, numerator[1:], denominator[1:], keys)
 
     def add_whole(self, rows: Int32Array, numerator: FloatArray, denominator: FloatArray) -> None:
         """Add each row as it is, with one weight per row."""
-        count, width = rows.shape
-        sums = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
-        start = self.size + np.arange(count) * width
-        self._add(start, np.full(count, width, np.int32), numerator, sums)
-        if width > 1:
-            without = [s - code[rows[:, 0]] for s, code in zip(sums, self.codes, strict=True)]
-            self._add(start + 1, np.full(count, width - 1, np.int32), denominator, without)
-        self.buffer.append(rows.ravel())
-        self.size += rows.size
+        length = np.full(len(rows), rows.shape[1], np.int32)
+        keys = [code[rows].sum(axis=1, dtype=np.uint64) for code in self.codes]
+        self._add(rows, length, numerator, denominator, keys)
 
     def _add(
         self,
-        start: IntArray,
-        length: npt.NDArray[np.int32],
-        weight: FloatArray,
+        rows: Int32Array,
+        length: Int32Array,
+        numerator: FloatArray,
+        denominator: FloatArray,
         keys: list[UIntArray],
     ) -> None:
-        keep = weight != 0
-        whole = keep.all()
-        values: tuple[npt.NDArray[Any], ...] = (start, length, weight, *keys)
-        self.slices.append(tuple(v.ravel() if whole else v[keep] for v in values))
+        """Add the first tests of rows, and the same slices without the target's test."""
+        count, width = rows.shape
+        start = np.broadcast_to(self.size + np.arange(count) * width, length.shape)
+        slices: list[tuple[npt.NDArray[Any], ...]] = [(start, length, numerator, *keys)]
+        if width > 1:
+            without = [key - code[rows[:, 0]] for key, code in zip(keys, self.codes, strict=True)]
+            slices.append((start + 1, length - 1, denominator, *without))
+        for values in slices:
+            keep = values[2] != 0
+            whole = keep.all()
+            self.slices.append(tuple(v.ravel() if whole else v[keep] for v in values))
+        self.buffer.append(rows.ravel())
+        self.size += rows.size
 
     def collect(self, merge: bool) -> Features:
         """Return the sub-features, shortest first, equal ones merged on demand."""
@@ -106,11 +110,7 @@ class SubFeatures:
             present[first] = weight[first] != 0
             kept = np.flatnonzero(present)  # in order of first appearance
             start, length, weight = start[kept], length[kept], weight[kept]
-        return self._write(start, length, weight)
 
-    def _write(
-        self, start: IntArray, length: npt.NDArray[np.int32], weight: FloatArray
-    ) -> Features:
         buffer = np.concatenate(self.buffer)
         order = np.argsort(length, kind="stable")
         widths = np.bincount(length)
@@ -125,23 +125,8 @@ class SubFeatures:
         return Features(self.tests, indptr, indices, weight[order])
 
 
-def accumulate(operation: np.ufunc, lines: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Accumulate down the lines of a matrix in place, which is fast for few long lines."""
-    for j in range(1, len(lines)):
-        operation(lines[j - 1], lines[j], out=lines[j])
-    return lines
-
-
 def sort_columns(lines: npt.NDArray[Any]) -> None:
-    """Sort each column of a matrix in place, by exchanging whole lines if there are few of them.
-
-    Examples
-    --------
-    >>> matrix = np.array([[3, 1], [2, 2], [1, 3]])
-    >>> sort_columns(matrix)
-    >>> matrix.tolist()
-    [[1, 1], [2, 2], [3, 3]]
-    """
+    """Sort each column of a matrix in place, by exchanging whole lines if there are few of them."""
     if len(lines) > 12:
         lines.sort(axis=0)
         return
@@ -154,13 +139,7 @@ def sort_columns(lines: npt.NDArray[Any]) -> None:
 
 
 def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
-    """Add up groups of weights; a sum within rounding error of 0 becomes 0.
-
-    Examples
-    --------
-    >>> merged_weights(np.array([0.1, 0.2, -0.3, 1.0]), np.array([0, 3])).tolist()
-    [0.0, 1.0]
-    """
+    """Add up groups of weights; a sum within rounding error of 0 becomes 0."""
     starts = np.zeros(len(weight), np.int8)
     starts[groups] = 1
     total: npt.NDArray[Any] = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
@@ -180,7 +159,7 @@ def seen_from_target(
 ) -> tuple[IntArray, Int32Array]:
     """Sort the tests of each row cyclically from its target, for each order.
 
-    Returns the distance of each test's variable from the target, and the tests, orders * rows by tests.
+    Also returns the distance of each test's variable from the target, both orders * rows by tests.
     """
     size = ranks.shape[1]
     bits = len(var).bit_length()
@@ -202,11 +181,11 @@ def expand_orders(
         tests, targets, weights = features.indices[entry], owner[chosen], features.weights[chosen]
         at_once = max(1, TESTS_AT_ONCE // max(1, tests.size))
         for low in range(0, len(ranks), at_once):
-            some = ranks[low : low + at_once]
-            place, rows = seen_from_target(tests, targets, sub.tests.var, some)
-            fraction = orders.prefix_fractions(some, targets, place)
+            block = ranks[low : low + at_once]
+            place, rows = seen_from_target(tests, targets, sub.tests.var, block)
+            fraction = orders.prefix_fractions(block, targets, place)
             removed, with_target = base.tails(rows)
-            scale = np.tile(weights / len(ranks), len(some)) * fraction
+            scale = np.tile(weights / len(ranks), len(block)) * fraction
             sub.add_prefixes(rows, scale * removed, -scale * with_target)
 
 

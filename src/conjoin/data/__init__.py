@@ -14,15 +14,33 @@ if TYPE_CHECKING:
     from conjoin.data.frames import as_table as as_table
     from conjoin.data.table import Table as Table
 
-_HOMES = {
-    "Discretizer": "data.discretizer",
-    "Domain": "data.domain",
-    "Table": "data.table",
-    "Variable": "data.domain",
-    "as_table": "data.frames",
-    "discretize": "data.discretization",
+_INTERNAL = {
+    "Column": "data.columns",
+    "DATE_FORMATS": "data.number_scale",
+    "MISSING": "data.frames",
+    "MapChoice": "data.number_map_learning",
+    "NumberMap": "data.number_map",
+    "NumberScale": "data.number_scale",
+    "NumberStates": "data.number_states",
+    "choose_map": "data.number_map_learning",
+    "chosen_kinds": "data.column_kinds",
+    "codes_of": "data.table",
+    "column_kind": "data.column_kinds",
+    "columns_of": "data.frames",
+    "date_format": "data.number_scale",
+    "deal_out": "data.holdout",
+    "group_equal": "data.row_hashing",
+    "hold_out": "data.holdout",
+    "joint_codes": "data.table",
+    "learn_map": "data.number_map_learning",
+    "log_mass": "data.number_map_learning",
+    "merge_rows": "data.row_hashing",
+    "pack_table": "data.packed_table",
+    "sample_rows": "data.holdout",
+    "shown": "data.labels",
+    "statement": "data.bin_labels",
+    "table_of_columns": "data.columns",
 }
+"""Names for the other packages of Conjoin, and for its tests."""
 
-__all__ = [*_HOMES]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _INTERNAL)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.cut_points import DIGITS
 from conjoin.data.labels import shown
 from conjoin.errors import DataError
 
 if TYPE_CHECKING:
     from conjoin.data.domain import Variable
+
+DIGITS = 17
+"""Number of significant digits that distinguish any two floats."""
 
 _START = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?:-\d.*)?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -25,13 +27,6 @@ _SINGLE = re.compile(r"-?[\d.]+(e[+-]?\d+)?|\d{4}-\d\d-\d\d")
 
 def statement(variable: Variable, first: int, last: int | None = None) -> str:
     """Return in words that a variable has a state, or one of a range of bins.
-
-    Parameters
-    ----------
-    variable : Variable
-        The variable.
-    first, last : int
-        The code of the state; of bins, those of the first and the last.
 
     Examples
     --------
@@ -65,8 +60,8 @@ def _start(label: Any) -> str | None:
     text = str(label).partition(" to ")[0]
     if _DAY.match(text):
         return text
-    found = _START.fullmatch(text)
-    return found[1] if found else None
+    match = _START.fullmatch(text)
+    return match[1] if match else None
 
 
 def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[str]:

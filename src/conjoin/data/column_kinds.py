@@ -79,6 +79,14 @@ def column_kind(column: Column) -> str:
     return "identifier" if texts else "category"
 
 
+def number_kind(column: Column) -> str:
+    """Return "number" or "date" for a column that is one, or would be if it were no identifier."""
+    kind = column_kind(column)
+    if kind == "identifier" and all(map(is_number, column.labels)):
+        return "number"
+    return kind
+
+
 def _is_count(column: Column) -> bool:
     """Return whether whole numbers are counts, whose range is open, rather than codes."""
     if len(column.labels) <= FEW_COUNTS:
@@ -130,17 +138,6 @@ def chosen_kinds(
 ) -> dict[str, str]:
     """Return the kind of each column that is kept, and warn once about columns that are not.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        The columns.
-    include : names, optional
-        Columns that are kept even if they look like identifiers.
-    exclude : names, optional
-        Columns to leave out.
-    kinds : mapping, optional
-        {column: 'category', 'number' or 'date'} for columns whose kind is not found automatically.
-
     Warns
     -----
     DataWarning
@@ -158,7 +155,7 @@ def chosen_kinds(
     both = [name for name in exclude if name in include or name in wanted]
     if both:
         raise DataError(f"column {both[0]!r} is excluded, and asked for at the same time")
-    found: dict[str, str] = {}
+    kept: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for column in columns:
         if column.name in exclude:
@@ -167,32 +164,32 @@ def chosen_kinds(
         if kind == "empty":
             reasons[column.name] = NO_VALUES
         elif column.name in wanted:
-            found[column.name] = wanted[column.name]
+            kept[column.name] = wanted[column.name]
         elif kind != "identifier":
-            found[column.name] = kind
+            kept[column.name] = kind
         elif column.name in include:
-            found[column.name] = "number" if all(map(is_number, column.labels)) else "category"
+            kept[column.name] = "number" if all(map(is_number, column.labels)) else "category"
         else:
             reasons[column.name] = _reason(column)
     if all(reasons.get(name) == NO_VALUES for name in names):
         raise DataError("the table has no values: all are missing")
     if reasons:
-        _warn(reasons, bool(found))
-    if not found:
+        _warn(reasons, bool(kept))
+    if not kept:
         raise DataError("no column is left to learn from")
-    return found
+    return kept
 
 
 def left_out(columns: Sequence[Column], kept: Collection[str]) -> dict[str, str]:
     """Return the columns that are not among some, with the reasons why `chosen_kinds` leaves them out."""
-    found = {}
+    reasons = {}
     for column in columns:
         if column.name not in kept:
             kind = column_kind(column)
-            found[column.name] = NO_VALUES if kind == "empty" else EXCLUDED
+            reasons[column.name] = NO_VALUES if kind == "empty" else EXCLUDED
             if kind == "identifier":
-                found[column.name] = _reason(column)
-    return found
+                reasons[column.name] = _reason(column)
+    return reasons
 
 
 def _names(given: Iterable[Any], known: Sequence[str], option: str) -> set[str]:

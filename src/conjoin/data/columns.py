@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import IntArray, distinct
+from conjoin.data.arrays import FloatArray, IntArray, distinct
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import is_missing, plain, typed_key
-from conjoin.data.number_scale import LARGEST_INTEGER
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.number_scale import LARGEST_INTEGER, NumberScale
+from conjoin.data.number_states import NumberStates
+from conjoin.data.table import Table
 from conjoin.errors import DataError, DataWarning, did_you_mean
 
 LONGEST_NUMBER = 1000
@@ -54,8 +55,14 @@ class Column:
 
     @classmethod
     def of_table(cls, table: Table, position: int) -> Column:
-        """Return a column of a table; bins stay bins."""
+        """Return a column of a table: values of numbers, or states; bins stay bins."""
         variable = table.domain.variables[position]
+        if variable.numbers is not None and table.numbers is not None:
+            values, at = np.unique(table.column(variable.name), return_inverse=True)
+            known = ~np.isnan(values)
+            scale = variable.numbers.scale
+            labels = [scale.own(x) for x in values[known].tolist()]
+            return cls(variable.name, np.where(known[at], at, -1), labels)
         codes = table.codes[:, position].astype(np.int64)
         codes[codes == table.missing] = -1
         settled = variable if variable.cuts is not None or variable.hidden else None
@@ -147,40 +154,90 @@ def table_of_columns(
     columns: Sequence[Column],
     domain: Domain | None = None,
     *,
+    kinds: Mapping[str, str] | None = None,
     text: bool = False,
     strict: bool = True,
+    weights: Any = None,
 ) -> Table:
     """Code columns of the same length.
 
-    Without a domain every column is a variable with its values as states: sorted, unless they are
-    categories with an order of their own. Columns in which all values are missing have no states; they
-    are left out, with a warning. With a domain, other columns are ignored, and a value that is not
-    a state is an error if `strict` and otherwise missing. If the labels are text from a file, a column
-    in which all are numbers is read as numbers.
+    Without a domain, `kinds` names the columns of numbers and dates, and every other column is a variable
+    with its values as states: sorted, unless they are categories with an order of their own. Columns in
+    which all values are missing have no states; they are left out, with a warning. With a domain, other
+    columns are ignored, and a value that is not a state is an error if `strict` and otherwise missing. If
+    the labels are text from a file, a column in which all are numbers is read as numbers.
     """
-    place = {column.name: i for i, column in enumerate(columns)}
     check_names([column.name for column in columns])
+    rows = len(columns[0].codes) if columns else 0
+    values: list[FloatArray] = []
     if domain is None:
         chosen = [column.parsed() if text else column for column in columns_with_values(columns)]
-        coded = [column.as_variable() for column in chosen]
-        domain = Domain(variable for variable, _ in coded)
-        recoded = [codes for _, codes in coded]
+        variables, coded = [], []
+        for column in chosen:
+            if (kinds or {}).get(column.name) in ("number", "date"):
+                scale = NumberScale.of(column.name, column.labels)
+                values.append(_values(column, scale))
+                states = NumberStates.learn(scale, values[-1], weights)
+                variable, codes = Variable.of_numbers(states), states.codes(values[-1])
+            else:
+                variable, new = column.as_variable()
+                codes = np.append(new, -1)[
+                    column.codes
+                ]  # code -1, a missing value, is the last one
+            variables.append(variable)
+            coded.append(codes)
+        domain = Domain(variables)
     else:
-        for name in domain.names:
-            if name not in place:
-                raise DataError(f"there is no column {name!r}. " + did_you_mean(name, place))
-        chosen = [columns[place[name]] for name in domain.names]
-        recoded = [
-            column.find_in(variable, strict=strict)
-            for column, variable in zip(chosen, domain, strict=True)
-        ]
-    dtype = code_dtype(domain.cards)
-    missing = np.iinfo(dtype).max
-    codes = np.full((len(columns[0].codes) if columns else 0, len(domain)), missing, dtype)
-    for i, (column, new) in enumerate(zip(chosen, recoded, strict=True)):
-        lookup = np.append(np.where(new < 0, missing, new), missing).astype(dtype)
-        codes[:, i] = lookup[column.codes]  # code -1, a missing value, is the last one
-    return Table.adopt(domain, codes)
+        coded = []
+        for column, variable in zip(_in_order(columns, domain), domain, strict=True):
+            if variable.numbers is not None and not _is_coded(column, variable):
+                values.append(_values(column, variable.numbers.scale, strict=strict))
+                coded.append(variable.numbers.codes(values[-1]))
+            else:
+                coded.append(np.append(column.find_in(variable, strict=strict), -1)[column.codes])
+    whole = np.stack(coded, axis=1) if coded else np.empty((rows, 0), np.int64)
+    numbers = np.stack(values, axis=1) if values and len(values) == len(domain.numeric) else None
+    return Table.adopt(domain, whole, weights, numbers)
+
+
+def _in_order(columns: Sequence[Column], domain: Domain) -> list[Column]:
+    """Return the columns of a domain."""
+    place = {column.name: column for column in columns}
+    for name in domain.names:
+        if name not in place:
+            raise DataError(f"there is no column {name!r}. " + did_you_mean(name, place))
+    return [place[name] for name in domain.names]
+
+
+def _is_coded(column: Column, variable: Variable) -> bool:
+    """Return whether a column has the states of a column of numbers as labels, and no values."""
+    return column.variable is not None and column.variable == variable
+
+
+def _values(column: Column, scale: NumberScale, *, strict: bool = True) -> FloatArray:
+    """Return the number in each row of a column, NaN where it is missing."""
+    try:
+        found = scale.numbers(column.labels)
+        if np.isinf(found).any():
+            raise DataError(f"column {scale.name!r} has an infinite value; mark it as missing")
+    except DataError:
+        found = np.array([_value_or_nan(label, scale) for label in column.labels], np.float64)
+        wrong = np.isin(column.codes, np.flatnonzero(np.isnan(found)))
+        if strict and wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            label = column.labels[column.codes[row]]
+            raise DataError(
+                f"row {row + 1}, column {scale.name!r}: {label!r} is not a finite number or date"
+            ) from None
+    return np.append(found, np.nan)[column.codes]  # code -1, a missing value, is the last one
+
+
+def _value_or_nan(label: Any, scale: NumberScale) -> float:
+    try:
+        found = scale.number(label)
+    except DataError:
+        return np.nan
+    return found if np.isfinite(found) else np.nan
 
 
 def columns_with_values(columns: Sequence[Column]) -> list[Column]:
@@ -190,9 +247,9 @@ def columns_with_values(columns: Sequence[Column]) -> list[Column]:
         raise DataError("the table has no values: all are missing")
     if empty:
         named = ", ".join(map(repr, empty[:5])) + (" and others" if len(empty) > 5 else "")
-        what = "column has" if len(empty) == 1 else "columns have"
+        noun = "column has" if len(empty) == 1 else "columns have"
         warnings.warn(
-            f"{len(empty)} {what} no values and will be left out: {named}",
+            f"{len(empty)} {noun} no values and will be left out: {named}",
             DataWarning,
             stacklevel=3,
         )

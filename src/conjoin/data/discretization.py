@@ -11,18 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.bin_labels import float_labels, integer_labels
-from conjoin.data.cut_points import mdl_cuts, quantile_cuts, width_cuts
-from conjoin.data.dependence_cuts import FINE_BINS, MOST_BINS, dependence_cuts
+from conjoin.data.bin_labels import DIGITS, float_labels, integer_labels
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Domain
 from conjoin.data.label_values import as_float, is_number
+from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
-METHODS = ("quantile", "width", "mdl", "dependence")
-FEW_BINS = 5
-"""Number of bins of "quantile" and "width" if it is not given."""
+METHODS = ("quantile", "width")
 MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
 """A column is continuous if it has more distinct numbers than the first, or more than the second if
 some of them have a fraction."""
@@ -35,45 +32,33 @@ def discretize(
     columns: str | Iterable[str] | None = None,
     *,
     method: str = "quantile",
-    bins: int | None = None,
+    bins: int = 5,
     edges: Mapping[str, Sequence[float]] | None = None,
-    target: str | None = None,
-    max_cells: int = 20_000_000,
 ) -> tuple[Table, Discretizer]:
     """Cut numeric variables into bins with readable labels, such as "30-39".
 
     Integers get ranges that include both ends ("30-39"; "-5 to -1" where some are negative).
     Other numbers get ranges that include the lower end only ("0.5 to 1.2"), except that the last
-    bin includes the maximum. Rows count with their weights; rows of weight 0 are ignored.
+    bin includes the maximum. Bins of dates have dates in their labels. Rows count with their weights;
+    rows of weight 0 are ignored.
 
     Parameters
     ----------
     table : Table
-        The rows. Numeric columns of files and frames have their distinct numbers as states.
+        The rows, with columns of numbers, or columns that have numbers as states.
     columns : str or iterable of str, optional
-        The variables to cut. By default every variable, except `target`, whose states are all
-        numbers and which has more states than `bins` (than 5 for "mdl" and "dependence"). Variables
-        named in `edges` are always cut.
-    method : {"quantile", "width", "mdl", "dependence"}
+        The variables to cut. By default every variable that has only numbers, and more different ones
+        than `bins`. Variables named in `edges` are always cut.
+    method : {"quantile", "width"}
         How to choose the cut points:
 
         - "quantile": bins of about equal weight, as far as ties allow. Ties can mean fewer bins.
         - "width": bins of equal width. One that would be empty is merged with the one below.
-        - "mdl": the cuts that are most informative about `target`, as long as the minimum description
-          length criterion of Fayyad and Irani (1993) accepts them. It chooses the number of bins
-          itself, one if no cut is accepted. Rows without a target are ignored.
-        - "dependence": the cuts that tell something about any other column of the table. Fine bins are
-          merged with their neighbours unless some other column differs between them.
-    bins : int, optional
-        The number of bins, 2 or more, by default 5; for "dependence" the maximum number of bins, by
-        default 16.
+    bins : int
+        The number of bins, 2 or more.
     edges : mapping of str to sequence of float, optional
         Inner cut points for some variables, in place of the method's. A value equal to a cut point
         belongs to the bin above it. These bins are kept even if they are empty.
-    target : str, optional
-        The variable that "mdl" predicts. It is not cut.
-    max_cells : int
-        Maximum number of cells in a table of a variable's values by the target's states, for "mdl".
 
     Returns
     -------
@@ -98,38 +83,28 @@ def discretize(
     """
     if method not in METHODS:
         raise DataError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
-    if bins is None:
-        bins = MOST_BINS if method == "dependence" else FEW_BINS
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 2:
         raise DataError(f"bins must be a whole number, 2 or more, not {bins!r}")
     fixed = {name: _checked_edges(name, given) for name, given in (edges or {}).items()}
-    few = int(bins) if method in ("quantile", "width") else FEW_BINS
-    names = _chosen(table.domain, columns, few, fixed, target)
-    if method == "mdl" and target is None and any(name not in fixed for name in names):
-        raise DataError('the method "mdl" needs the variable to predict; give target="..."')
+    scales = {scale.name: scale for scale in table.domain.scales}
+    table = _with_states(table, columns, int(bins), fixed)
     cuts: dict[str, tuple[float, ...]] = {}
     labels: dict[str, tuple[str, ...]] = {}
-    telling: dict[str, list[float]] = {}
-    if method == "dependence":
-        telling = _by_dependence(table, [name for name in names if name not in fixed], int(bins))
-    for name in names:
-        values, groups, counts, integral = _counted(table, name)
-        seen = values[counts > 0]
+    for name in _chosen(table.domain, columns, int(bins), fixed):
+        seen, counts, integral = _counted(table, name)
         if name in fixed:
             inner = fixed[name]
-        elif name in telling:
-            inner = telling[name]
         elif method == "quantile":
-            inner = quantile_cuts(seen, counts[counts > 0], int(bins), integral)
-        elif method == "width":
-            inner = width_cuts(seen, int(bins), integral)
+            inner = quantile_cuts(seen, counts, int(bins), integral)
         else:
-            assert target is not None
-            inner = mdl_cuts(*_by_target(table, name, values, groups, target, max_cells), integral)
-        texts = integer_labels(name, inner, seen) if integral else float_labels(inner, seen)
-        labels[name] = tuple(texts)
+            inner = width_cuts(seen, int(bins), integral)
         ends = [float(seen[0]), *inner, float(seen[-1])]
         cuts[name] = (min(ends), *inner, max(ends))
+        if name in scales and scales[name].kind != "number":
+            texts = _date_labels(scales[name], cuts[name])
+        else:
+            texts = integer_labels(name, inner, seen) if integral else float_labels(inner, seen)
+        labels[name] = tuple(texts)
     discretizer = Discretizer(cuts, labels)
     return discretizer.apply(table), discretizer
 
@@ -146,11 +121,10 @@ def discretize_by(
 ) -> tuple[Table, Discretizer]:
     """Cut numeric variables as a short specification says; return the table and its cut points.
 
-    "quantile:5" and "width:5" name a number of bins, and "mdl:class" the variable to predict;
-    "dependence" chooses cuts that tell something about the other variables, "dependence:8" at most 8
-    bins. They are for all variables that have only numbers, and more of them than bins (than 5 for "mdl"
-    and "dependence"). A mapping of variables to such strings or to lists of inner cut points has the
-    key None for all other variables. The Discretizer of an earlier table cuts this one in the same way.
+    "quantile:5" and "width:5" name a number of bins. They are for all variables that have only numbers,
+    and more of them than bins. A mapping of variables to such strings or to lists of inner cut points
+    has the key None for all other variables. The Discretizer of an earlier table cuts this one in the
+    same way.
 
     Examples
     --------
@@ -159,34 +133,32 @@ def discretize_by(
     Domain({'age': ['20-29', '30-39', '40-59'], 'pay': ['0-19', '20-39']})
     """
     if isinstance(how, Discretizer):
-        return how.apply(table), how
+        return how.apply(table.as_states(list(how.cuts))), how
     wanted: Any = {None: how} if isinstance(how, str) else how
     if not isinstance(wanted, Mapping):
         raise DataError(
-            f'discretize takes "quantile:5", "width:5", "mdl:TARGET", "dependence", a mapping of '
-            f"variables to these or to lists of cut points, or a Discretizer; not {how!r}"
+            f'discretize takes "quantile:5", "width:5", a mapping of variables to these or to lists of '
+            f"cut points, or a Discretizer; not {how!r}"
         )
-    for name, one in sorted(wanted.items(), key=lambda item: item[0] is None):  # the others last
-        options: dict[str, Any] = {"edges": {name: one}}
-        if isinstance(one, str):
-            options = _options(one)
+    numbers = {scale.name for scale in table.domain.scales if scale.kind == "number"}
+    table = table.as_states(numbers if None in wanted else numbers & {*map(str, wanted)})
+    for name, cut in sorted(wanted.items(), key=lambda item: item[0] is None):  # the others last
+        options: dict[str, Any] = {"edges": {name: cut}}
+        if isinstance(cut, str):
+            options = _options(cut)
         if name is not None:
             options["columns"] = [name]
         elif "edges" in options:
-            raise DataError(f"cut points need the name of their variable: {{name: {one!r}}}")
+            raise DataError(f"cut points need the name of their variable: {{name: {cut!r}}}")
         table, _ = discretize(table, **options)
     return table, Discretizer.of(table.domain)
 
 
 def _options(text: str) -> dict[str, Any]:
-    """Read a method and its number of bins or its target."""
+    """Read a method and its number of bins."""
     method, _, rest = text.partition(":")
     if method not in METHODS:
         raise DataError(f"there is no method {method!r}. " + did_you_mean(method, METHODS))
-    if method == "mdl":
-        if not rest:
-            raise DataError('"mdl" needs the variable to predict: "mdl:NAME"')
-        return {"method": method, "target": rest}
     if rest and not rest.isdecimal():
         raise DataError(f'"{method}" takes a number of bins: "{method}:5", not {text!r}')
     return {"method": method, "bins": int(rest)} if rest else {"method": method}
@@ -197,28 +169,38 @@ def _chosen(
     columns: str | Iterable[str] | None,
     bins: int,
     fixed: Mapping[str, Any],
-    target: str | None,
 ) -> list[str]:
     """Return the names of the variables to cut, in the order of the domain."""
-    if target is not None:
-        domain.index(target)
     if columns is None:
-        wanted = [
-            v.name
-            for v in domain
-            if v.name != target and len(v) > bins and all(map(is_number, v.states))
-        ]
+        wanted = [v.name for v in domain if len(v) > bins and all(map(is_number, v.states))]
     else:
         wanted = [columns] if isinstance(columns, str) else list(columns)
     wanted += fixed
     for name in wanted:
         domain.index(name)
-    if target in wanted:
-        raise DataError(
-            f"the target {target!r} cannot be cut in the same call; leave it out of `columns` and "
-            "`edges`, or cut it first in a separate call"
-        )
     return [name for name in domain.names if name in wanted]
+
+
+def _with_states(
+    table: Table, columns: str | Iterable[str] | None, bins: int, fixed: Mapping[str, Any]
+) -> Table:
+    """Return the table with the different values of the columns of numbers to cut as their states."""
+    if table.numbers is None:
+        return table
+    if columns is None:
+        several = [np.unique(x[~np.isnan(x)]).size > bins for x in table.numbers.T]
+        wanted = [name for name, cut in zip(table.domain.numeric, several, strict=True) if cut]
+    else:
+        wanted = [columns] if isinstance(columns, str) else list(columns)
+    return table.as_states([n for n in table.domain.numeric if n in wanted or n in fixed])
+
+
+def _date_labels(scale: NumberScale, cuts: Sequence[float]) -> list[str]:
+    """Return labels of bins of dates, such as "2024-03-02 to 2024-03-09"."""
+    starts = ends = [scale.short(cut) for cut in cuts]
+    if scale.kind == "date":
+        ends = [*(scale.short(np.ceil(cut) - 1) for cut in cuts[:-1]), starts[-1]]
+    return [f"{a} to {b}" if a != b else a for a, b in zip(starts[:-1], ends[1:], strict=True)]
 
 
 def _checked_edges(name: str, given: Sequence[float]) -> list[float]:
@@ -267,47 +249,64 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
     return values, groups.astype(np.int64)
 
 
-def _counted(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64], FloatArray, bool]:
-    """Return a variable's numbers, each state's place, their weights, and whether all are integers."""
+def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
+    """Return a variable's numbers in the table, their weights, and whether all states are integers."""
     values, groups = _values(table, name)
     counts = np.zeros(len(values))
     np.add.at(counts, groups, table.counts(table.domain.index(name)))
-    if not (counts > 0).any():
+    seen = counts > 0
+    if not seen.any():
         raise DataError(f"column {name!r} has no values to cut; leave it out of `columns`")
-    return values, groups, counts, all(isinstance(s, int) for s in table.domain[name].states)
+    integral = all(isinstance(s, int) for s in table.domain[name].states)
+    return values[seen], counts[seen], integral
 
 
-def _by_dependence(table: Table, names: list[str], bins: int) -> dict[str, list[float]]:
-    """Return the cuts of variables that tell something about other variables."""
-    fine, numbers = {}, {}
-    for name in names:
-        values, groups, counts, integral = _counted(table, name)
-        seen = counts > 0
-        fine[name] = quantile_cuts(values[seen], counts[seen], FINE_BINS, integral)
-        numbers[name] = values[groups]
-    return dependence_cuts(table, fine, numbers, bins)
+def _between(low: float, high: float, integral: bool) -> float:
+    """Return a short number near the middle of two numbers: above `low` and at most `high`."""
+    return _short(low / 2 + high / 2, low, high, integral)
 
 
-def _by_target(
-    table: Table,
-    name: str,
-    values: FloatArray,
-    groups: npt.NDArray[np.int64],
-    target: str,
-    max_cells: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Return a variable's values and the weight of each with each state of the target."""
-    own, other = table.domain.index(name), table.domain.index(target)
-    both = (table.codes[:, own] != table.missing) & (table.codes[:, other] != table.missing)
-    weights = np.ones(len(table)) if table.weights is None else table.weights
-    both &= weights > 0
-    kept, rows = np.unique(groups[table.codes[both, own]], return_inverse=True)
-    classes, sides = np.unique(table.codes[both, other], return_inverse=True)
-    if len(kept) * len(classes) > max_cells:
-        raise DataError(
-            f"the target {target!r} has {len(classes)} states, too many to cut the {len(kept)} "
-            f"values of {name!r} by; cut the target first, in a separate call"
-        )
-    shape = len(kept), len(classes)
-    cells = np.bincount(rows * shape[1] + sides, weights[both], minlength=shape[0] * shape[1])
-    return values[kept], cells.reshape(shape).astype(np.float64)
+def _short(value: float, low: float, high: float, integral: bool, digits: int = 1) -> float:
+    """Round a number to the fewest digits that keep it above `low` and at most `high`."""
+    for precision in range(digits, DIGITS + 1):
+        for number in (value, high):
+            cut = float(f"{number:.{precision}g}") + 0.0
+            if low < cut <= high and (not integral or cut.is_integer()):
+                return cut
+    return high
+
+
+def quantile_cuts(
+    values: FloatArray, weights: FloatArray, bins: int, integral: bool
+) -> list[float]:
+    """Cut between the values whose boundaries are nearest to the weighted quantiles."""
+    if len(values) == 1:
+        return []
+    below = np.cumsum(weights)
+    total = float(below[-1])
+    below = below[:-1]
+    chosen = set()
+    for k in range(1, bins):
+        wanted = total * k / bins
+        after = min(int(np.searchsorted(below, wanted)), len(below) - 1)
+        before = max(after - 1, 0)
+        lower_is_nearer = wanted - below[before] <= abs(below[after] - wanted) + 1e-9 * total
+        chosen.add(before if lower_is_nearer else after)
+    return [_between(float(values[i]), float(values[i + 1]), integral) for i in sorted(chosen)]
+
+
+def width_cuts(values: FloatArray, bins: int, integral: bool) -> list[float]:
+    """Cut at equal distances, leaving out cuts that would make a bin empty."""
+    low, high = float(values[0]), float(values[-1])
+    width = high / bins - low / bins
+    raw = [float(f"{low + k * width:.12g}") for k in range(1, bins)]
+    if integral:
+        raw = [float(math.ceil(cut)) for cut in raw]
+    raw = sorted({cut for cut in raw if low < cut <= high})
+    firsts = np.searchsorted(values, raw)  # the first value of each bin
+    cuts = []
+    for k, (cut, first) in enumerate(zip(raw, firsts, strict=True)):
+        if k + 1 == len(raw) or first < firsts[k + 1]:
+            before, after = float(values[first - 1]), float(values[first])
+            cuts.append(cut if integral else _short(cut, before, after, False, digits=4))
+    return cuts

@@ -58,12 +58,6 @@ class Discretizer:
     def apply(self, table: Table) -> Table:
         """Return a table with the bins as the states of these variables.
 
-        Parameters
-        ----------
-        table : Table
-            A table with these variables, whose states are numbers or already labels of bins. Other
-            variables stay as they are, missing values stay missing.
-
         Examples
         --------
         >>> warm = Discretizer({"t": [-5, 0, 9.5]}, {"t": ["-5 to 0", "0 to 9.5"]})
@@ -73,6 +67,7 @@ class Discretizer:
         >>> warm.apply(binned) is binned
         True
         """
+        table = table.as_states([name for name in table.domain.numeric if name in self.labels])
         variables = list(table.domain)
         places: dict[int, npt.NDArray[np.int64]] = {}
         for name, labels in self.labels.items():
@@ -91,7 +86,7 @@ class Discretizer:
             lookup = np.full(card + 1, missing, dtype)  # the last one for missing values
             lookup[:card] = places.get(position, np.arange(card))
             codes[:, position] = lookup[np.minimum(table.codes[:, position], card)]
-        return Table.adopt(domain, codes, table.weights)
+        return Table.adopt(domain, codes, table.weights, table.numbers)
 
     def _places(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Return the bin of each state of a variable."""
@@ -110,13 +105,6 @@ class Discretizer:
 
     @classmethod
     def of(cls, domain: Domain) -> Discretizer:
-        """Return the cut points and labels of those variables of a domain whose states are bins.
-
-        Examples
-        --------
-        >>> ages = Discretizer({"age": [17, 30, 90]}, {"age": ["17-29", "30-90"]})
-        >>> Discretizer.of(ages.apply(Table(Domain({"age": [20, 40]}), [[0]])).domain) == ages
-        True
-        """
-        cut = [v for v in domain if v.cuts is not None]
+        """Return the cut points and labels of those variables of a domain whose states are bins."""
+        cut = [v for v in domain if v.cuts is not None and v.numbers is None]
         return cls({v.name: v.cuts for v in cut if v.cuts}, {v.name: v.states for v in cut})

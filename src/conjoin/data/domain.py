@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.label_values import as_float, is_missing, is_number, plain, typed_key
+from conjoin.data.label_values import (
+    as_float,
+    date_number,
+    is_missing,
+    is_number,
+    plain,
+    typed_key,
+)
 from conjoin.errors import DataError, UnknownColumnError, did_you_mean
+
+if TYPE_CHECKING:
+    from conjoin.data.number_scale import NumberScale
+    from conjoin.data.number_states import NumberStates
 
 MAX_STATES = 65_534
 """Maximum number of states of a variable of a model: codes have 16 bits, and one code means missing."""
+
+LATEST_DAY = 10_000_000
+"""Cut points of dates below this are days since 1970, others seconds."""
 
 MAX_LABELS = 2**31 - 2
 """Maximum number of distinct values of a column before it is cut into bins."""
@@ -42,6 +57,8 @@ class Variable:
         Whether the order of the states has a meaning, so that learning may test whether a state is at
         most another one. By default it has if the states are bins or ascending numbers. Variables that
         differ only in this are equal.
+    numbers : NumberStates, optional
+        What the states of a column of numbers are; see `Variable.of_numbers`.
 
     Examples
     --------
@@ -57,7 +74,7 @@ class Variable:
     (True, False, True)
     """
 
-    __slots__ = ("_index", "cuts", "hidden", "name", "ordered", "states")
+    __slots__ = ("_index", "cuts", "hidden", "name", "numbers", "ordered", "states")
 
     def __init__(
         self,
@@ -67,10 +84,11 @@ class Variable:
         *,
         hidden: bool = False,
         ordered: bool | None = None,
+        numbers: NumberStates | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise DataError(f"a variable's name must be a non-empty string, not {name!r}")
-        self.name, self.hidden = name, bool(hidden)
+        self.name, self.hidden, self.numbers = name, bool(hidden), numbers
         if not isinstance(states, Iterable):
             raise DataError(f"variable {name!r} needs a list of states, not {states!r}")
         self.states: tuple[Any, ...] = tuple(plain(s) for s in states)
@@ -107,11 +125,20 @@ class Variable:
                 "them, or write them as text"
             )
 
+    @classmethod
+    def of_numbers(cls, numbers: NumberStates) -> Variable:
+        """Return a column of numbers as a variable."""
+        low, high = numbers.scale.low, numbers.scale.high
+        inner = numbers.edges.tolist()
+        ends = [min([low, *inner]), *inner, max([high, *inner])]
+        return cls(numbers.scale.name, numbers.labels(), ends, numbers=numbers)
+
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
         twin = object.__new__(Variable)
         twin.name, twin.states, twin._index = name, self.states, self._index
         twin.cuts, twin.hidden, twin.ordered = self.cuts, self.hidden, self.ordered
+        twin.numbers = self.numbers
         return twin
 
     @property
@@ -125,6 +152,8 @@ class Variable:
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""
         state = plain(state)
+        if self.numbers is not None and (x := self.number(state)) is not None:
+            return int(self.numbers.codes(np.array([x]))[0])
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
@@ -137,6 +166,15 @@ class Variable:
                 f"variable {self.name!r} has no state {state!r}{kind}. "
                 + did_you_mean(state, self.states)
             ) from None
+
+    def number(self, value: Any) -> float | None:
+        """Return the number that a value of a column of numbers stands for; None if it is none."""
+        assert self.numbers is not None
+        try:
+            found = self.numbers.scale.number(value)
+        except DataError:
+            return None
+        return found if math.isfinite(found) else None
 
     def by_number(self, number: float) -> int | None:
         """Return the code of the state that equals a number (1 for 1.0), or of the bin it belongs to."""
@@ -164,19 +202,23 @@ class Variable:
         return [self._find(label, by_text) for label in labels]
 
     def _find(self, label: Any, by_text: Mapping[str, int]) -> int:
+        if self.numbers is not None and (x := self.number(label)) is not None:
+            return int(self.numbers.codes(np.array([x]))[0])
         known = self._index.get(typed_key(label), by_text.get(str(label)))
         if known is not None:
             return known
         truth = {"true": True, "false": False}.get(str(label).lower())
         if truth is not None and typed_key(truth) in self._index:
             return self._index[typed_key(truth)]
+        if isinstance(label, datetime.date) and self.cuts is not None:
+            label = date_number(label, "date" if abs(self.cuts[0]) < LATEST_DAY else "datetime")
         if not isinstance(label, str | int | float):
             return -1
         try:
-            found = self.by_number(as_float(float(label)))
+            code = self.by_number(as_float(float(label)))
         except (ValueError, OverflowError):
             return -1
-        return -1 if found is None else found
+        return -1 if code is None else code
 
     def indices(self, states: Any) -> list[int]:
         """Return the codes of one state, or of a list, set or tuple of states."""
@@ -276,13 +318,7 @@ class Domain:
 
     @classmethod
     def numbered(cls, cards: Iterable[int]) -> Domain:
-        """Return a domain for formats without names: variables v0, v1, ... with states 0, 1, ...
-
-        Examples
-        --------
-        >>> Domain.numbered([2, 3])
-        Domain({'v0': [0, 1], 'v1': [0, 1, 2]})
-        """
+        """Return a domain for formats without names: variables v0, v1, ... with states 0, 1, ..."""
         alike: dict[int, Variable] = {}
         variables = []
         for i, card in enumerate(map(int, cards)):
@@ -298,15 +334,29 @@ class Domain:
 
     @cached_property
     def observed(self) -> Domain:
-        """The domain of the variables that are not hidden: the columns of a table.
-
-        Examples
-        --------
-        >>> domain = Domain([Variable("rain", ["no", "yes"]), Variable("z", range(8), hidden=True)])
-        >>> domain.observed.names, domain.observed.observed is domain.observed
-        (('rain',), True)
-        """
+        """The domain of the variables that are not hidden: the columns of a table."""
         return self.subset(np.flatnonzero(~self.hidden)) if self.hidden.any() else self
+
+    @cached_property
+    def numeric(self) -> tuple[str, ...]:
+        """The names of the columns of numbers."""
+        return tuple(v.name for v in self.variables if v.numbers is not None)
+
+    @property
+    def scales(self) -> tuple[NumberScale, ...]:
+        """The scales of the columns of numbers."""
+        return tuple(v.numbers.scale for v in self.variables if v.numbers is not None)
+
+    def numbers(self, name: str) -> NumberStates:
+        """Return what the states of a column of numbers are."""
+        found = self[name].numbers
+        if found is None:
+            raise DataError(f"column {name!r} has states, not numbers")
+        return found
+
+    def scale(self, name: str) -> NumberScale:
+        """Return the scale of a column of numbers."""
+        return self.numbers(name).scale
 
     def index(self, name: str) -> int:
         """Return the position of a variable."""
@@ -354,13 +404,7 @@ class Domain:
         return tuple(v.name for v in self.variables if v.hidden)
 
     def sorted_names(self) -> list[str]:
-        """Return the names in alphabetical order, numbers within them by value; hidden ones last.
-
-        Examples
-        --------
-        >>> Domain({"v10": "ab", "wind": "ab", "v2": "ab"}).sorted_names()
-        ['v2', 'v10', 'wind']
-        """
+        """Return the names in alphabetical order, numbers within them by value; hidden ones last."""
         return [*sorted(self.observed.names, key=_natural_key), *self.hidden_names]
 
     def __getitem__(self, name: str) -> Variable:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conjoin.data.arrays import IntArray
+from conjoin.data.column_kinds import number_kind
 from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.domain import Domain
 from conjoin.data.label_values import plain
@@ -32,8 +33,9 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
         are None, NaN or null are missing. The columns of an array are called v0, v1, ... A Table is
         returned as it is.
     domain : Domain, optional
-        The variables to look for. By default every column is a variable with its sorted values as
-        states. Its hidden variables are not looked for: they are missing in all rows.
+        The variables to look for. By default columns are numbers or dates if they look like that (see
+        `column_kind`), and others have their sorted values as states. Its hidden variables are not
+        looked for: they are missing in all rows.
     unseen : {'error', 'missing'}
         Whether a value that is not a state of the domain is an error or counts as missing.
 
@@ -51,22 +53,14 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
         columns = columns_of(data)
         if not len(columns[0].codes):
             raise DataError("the table has no rows, so its columns have no states")
-        return table_of_columns(columns)
+        return table_of_columns(columns, kinds={c.name: number_kind(c) for c in columns})
     names = domain.observed.names
     table = table_of_columns(columns_of(data, names), domain.observed, strict=unseen == "error")
     return table.over(domain)
 
 
 def columns_of(data: Any, names: Sequence[str] | None = None) -> list[Column]:
-    """Return the columns of a table, an array or a frame (see `as_table`).
-
-    Parameters
-    ----------
-    data : Table, 2-dimensional array, or frame
-        The table.
-    names : sequence of str, optional
-        The names of the columns of an array, by default v0, v1, ...
-    """
+    """Return the columns of a table, an array or a frame (see `as_table`)."""
     if isinstance(data, Table):
         return [Column.of_table(data, i) for i in range(len(data.domain))]
     return _array_columns(data, names) if isinstance(data, np.ndarray) else _columns(data)
@@ -125,13 +119,8 @@ def _columns(data: Any) -> list[Column]:
 def arrow_columns(table: pa.Table, *, markers: Collection[str] | None = None) -> list[Column]:
     """Return the columns of an Arrow table.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The table.
-    markers : collection of str, optional
-        If the table is text from a file: the texts that stand for a missing value. Blanks around values
-        are ignored.
+    If it is text from a file, `markers` are the texts that stand for a missing value, and blanks around
+    values are ignored.
     """
     return [
         _arrow_column(name, column, markers)
@@ -173,13 +162,21 @@ def _text_value(value: str | None, markers: Collection[str]) -> str | None:
 
 
 def widened(part: Table, domain: Domain) -> Table:
-    """Return a table of some variables of a domain as one of all; the other values are missing."""
+    """Return a table of some variables of a domain as one of all; the other values are missing.
+
+    Without the values of its columns of numbers, only the states of all such columns are known.
+    """
     dtype = code_dtype(domain.cards)
     missing = np.iinfo(dtype).max
     codes = np.full((len(part), len(domain)), missing, dtype)
     at = [domain.index(name) for name in part.domain.names]
     codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
-    return Table.adopt(domain, codes)
+    if part.domain.numeric and part.numbers is None:
+        return Table.adopt(domain, codes, part.weights)
+    numbers = np.full((len(part), len(domain.numeric)), np.nan)
+    for name in part.domain.numeric:
+        numbers[:, domain.numeric.index(name)] = part.column(name)
+    return Table.adopt(domain, codes, part.weights, numbers)
 
 
 def _codes(indices: Any) -> IntArray:

@@ -15,16 +15,6 @@ def hold_out(table: Table, share: float, rng: np.random.Generator) -> tuple[Tabl
     """Return the remaining rows, and a random share of the rows, at least one.
 
     If the weights are whole numbers, a row of weight n counts as n equal rows.
-
-    Examples
-    --------
-    >>> from conjoin import Domain
-    >>> table = Table(Domain.numbered([2]), np.zeros((10, 1), np.uint8))
-    >>> [len(part) for part in hold_out(table, 0.3, np.random.default_rng(0))]
-    [7, 3]
-    >>> merged = Table(Domain.numbered([2]), np.zeros((1, 1), np.uint8), [10.0])
-    >>> [part.weights.tolist() for part in hold_out(merged, 0.3, np.random.default_rng(0))]
-    [[7.0], [3.0]]
     """
     if not 0 < share < 1:
         raise ModelError(f"holdout must be a fraction between 0 and 1, not {share}")
@@ -53,15 +43,7 @@ def deal_out(table: Table, folds: int, rng: np.random.Generator) -> list[tuple[T
 
 
 def sample_rows(table: Table, count: int, rng: np.random.Generator) -> Table:
-    """Return a random sample of the rows in their order; the table itself if it has no more rows.
-
-    Examples
-    --------
-    >>> from conjoin import Domain
-    >>> table = Table(Domain.numbered([10]), np.arange(10)[:, None])
-    >>> sample_rows(table, 3, np.random.default_rng(0)).codes.ravel().tolist()
-    [5, 6, 9]
-    """
+    """Return a random sample of the rows in their order; the table itself if it has no more rows."""
     counts = _counts(table)
     if counts is not None:
         few = counts.sum() <= count
@@ -91,8 +73,8 @@ def _drawn(counts: IntArray, number: int, rng: np.random.Generator) -> IntArray:
 
 
 def _counted(table: Table, counts: IntArray) -> Table:
-    some = np.flatnonzero(counts)
-    return Table.adopt(table.domain, table.codes[some], counts[some].astype(np.float64))
+    rows = np.flatnonzero(counts)
+    return Table.adopt(table.domain, table.codes[rows], counts[rows].astype(np.float64))
 
 
 def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:

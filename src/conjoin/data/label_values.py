@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+UTC = datetime.UTC
 
 
 def plain(label: Any) -> Any:
@@ -43,3 +47,15 @@ def as_float(number: float) -> float:
         return float(number) + 0.0  # -0.0 becomes 0.0
     except OverflowError:
         return math.inf if number > 0 else -math.inf
+
+
+def date_number(value: datetime.date, kind: str) -> float:
+    """Return the days or seconds since the first day of 1970."""
+    days = float(value.toordinal() - EPOCH)
+    if not isinstance(value, datetime.datetime):
+        return days * (86400.0 if kind == "datetime" else 1.0)
+    if value.tzinfo is not None:
+        value = value.astimezone(UTC)
+        days = float(value.toordinal() - EPOCH)
+    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return days * 86400 + seconds if kind == "datetime" else days + seconds / 86400

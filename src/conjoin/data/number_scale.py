@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray
-from conjoin.data.label_values import is_missing, is_number, plain
-from conjoin.errors import DataError, DataWarning
+from conjoin.data.label_values import EPOCH, UTC, date_number, is_missing, is_number, plain
+from conjoin.errors import DataError
 
 KINDS = ("number", "date", "datetime")
 MAX_DECIMALS = 9
@@ -38,8 +37,6 @@ SHORT_DIGITS, MOST_DIGITS = 4, 16
 FAR = 0.5
 """A number is far outside a column beyond this share of the column's extent, from its nearest end."""
 
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-UTC = datetime.UTC
 DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y", "%d %b %Y")
 ISO = "iso"
 MIDNIGHT = "midnight"
@@ -54,25 +51,6 @@ class NumberScale:
     Dates are days, and dates with a time of day are seconds, since 1 January 1970. Make a scale with
     `NumberScale.of`.
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    kind : {'number', 'date', 'datetime'}
-        What the numbers mean.
-    integer : bool
-        Whether all recorded numbers are whole, and not too large to be integers.
-    step : float or None
-        The grid of the recorded numbers: all are multiples of it (1, 0.01, 100; 1 for days). None if
-        there is no grid.
-    low, high : float
-        The extremes among the recorded numbers.
-    form : str, optional
-        How the column writes its dates: "iso", or a format of `strptime`, if they are text; "midnight"
-        if they are dates with a time of day that is always midnight; None if they are dates.
-    utc : bool
-        Whether dates with a time of day know their time zone; they are then returned in UTC.
-
     Examples
     --------
     >>> price = NumberScale.of("price", [1.25, 3.5, 10.75])
@@ -83,13 +61,20 @@ class NumberScale:
     ('date', 19784.0, datetime.date(2024, 3, 3))
     """
 
-    name: str
-    kind: str
-    integer: bool
+    name: str  # the column
+    kind: str  # what the numbers mean
+    integer: bool  # whether all recorded numbers are whole, and not too large to be integers
+    # The grid of the recorded numbers: all are multiples of it (1, 0.01, 100; 1 for days). None if
+    # there is no grid
     step: float | None
+    # low, high: the extremes among the recorded numbers
     low: float
     high: float
+    # How the column writes its dates: "iso", or a format of `strptime`, if they are text;
+    # "midnight" if they are dates with a time of day that is always midnight; None if they are
+    # dates
     form: str | None = None
+    # Whether dates with a time of day know their time zone; they are then returned in UTC
     utc: bool = False
 
     def __post_init__(self) -> None:
@@ -137,19 +122,11 @@ class NumberScale:
         margin, x = FAR * (self.high - self.low), np.asarray(numbers, np.float64)
         return np.asarray((x > self.high + margin) | (x < self.low - margin))
 
-    def warn_of_far(self, evidence: str) -> None:
-        """Warn that evidence is far outside the recorded numbers.
-
-        Warns
-        -----
-        DataWarning
-            Always; it names the evidence and the range of the recorded numbers.
-        """
-        warnings.warn(
+    def far_words(self, evidence: str) -> str:
+        """Return what is said of evidence that is far outside the recorded numbers."""
+        return (
             f"{evidence} is far outside the values that the model has seen ({self.short(self.low)} to "
-            f"{self.short(self.high)}): answers are extrapolated",
-            DataWarning,
-            stacklevel=4,
+            f"{self.short(self.high)}): only that it is at that end counts"
         )
 
     def is_between(self, x: float) -> bool:
@@ -165,19 +142,11 @@ class NumberScale:
             return False
         return abs(x - float(self.rounded(x))) > 1e-6 * self.step
 
-    def warn_of_between(self, evidence: str) -> None:
-        """Warn that evidence is a number that is not on the grid of the column.
-
-        Warns
-        -----
-        DataWarning
-            Always; it names the evidence and the grid.
-        """
-        warnings.warn(
+    def between_words(self, evidence: str) -> str:
+        """Return what is said of evidence that is not on the grid of the column."""
+        return (
             f"{evidence} is between the values that the model has seen ({self._grid}): answers are "
-            "interpolated",
-            DataWarning,
-            stacklevel=4,
+            "interpolated"
         )
 
     @property
@@ -212,7 +181,7 @@ class NumberScale:
             if self.kind == "number" or is_number(value):
                 found = float(value)
             else:
-                found = _date_number(self._date(value), self.kind)
+                found = date_number(self._date(value), self.kind)
         except (TypeError, ValueError, OverflowError):
             raise DataError(
                 f"column {self.name!r}: {value!r} is not a {self._noun}"
@@ -309,13 +278,8 @@ class NumberScale:
     def short(self, x: float, spread: float | None = None) -> str:
         """Return a number in a few digits, for a table or a sentence; dates as dates.
 
-        Parameters
-        ----------
-        x : float
-            The number.
-        spread : float, optional
-            Numbers that differ by a hundredth of it look different; by default the extent of the
-            recorded numbers.
+        Numbers that differ by a hundredth of the spread, by default the extent of the recorded numbers,
+        look different.
 
         Examples
         --------
@@ -347,16 +311,7 @@ class NumberScale:
 
 
 def number_text(x: float, resolution: float, digits: int) -> str:
-    """Write a number so that numbers that differ by a resolution look different.
-
-    Parameters
-    ----------
-    x : float
-        The number.
-    resolution : float
-        The difference that has to be visible; 0 for none.
-    digits : int
-        Minimum number of significant digits; zeros at the end are left out.
+    """Write a number in a few digits, so that numbers that differ by a resolution look different.
 
     Examples
     --------
@@ -442,18 +397,6 @@ def _fits(text: str, form: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _date_number(value: datetime.date, kind: str) -> float:
-    """Return the days or seconds since the first day of 1970."""
-    days = float(value.toordinal() - EPOCH)
-    if not isinstance(value, datetime.datetime):
-        return days * (86400.0 if kind == "datetime" else 1.0)
-    if value.tzinfo is not None:
-        value = value.astimezone(UTC)
-        days = float(value.toordinal() - EPOCH)
-    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return days * 86400 + seconds if kind == "datetime" else days + seconds / 86400
 
 
 def _step(values: FloatArray) -> float | None:

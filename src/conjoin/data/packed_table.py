@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.row_hashing import merge_rows
@@ -23,67 +22,42 @@ class PackedTable:
     Equal rows are merged. A row of weight w is stored once in the segment of 2^b for each bit b that is
     set in w, so that a weighted count is a few popcounts. Segments start at whole words of 64 rows; the
     rest of a word is padded with rows that have no values.
-
-    Attributes
-    ----------
-    cards : array of int
-        The number of states of each variable.
-    sets : array of uint64, shape (sets, words)
-        For each state of each variable, the rows that have it; only state 1 of a binary variable.
-        A binary variable with missing values also has a set of the rows on which it is known.
-    set_var, set_state : arrays of int
-        The variable and the first state of each set; state -1 means "known".
-    set_last : array of int
-        The last state of each set: that of the sets of ordered variables (see `state_ranges`) may
-        differ from the first.
-    members : array of uint8, shape (rows, sets and padding)
-        Which sets each row is in, 0 or 1; empty for a table packed `like` another.
-    everyone : array of uint64, shape (words,)
-        All rows that are not padding.
-    known : array of uint64, shape (variables, words) or (variables, 0)
-        The rows on which each variable is known; without words if nothing is missing.
-    segments, powers : arrays
-        The first word of each segment, and the weight of a row in it.
-    weight : float
-        The weight of all rows.
-    whole : bool
-        Whether all weights are whole numbers.
     """
 
-    cards: IntArray
+    cards: IntArray  # the number of states of each variable
+    # For each state of each variable, the rows that have it; only state 1 of a binary variable. A
+    # binary variable with missing values also has a set of the rows on which it is known; shape
+    # (sets, words)
     sets: UIntArray
+    # set_var, set_state: the variable and the first state of each set; state -1 means "known"
     set_var: IntArray
     set_state: IntArray
+    # The last state of each set: that of the sets of ordered variables (see `state_ranges`) may
+    # differ from the first
     set_last: IntArray
-    members: npt.NDArray[np.uint8]
-    everyone: UIntArray
+    everyone: UIntArray  # all rows that are not padding; shape (words,)
+    # The rows on which each variable is known; without words if nothing is missing; shape
+    # (variables, words)
     known: UIntArray
+    # segments, powers: the first word of each segment, and the weight of a row in it
     segments: IntArray
     powers: FloatArray
-    weight: float
-    whole: bool
+    weight: float  # the weight of all rows
+    whole: bool  # whether all weights are whole numbers
 
     def rows_of(self, position: int) -> UIntArray:
         """Return the rows on which a variable is known, as bits."""
         return self.known[position] if self.known.shape[1] else self.everyone
 
 
-def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
-    """Merge equal rows, spread their weights over powers of two, and pack every state into bits.
-
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    like : PackedTable, optional
-        Use the sets of this table for the rows of the new one, and leave `members` empty.
-    """
+def pack_table(table: Table) -> PackedTable:
+    """Merge equal rows, spread their weights over powers of two, and pack every state into bits."""
     codes, weights = merge_rows(table.codes, table.weights)
     unit, whole = 1.0, bool((weights == np.round(weights)).all())
     if not whole:
         unit = 2.0 ** (np.floor(np.log2(weights.max())) - FRACTION_BITS)
     counts = np.round(weights / unit).astype(np.int64)
-    if counts.sum() <= 0 and like is None:
+    if counts.sum() <= 0:
         raise DataError("the table has no rows of positive weight to learn from")
 
     place, segments, powers = _segments(counts)
@@ -94,15 +68,8 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
 
     cards = table.domain.cards
     lacking = np.array([(column == table.missing).any() for column in codes.T], bool)
-    set_var, set_state, set_last = (
-        (like.set_var, like.set_state, like.set_last)
-        if like
-        else _sets_of(cards, table.domain.ordered, lacking)
-    )
+    set_var, set_state, set_last = _sets_of(cards, table.domain.ordered, lacking)
     sets = np.zeros((len(set_var), segments[-1]), np.uint64)
-    members = np.zeros((0, 0), np.uint8)
-    if like is None:
-        members = np.zeros((len(place), _padded(len(set_var))), np.uint8)
     limits = zip(set_var.tolist(), set_state.tolist(), set_last.tolist(), strict=True)
     for i, (var, state, last) in enumerate(limits):
         if state == last:
@@ -110,8 +77,6 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
         else:
             inside = (columns[var] >= state) & (columns[var] <= last)
         sets[i] = pack_bits(inside)
-        if like is None:
-            members[:, i] = inside
     known = np.zeros((len(cards), 0), np.uint64)
     if lacking.any():
         known = np.stack([pack_bits(column != table.missing) for column in columns])
@@ -121,7 +86,6 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
         set_var,
         set_state,
         set_last,
-        members,
         pack_bits(place >= 0),
         known,
         segments,
@@ -132,17 +96,7 @@ def pack_table(table: Table, like: PackedTable | None = None) -> PackedTable:
 
 
 def _segments(counts: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Spread rows over segments of equal weight, one for each power of two in the counts.
-
-    Returns
-    -------
-    place : array of int
-        The row at each place, -1 for places that fill up a word.
-    segments : array of int
-        The first word of each segment, and the number of words.
-    powers : array of float
-        The weight of a row in each segment.
-    """
+    """Spread rows over segments of equal weight, one for each power of two in the counts."""
     chosen, powers, segments = [np.zeros(0, np.int64)], [], [0]
     for bit in range(int(counts.max(initial=0)).bit_length()):
         rows = np.flatnonzero(counts >> bit & 1)
@@ -193,12 +147,6 @@ def _sets_of(
         np.concatenate([first, known])[order],
         np.concatenate([last, known])[order],
     )
-
-
-def _padded(width: int) -> int:
-    """Round the width of a row of bytes up to a multiple of a vector register."""
-    unit = 128 if width > 32 else 32
-    return -(-width // unit) * unit
 
 
 def pack_bits(truth: BoolArray) -> UIntArray:

@@ -44,32 +44,7 @@ def row_keys(
 def group_equal(
     key: UIntArray, second: UIntArray, max_packed: int = MAX_PACKED
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Sort rows so that those with equal keys stand together.
-
-    Parameters
-    ----------
-    key, second : arrays of uint64
-        The two keys of each row.
-    max_packed : int
-        Maximum number of rows that are sorted by the top of the first key alone, as long as the
-        second key confirms the groups.
-
-    Returns
-    -------
-    order : array of int
-        The rows, group by group.
-    starts : array of int
-        Where each group starts in `order`.
-    first : array of int
-        The lowest row of each group.
-
-    Examples
-    --------
-    >>> keys = np.array([7, 3, 7], np.uint64)
-    >>> order, starts, first = group_equal(keys, keys)
-    >>> sorted(order[starts[1]:].tolist()), first.tolist()
-    ([0, 2], [1, 0])
-    """
+    """Sort rows so that those with equal keys stand together."""
     if len(key) <= max_packed:
         # Sorting numbers is faster than sorting their places: the top of each key and the place of
         # its row go into one number.
@@ -99,14 +74,7 @@ def _changes(key: UIntArray, order: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDArray[np.float64]]:
-    """Return the distinct rows and their total weights; rows of weight 0 are left out.
-
-    Examples
-    --------
-    >>> rows, weights = merge_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8), None)
-    >>> rows.tolist(), weights.tolist()
-    ([[0, 1], [1, 1]], [2.0, 1.0])
-    """
+    """Return the distinct rows and their total weights; rows of weight 0 are left out."""
     weight = np.ones(len(codes)) if weights is None else weights
     if not len(codes) or not codes.shape[1]:
         return codes, weight
@@ -119,14 +87,7 @@ def merge_rows(codes: Codes, weights: FloatArray | None) -> tuple[Codes, npt.NDA
 
 
 def distinct_rows(codes: Codes) -> tuple[IntArray, IntArray]:
-    """Return the first occurrence of each distinct row, in order, and the number of each row's twin.
-
-    Examples
-    --------
-    >>> first, inverse = distinct_rows(np.array([[0, 1], [1, 1], [0, 1]], np.uint8))
-    >>> first.tolist(), inverse.tolist()
-    ([0, 1], [0, 1, 0])
-    """
+    """Return the first occurrence of each distinct row, in order, and the number of each row's twin."""
     if not codes.shape[1]:
         return np.zeros(min(1, len(codes)), np.int64), np.zeros(len(codes), np.int64)
     order, starts, first = group_equal(*_word_keys(_words(codes)))
@@ -145,15 +106,6 @@ def in_content_order(table: Table) -> Table:
 
     What is learned from such a table, with rows that are held out or drawn at random, does not depend on
     the order of the rows or columns that were given.
-
-    Examples
-    --------
-    >>> from conjoin import Domain
-    >>> domain = Domain({"a": [0, 1], "b": [0, 1]})
-    >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> one, other = in_content_order(Table(domain, codes)), in_content_order(Table(domain, codes[::-1]))
-    >>> bool(np.array_equal(one.codes, other.codes))
-    True
     """
     if not len(table) or not len(table.domain):
         return table
@@ -168,13 +120,6 @@ def in_content_order(table: Table) -> Table:
 
 def content_order(values: FloatArray, weights: FloatArray) -> IntArray:
     """Return an order of rows that looks random and depends on their contents alone.
-
-    Parameters
-    ----------
-    values : array of float, shape (rows, columns)
-        The rows; NaN where a value is missing.
-    weights : array of float, shape (rows,)
-        The order of equal rows.
 
     Examples
     --------

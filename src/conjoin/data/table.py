@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import read_only
-from conjoin.data.domain import Domain
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import is_missing
-from conjoin.errors import DataError
+from conjoin.data.labels import shown
+from conjoin.data.number_states import NumberStates
+from conjoin.errors import DataError, DataWarning
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -23,9 +27,10 @@ def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
 
 
 class Table:
-    """Rows of state codes over a domain, with optional weights.
+    """Rows of state codes over a domain, with the values of its columns of numbers, and optional weights.
 
-    A table keeps its own copy of the arrays it is made of, and does not let them be changed.
+    A column of numbers has a state, its interval, and a value in each row. A table keeps its own copy
+    of the arrays it is made of, and does not let them be changed.
 
     Parameters
     ----------
@@ -35,6 +40,9 @@ class Table:
         State codes. A negative code, or the largest value of an unsigned type, marks a missing value.
     weights : array of float, optional
         One non-negative weight per row.
+    numbers : array of float, optional, shape (rows, columns of numbers)
+        The values of the columns of numbers, NaN where one is missing. Without them, only the states
+        of these columns are known.
 
     Attributes
     ----------
@@ -42,6 +50,8 @@ class Table:
         The codes, read-only; `missing` marks a missing value.
     weights : array of float, or None
         The weights, read-only.
+    numbers : array of float, or None
+        The values of the columns of numbers, read-only.
 
     Examples
     --------
@@ -55,21 +65,52 @@ class Table:
     """
 
     def __init__(
-        self, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+        self,
+        domain: Domain,
+        codes: npt.ArrayLike,
+        weights: npt.ArrayLike | None = None,
+        numbers: npt.ArrayLike | None = None,
     ) -> None:
-        self._fill(domain, codes, weights, copy=True)
+        self._fill(domain, codes, weights, numbers, copy=True)
 
     @classmethod
     def adopt(
-        cls, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+        cls,
+        domain: Domain,
+        codes: npt.ArrayLike,
+        weights: npt.ArrayLike | None = None,
+        numbers: npt.ArrayLike | None = None,
     ) -> Table:
         """Build a table on arrays that nobody else will change, without copying them."""
         table = cls.__new__(cls)
-        table._fill(domain, codes, weights, copy=False)
+        table._fill(domain, codes, weights, numbers, copy=False)
         return table
 
+    @classmethod
+    def of_values(
+        cls,
+        domain: Domain,
+        codes: npt.NDArray[np.integer[Any]],
+        numbers: FloatArray,
+        weights: npt.ArrayLike | None = None,
+    ) -> Table:
+        """Build a table whose columns of numbers are given by their values only.
+
+        `codes`: the states of all columns; those of numbers are replaced.
+        """
+        full = np.array(codes, np.int64)
+        for j, name in enumerate(domain.numeric):
+            full[:, domain.index(name)] = domain.numbers(name).codes(numbers[:, j])
+        return cls.adopt(domain, full, weights, numbers)
+
     def _fill(
-        self, domain: Domain, codes: npt.ArrayLike, weights: npt.ArrayLike | None, *, copy: bool
+        self,
+        domain: Domain,
+        codes: npt.ArrayLike,
+        weights: npt.ArrayLike | None,
+        values: npt.ArrayLike | None,
+        *,
+        copy: bool,
     ) -> None:
         self.domain = domain
         given = np.asarray(codes)
@@ -98,6 +139,15 @@ class Table:
             if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
                 raise DataError("weights must be finite and not negative")
             self.weights = read_only(numbers)
+        self.numbers: FloatArray | None = None
+        if values is not None and domain.numeric:
+            exact = np.array(values, np.float64, copy=True if copy else None)
+            if exact.shape != (len(coded), len(domain.numeric)):
+                raise DataError(
+                    f"{len(coded)} rows of {len(domain.numeric)} columns of numbers cannot have values "
+                    f"of shape {exact.shape}"
+                )
+            self.numbers = read_only(exact)
 
     def _converted(self, given: npt.NDArray[Any], dtype: np.dtype[Any]) -> Codes:
         """Return codes of another integer type as this table stores them."""
@@ -193,7 +243,118 @@ class Table:
             return self
         domain = self.domain.reordered(names)
         columns = [self.domain.index(name) for name in names]
-        return Table.adopt(domain, np.ascontiguousarray(self.codes[:, columns]), self.weights)
+        codes, numbers = np.ascontiguousarray(self.codes[:, columns]), self.numbers
+        if numbers is not None:
+            numbers = numbers[:, [self.domain.numeric.index(name) for name in domain.numeric]]
+        return Table.adopt(domain, codes, self.weights, numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.domain.names
+
+    @cached_property
+    def holes(self) -> BoolArray:
+        """Which values are missing."""
+        return np.asarray(self.codes == self.missing)
+
+    def column(self, name: str) -> FloatArray:
+        """Return the values of a column of numbers, NaN where one is missing."""
+        if self.numbers is None:
+            raise DataError(f"of column {name!r} only the states are known, not the values")
+        return np.asarray(self.numbers[:, self.domain.numeric.index(self.domain.scale(name).name)])
+
+    def select(self, rows: IntArray | BoolArray | slice) -> Table:
+        """Return some of the rows."""
+        weights, numbers = (None if x is None else x[rows] for x in (self.weights, self.numbers))
+        return Table.adopt(self.domain, self.codes[rows], weights, numbers)
+
+    def weighted(self, weights: npt.ArrayLike | None) -> Table:
+        """Return the table with other weights."""
+        return Table.adopt(self.domain, self.codes, weights, self.numbers)
+
+    def with_rows(self, other: Table) -> Table:
+        """Return the table with the rows of another one of the same domain below its own."""
+        if other.domain != self.domain:
+            raise DataError("the tables have different columns or states")
+        weights = numbers = None
+        if self.weights is not None or other.weights is not None:
+            both = [np.ones(len(t)) if t.weights is None else t.weights for t in (self, other)]
+            weights = np.concatenate(both)
+        if self.numbers is not None and other.numbers is not None:
+            numbers = np.concatenate([self.numbers, other.numbers])
+        codes = np.concatenate([self.codes, other.codes])
+        return Table.adopt(self.domain, codes, weights, numbers)
+
+    def with_states(self, count: int | None = None) -> Table:
+        """Return the table with about this number of intervals per column of numbers.
+
+        By default it is what suits the number of rows. Scales cover all values of the table.
+        """
+        if self.numbers is None:
+            return self
+        variables = [
+            v
+            if v.numbers is None
+            else Variable.of_numbers(
+                NumberStates.learn(
+                    v.numbers.scale.covering(self.column(v.name)),
+                    self.column(v.name),
+                    self.weights,
+                    count,
+                )
+            )
+            for v in self.domain
+        ]
+        return Table.of_values(Domain(variables), self._signed(), self.numbers, self.weights)
+
+    def as_states(self, names: Collection[str] | None = None) -> Table:
+        """Return the table with every distinct number of some columns as a state; dates are numbers, too.
+
+        By default these are all columns of numbers; the others keep their intervals as states.
+        """
+        if self.numbers is None:
+            return self
+        codes, variables = self._signed(), list(self.domain)
+        for name in self.domain.numeric:
+            if names is not None and name not in names:
+                continue
+            values, i = self.column(name), self.domain.index(name)
+            known = ~np.isnan(values)
+            distinct, places = np.unique(values[known], return_inverse=True)
+            codes[:, i] = -1
+            codes[known, i] = places
+            states = distinct.astype(np.int64) if self.domain.scale(name).integer else distinct
+            variables[i] = Variable(name, states.tolist() or [0])
+        domain = Domain(variables)
+        kept = [self.domain.numeric.index(name) for name in domain.numeric]
+        return Table.adopt(domain, codes, self.weights, self.numbers[:, kept])
+
+    def _signed(self) -> IntArray:
+        """Return the codes, -1 where a value is missing."""
+        return np.where(self.holes, -1, self.codes.astype(np.int64))
+
+    def warn_of_far_numbers(self, target: str | None = None) -> None:
+        """Warn, once per column, of numbers far outside it; those of `target` are no evidence.
+
+        Warns
+        -----
+        DataWarning
+            A column has numbers far outside those that were recorded (see `NumberScale.is_far`).
+        """
+        for name in self.domain.numeric if self.numbers is not None else ():
+            scale, x = self.domain.scale(name), self.column(name)
+            far = np.unique(x[scale.is_far(x)])
+            if len(far) and name != target:
+                middle = (scale.low + scale.high) / 2
+                many = f"{len(far) - 1:,} other value{'s' if len(far) > 2 else ''}"
+                others = f" (and {many})" if len(far) > 1 else ""
+                value = scale.short(far[np.abs(far - middle).argmax()])
+                warnings.warn(
+                    scale.far_words(f"{shown(name)}={shown(value)}{others}"),
+                    DataWarning,
+                    stacklevel=4,
+                )
 
     def over(self, domain: Domain) -> Table:
         """Return the table over a domain that differs from its own by hidden variables.
@@ -203,13 +364,14 @@ class Table:
         if domain == self.domain:
             return self
         if domain == self.domain.observed:
-            return Table.adopt(domain, self.codes[:, ~self.domain.hidden], self.weights)
+            codes = self.codes[:, ~self.domain.hidden]
+            return Table.adopt(domain, codes, self.weights, self.numbers)
         if domain.observed != self.domain:
             raise DataError(
                 "the table's variables or states differ from the model's; read it with the model's "
                 "domain (`read_table(path, domain=model.domain)`)"
             )
-        return Table.adopt(domain, with_hidden(domain, self.codes), self.weights)
+        return Table.adopt(domain, with_hidden(domain, self.codes), self.weights, self.numbers)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -219,13 +381,7 @@ class Table:
 
 
 def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
-    """Return a row for every joint state of some variables, the last one fastest; others are 0.
-
-    Examples
-    --------
-    >>> joint_codes(np.array([2, 5, 2]), [2, 0]).tolist()
-    [[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1]]
-    """
+    """Return a row for every joint state of some variables, the last one fastest; others are 0."""
     shape = tuple(int(cards[v]) for v in scope)
     codes = np.zeros((int(np.prod(shape, dtype=np.int64)), len(cards)), code_dtype(cards))
     if shape:
@@ -252,20 +408,7 @@ def with_hidden(domain: Domain, codes: Codes) -> Codes:
 def codes_of(
     domain: Domain, rows: Any, *, complete: bool = True, ignored: int | None = None
 ) -> Codes:
-    """Return the code matrix of rows given as a `Table`, codes, or an iterable of labels.
-
-    Parameters
-    ----------
-    domain : Domain
-        The domain that the codes must be of.
-    rows : Table, integer array, mapping or iterable of mappings
-        The rows; a single mapping is one row. Rows need not have the hidden variables of the domain:
-        these are then missing.
-    complete : bool
-        Whether missing values are an error; hidden variables may always be missing.
-    ignored : int, optional
-        The position of a variable whose values are not used and may be missing.
-    """
+    """Return the code matrix of rows given as a `Table`, codes, or an iterable of labels."""
     if isinstance(rows, Table):
         table = rows.over(domain)
     elif isinstance(rows, np.ndarray):

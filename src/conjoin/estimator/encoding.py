@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray
-from conjoin.data.columns import Column
-from conjoin.data.domain import Domain, Variable
+from conjoin.data.arrays import BoolArray
+from conjoin.data.column_kinds import chosen_kinds
+from conjoin.data.columns import Column, table_of_columns
+from conjoin.data.discretization import discretize_by
+from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.label_values import is_missing, plain
-from conjoin.data.mixed_table import MixedDomain, MixedTable
-from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
-from conjoin.estimator.base import checked_array
+from conjoin.estimator.scikit_learn import checked_array
 from conjoin.inference.conditions import Condition
 from conjoin.inference.evidence import Evidence, evidence_of, no_value, number_value
 
-BINS = "quantile:5"
-"""How numbers are cut into bins if a network of states has to be learned."""
-
-SHOWN_BINS = "quantile:10"
-"""The bins whose probabilities `predict_proba` returns for a number."""
-
 _CONDITIONS = (Condition, set, frozenset, list)
-KEPT_NUMBERS = 51
-"""Maximum number of training values that are remembered for each bin, evenly spaced among all."""
-
 MOST_REPEATED = 10
 """Rows are repeated, rather than weighted, up to this number of times on average."""
 
@@ -40,39 +32,19 @@ Fills = dict[str, tuple[BoolArray, list[Any]]]
 
 def is_frame(data: Any) -> bool:
     """Return whether data has named columns, as frames and tables do."""
-    tables = isinstance(data, Table | MixedTable)
-    return tables or hasattr(data, "columns") or hasattr(data, "column_names")
+    return isinstance(data, Table) or hasattr(data, "columns") or hasattr(data, "column_names")
 
 
-@dataclass(frozen=True)
-class Bins:
-    """Bins of a column of numbers.
-
-    Attributes
-    ----------
-    variable : Variable
-        The bins as states, with their cut points.
-    values : tuple of tuple of float
-        The remembered numbers of each bin, ascending; they are distributed as in the training rows.
-    """
-
-    variable: Variable
-    values: tuple[tuple[float, ...], ...]
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Encoding:
-    """The columns of the training table: their states or scales, types and kind of frame."""
+    """The columns of the training table, their types and kind of frame."""
 
-    columns: MixedDomain  # what the model has; numbers that were cut are categories
-    scales: dict[str, NumberScale]  # of all columns of numbers, cut or not
-    bins: dict[str, Bins]  # of the same columns: the states, or what probabilities are shown for
+    domain: Domain  # the columns of the model
     empty: Any = None  # the user's frame without its rows, None for arrays
     dtype: Any = None  # the type of the user's array
     unseen: str = "error"  # or "missing": what a value that is not a state counts as
-    labels: dict[str, Any] = field(default_factory=dict)  # the user's own label of each column
+    labels: Mapping[str, Any] = field(default_factory=dict)  # the user's own label of each column
     sources: tuple[str, ...] = ()  # all columns of the training table; some may have been left out
-    automatic: bool = True  # whether numbers were cut only because the model needs states
 
     @classmethod
     def of(
@@ -83,86 +55,43 @@ class Encoding:
         extra: Column | None = None,
         sample_weight: Any = None,
         **kinds: Any,
-    ) -> tuple[Encoding, MixedTable]:
+    ) -> tuple[Encoding, Table]:
         """Learn the encoding of a table; also return the coded table.
 
-        Parameters
-        ----------
-        X : array or frame
-            The table.
-        discretize : None, str, mapping or Discretizer
-            How numbers are cut: "numbers" if they are not, "auto" for `BINS`.
-        unseen : {'error', 'missing'}
-            What a value that is not a state counts as.
-        extra : Column, optional
-            A column that the user's table does not have.
-        sample_weight : array of float, optional
-            The weights of the rows. Rows with whole numbers as weights are repeated.
-        **kinds
-            The options of `chosen_kinds`.
+        `discretize`: how numbers are cut into bins; "auto" if they are not, None if every number is a
+        state. `unseen`: what a value that is not a state counts as. `extra`: a column that the user's
+        table does not have. `sample_weight`: the weights of the rows. Rows with whole numbers as weights
+        are repeated.
         """
         if unseen not in ("error", "missing"):
             raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
         empty = dtype = None
         labels: dict[str, Any] = {}
         if is_frame(X):
-            if not isinstance(X, Table | MixedTable):
+            if not isinstance(X, Table):
                 empty = X.slice(0, 0) if hasattr(X, "column_names") else X[:0]
                 labels = {str(label): label for label in _names(X)}
         else:
             X = checked_array(X)  # noqa: N806
             dtype = X.dtype
-        if not isinstance(X, MixedTable):
-            columns = columns_of(X)
-            sources = tuple(column.name for column in columns)
-            if not len(columns[0].codes):
-                raise DataError("the table has no rows, so its columns have no states")
-            weights = X.weights if isinstance(X, Table) else None
-            rows, weights = weighted_rows(len(columns[0].codes), sample_weight, weights)
-            columns = columns if extra is None else [*columns, extra]
-            if rows is not None:
-                columns = [column.select(rows) for column in columns]
-            mixed = MixedTable.of_columns(columns, weights=weights, **kinds)
+        columns = columns_of(X)
+        sources = tuple(column.name for column in columns)
+        if not len(columns[0].codes):
+            raise DataError("the table has no rows, so its columns have no states")
+        weights = X.weights if isinstance(X, Table) else None
+        rows, weights = weighted_rows(len(columns[0].codes), sample_weight, weights)
+        columns = columns if extra is None else [*columns, extra]
+        if rows is not None:
+            columns = [column.select(rows) for column in columns]
+        if isinstance(X, Table) and rows is None and extra is None and not any(kinds.values()):
+            table = X.weighted(weights)
         else:
-            mixed, sources = X, X.names
-            rows, weights = weighted_rows(len(X), sample_weight, X.weights)
-            if rows is not None:
-                mixed = X.select(rows).weighted(weights)
-        word = discretize if isinstance(discretize, str) else ""
-        table = mixed
-        if word != "numbers":
-            how = dict.fromkeys(mixed.domain.numeric, BINS) if word == "auto" else discretize
-            states = mixed.as_states() if how is None else mixed.binned(how)
-            table = MixedTable(
-                MixedDomain(states.domain, (), mixed.names), states, np.empty((len(states), 0))
-            )
-        shown = table.categories
-        if table.scales:
-            shown = mixed.binned(dict.fromkeys(mixed.domain.numeric, SHOWN_BINS))
-        bins = {
-            scale.name: _remembered(mixed.column(scale.name), shown, scale)
-            for scale in mixed.scales
-            if shown.domain[scale.name].cuts is not None
-        }
-        scales = {scale.name: scale for scale in mixed.scales}
-        automatic = word in ("auto", "numbers")
-        own = cls(table.domain, scales, bins, empty, dtype, unseen, labels, sources, automatic)
-        return own, table
-
-    @property
-    def domain(self) -> Domain:
-        """The columns of states."""
-        return self.columns.categories
-
-    def is_number(self, name: str) -> bool:
-        """Return whether answers about a column are numbers."""
-        return name in self.columns.numeric or (self.automatic and name in self.bins)
-
-    def scale(self, name: str) -> NumberScale:
-        """Return the scale of a column of numbers."""
-        if name not in self.scales:
-            raise DataError(f"column {name!r} has states, not numbers")
-        return self.scales[name]
+            kept = chosen_kinds(columns, **kinds)
+            chosen = [column for column in columns if column.name in kept]
+            table = table_of_columns(chosen, kinds=kept, weights=weights)
+        if not isinstance(discretize, str) or discretize != "auto":
+            table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
+        return cls(table.domain, empty, dtype, unseen, labels, sources), table
 
     def name(self, target: Any) -> str:
         """Return the name of a column, given by name or by number in an array."""
@@ -170,13 +99,13 @@ class Encoding:
         if number and -len(self.sources) <= target < len(self.sources):
             target = self.sources[target]
         text = str(target)
-        if text not in self.columns.names:
+        if text not in self.domain.names:
             if text in self.sources:
                 raise DataError(
                     f"column {text!r} was left out of the model; learn with include=[{text!r}] to keep it"
                 )
             raise DataError(
-                f"there is no variable {text!r}. " + did_you_mean(text, self.columns.names)
+                f"there is no variable {text!r}. " + did_you_mean(text, self.domain.names)
             )
         return text
 
@@ -184,7 +113,7 @@ class Encoding:
     def places(self) -> dict[str, int]:
         """The place of each column of the model in the user's array."""
         at = {name: i for i, name in enumerate(self.sources)}
-        return {name: at[name] for name in self.columns.names if name in at}
+        return {name: at[name] for name in self.domain.names if name in at}
 
     def given(self, evidence: Mapping[Any, Any] | None) -> dict[str, Any]:
         """Return evidence by name, as states and numbers; missing values are left out."""
@@ -193,66 +122,55 @@ class Encoding:
             name = self.name(label)
             if is_missing(value):
                 continue
-            if name in self.columns.numeric:
-                found[name] = number_value(self.scales[name], value)
+            variable = self.domain[name]
+            if variable.numbers is not None:
+                found[name] = number_value(variable.numbers.scale, value)
                 continue
             if isinstance(value, Mapping):
                 raise no_value(name, value)
-            variable = self.domain[name]
-            code = self._state(variable, plain(value))
+            (code,) = variable.find_all([plain(value)])
             if code < 0:
                 code = variable.index(value)  # raises, with the states that there are
             found[name] = variable.states[code]
         return found
 
     def evidence(self, given: Mapping[Any, Any] | str | None) -> Evidence:
-        """Return evidence; parts of bins count by the remembered numbers."""
+        """Return evidence on the columns of the model."""
         if isinstance(given, Mapping):
             rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}
             rest = {k: v for k, v in given.items() if not isinstance(v, _CONDITIONS)}
             given = {**self.given(rest), **rich}
-        numbers = {n: [np.array(v) for v in bins.values] for n, bins in self.bins.items()}
-        return evidence_of(self.domain, given, numbers)
+        return evidence_of(self.domain, given)
 
-    def mixed_evidence(self, given: Mapping[Any, Any] | str | None) -> Any:
-        """Return evidence for a mixed network: by name, as values and conditions, or as text."""
-        if not isinstance(given, Mapping):
-            return given
-        rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}
-        rest = {k: v for k, v in given.items() if not isinstance(v, _CONDITIONS)}
-        return {**self.given(rest), **rich}
-
-    def _state(self, variable: Variable, value: Any) -> int:
-        (code,) = variable.find_all([value])
-        if code < 0 and variable.name in self.bins:  # a date belongs to a bin of dates
-            code = variable.find_all([self.scales[variable.name].number(value)])[0]
-        return code
-
-    def row(self, values: Mapping[Any, Any] | str | None) -> MixedTable:
+    def row(self, values: Mapping[Any, Any] | str | None) -> Table:
         """Return the values of a row as a table; columns that were left out of the model are ignored."""
         if isinstance(values, str):
             raise DataError(f"give values as {{column: value}}, not as the text {values!r}")
-        left_out = set(self.sources) - set(self.columns.names)
+        left_out = set(self.sources) - set(self.domain.names)
         known = self.given({k: v for k, v in (values or {}).items() if str(k) not in left_out})
-        columns = [Column.of_values(name, [value]) for name, value in known.items()]
-        none = Column("", np.full(1, -1, np.int64), [])
-        return MixedTable.like(self.columns, columns or [none])
+        return self._coded([Column.of_values(name, [value]) for name, value in known.items()], 1)
 
-    def table(self, X: Any, *, subset: bool = False) -> MixedTable:  # noqa: N803
+    def table(self, X: Any, *, subset: bool = False) -> Table:  # noqa: N803
         """Return rows as states and numbers; with `subset`, columns that a frame lacks are missing."""
         if type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "to_frame"):
             X = X.to_frame().T  # one row of a frame  # noqa: N806
         if isinstance(X, Mapping):
             return self.row(X)
-        if isinstance(X, MixedTable) and X.domain == self.columns:
+        if (
+            isinstance(X, Table)
+            and X.domain == self.domain
+            and (X.numbers is not None or not X.domain.numeric)
+        ):
             return X
-        if isinstance(X, Table) and not self.columns.scales and X.domain == self.domain:
-            return MixedTable(self.columns, X, np.empty((len(X), 0)))
         columns = self._columns(X, subset)
-        for i, column in enumerate(columns):
-            if column.name in self.bins and column.name in self.domain.names:
-                columns[i] = self._as_bins(column)
-        return MixedTable.like(self.columns, columns, strict=self.unseen == "error")
+        return self._coded(columns, len(columns[0].codes))
+
+    def _coded(self, columns: Sequence[Column], rows: int) -> Table:
+        """Return columns as a table of the model's domain; those that are absent are missing."""
+        given = {column.name: column for column in columns}
+        none = Column("", np.full(rows, -1, np.int64), [])
+        whole = [given.get(name, none.renamed(name)) for name in self.domain.names]
+        return table_of_columns(whole, self.domain, strict=self.unseen == "error")
 
     def _columns(self, X: Any, subset: bool) -> list[Column]:  # noqa: N803
         """Return the columns of a table that belong to the model."""
@@ -267,48 +185,17 @@ class Encoding:
             return columns_of(array[:, list(places.values())], list(places))
         present = {str(c) for c in _names(X)}
         if not subset:
-            wanted = [n for n in self.columns.names if n not in present and n in self.sources]
+            wanted = [n for n in self.domain.names if n not in present and n in self.sources]
             if wanted:
                 raise DataError(f"there is no column {wanted[0]!r}")
-        if not present & set(self.columns.names) and len(self.columns.names) == 1:
-            return [Column(self.columns.names[0], np.full(len(X), -1, np.int64), [])]
-        if present and not present & set(self.columns.names):
+        if not present & set(self.domain.names) and len(self.domain.names) == 1:
+            return [Column(self.domain.names[0], np.full(len(X), -1, np.int64), [])]
+        if present and not present & set(self.domain.names):
             raise DataError(
                 "none of the columns belongs to the model; the columns are "
                 f"{', '.join(sorted(present)[:5])}"
             )
-        return [column for column in columns_of(X) if column.name in self.columns.names]
-
-    def _as_bins(self, column: Column) -> Column:
-        """Return a column with dates as numbers, which belong to bins."""
-        scale = self.scales[column.name]
-        if scale.kind == "number":
-            return column
-        known = set(self.domain[column.name].states)
-        labels = [v if v in known else _number(scale, v) for v in column.labels]
-        return Column(column.name, column.codes, labels)
-
-    def fills(self, name: str, codes: Any) -> list[Any]:
-        """Return the values of states; for a bin, the median of its numbers."""
-        variable = self.domain[name]
-        values = list(variable.states)
-        if name in self.bins:
-            scale, found = self.scales[name], self.bins[name].values
-            for i, inside in enumerate(found):
-                if inside:
-                    values[i] = scale.own(inside[len(inside) // 2])
-        return [values[code] for code in codes.tolist()]
-
-    def drawn(self, name: str, codes: Any, rng: np.random.Generator) -> list[Any]:
-        """Return values for codes; for a bin, a random one of its numbers."""
-        if name not in self.bins:
-            return self.fills(name, codes)
-        scale, found = self.scales[name], self.bins[name].values
-        spots, fills = rng.random(len(codes)), self.fills(name, codes)
-        return [
-            scale.own(found[c][int(u * len(found[c]))]) if found[c] else fill
-            for c, u, fill in zip(codes.tolist(), spots, fills, strict=True)
-        ]
+        return [column for column in columns_of(X) if column.name in self.domain.names]
 
     def filled(self, X: Any, fills: Fills) -> Any:  # noqa: N803
         """Return the user's own table with values filled in and its types kept."""
@@ -320,7 +207,7 @@ class Encoding:
                 if name in places and values:
                     array[rows, places[name]] = np.array([*values, None], object)[:-1]
             return array
-        from conjoin.estimator.frames import replaced
+        from conjoin.estimator.frame_writing import replaced
 
         present = {str(c) for c in _names(X)}
         columns = {self.labels.get(n, n): cells for n, cells in fills.items() if n in present}
@@ -344,47 +231,35 @@ class Encoding:
                 array[:, at] = columns[name]
             lacking = self.dtype.kind in "iub" and len(self.places) < len(self.sources)
             return array.astype(np.float64 if lacking else self.dtype)
-        from conjoin.estimator.frames import made_like
+        from conjoin.estimator.frame_writing import made_like
 
         own = {n: c for n, c in columns.items() if n in self.labels}
         return made_like(self.empty, {self.labels[n]: c for n, c in own.items()})
 
 
-def values_of(table: MixedTable, name: str, rows: Any = slice(None)) -> list[Any]:
-    """Return the values of a column as the user's table holds them; None where missing."""
-    if name in table.domain.numeric:
-        return [table.domain.scale(name).own(x) for x in table.column(name)[rows].tolist()]
-    part = table.categories
-    i = part.domain.index(name)
-    states = [*part.domain.variables[i].states, None]
-    codes = np.minimum(part.codes[rows, i].astype(np.int64), len(states) - 1)
+def values_of(table: Table, name: str, rows: Any = slice(None)) -> list[Any]:
+    """Return the values of a column as the user's table holds them; None where missing.
+
+    For a bin of numbers that were cut by the user, it is the middle of the bin.
+    """
+    variable = table.domain[name]
+    if variable.numbers is not None and table.numbers is not None:
+        return [variable.numbers.scale.own(x) for x in table.column(name)[rows].tolist()]
+    states = [*variable.states, None]
+    if variable.cuts is not None and variable.numbers is None:
+        whole = all(float(cut).is_integer() for cut in variable.cuts)
+        middles = [(a + b) / 2 for a, b in pairwise(variable.cuts)]
+        states = [*(round(x) if whole else x for x in middles), None]
+    codes = np.minimum(
+        table.codes[rows, table.domain.index(name)].astype(np.int64), len(states) - 1
+    )
     return [states[code] for code in codes.tolist()]
 
 
 def _names(X: Any) -> list[Any]:  # noqa: N803
     if isinstance(X, Table):
         return list(X.domain.names)
-    if isinstance(X, MixedTable):
-        return list(X.names)
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
-
-
-def _number(scale: NumberScale, label: Any) -> Any:
-    try:
-        return scale.number(label)
-    except DataError:
-        return label
-
-
-def _remembered(numbers: FloatArray, table: Table, scale: NumberScale) -> Bins:
-    """Return the bins of a column, with numbers that are distributed as in the data."""
-    position = table.domain.index(scale.name)
-    own, result = table.codes[:, position], []
-    for state in range(int(table.domain.cards[position])):
-        inside = np.sort(numbers[own == state])
-        at = np.linspace(0, len(inside) - 1, min(KEPT_NUMBERS, len(inside))).astype(np.int64)
-        result.append(tuple(inside[at].tolist()) if len(inside) else ())
-    return Bins(table.domain.variables[position], tuple(result))
 
 
 def weighted_rows(count: int, given: Any, own: Any = None) -> tuple[Any, Any]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.mixed_table import MixedTable
-from conjoin.data.table import Table
 from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
+from conjoin.estimator.encoding import values_of
 from conjoin.estimator.fitted import Fitted
 from conjoin.estimator.seeds import integer_seed
-from conjoin.inference.evidence import Evidence
 from conjoin.models.left_out import names_left_out
-from conjoin.models.mixed import MixedNetwork
 
 
 class EvidenceAnswers(Fitted):
@@ -37,7 +35,7 @@ class EvidenceAnswers(Fitted):
     def most_probable(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
         """Return the most probable row (see `conjoin.most_probable`).
 
-        With columns of numbers it is the best row that an ascent from several starts found.
+        A number has the median of its most probable interval.
         """
         self._fitted()
         from conjoin.inference.engines import most_probable
@@ -60,40 +58,26 @@ class EvidenceAnswers(Fitted):
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"n must be a non-negative integer, not {n!r}")
-        seed = integer_seed(self.random_state)
-        drawn: Table | MixedTable
-        if isinstance(self.model_, MixedNetwork):
-            from conjoin.inference.engines import warn_of_between
-
-            known = self.mixed_known(given)
-            warn_of_between(self.model_, known.given)
-            drawn = known.sample(n, seed)
-        else:
-            drawn = self._drawn_states(n, encoding.evidence(given), seed)
-        if encoding.empty is None and encoding.dtype is None:
-            return drawn
-        if isinstance(drawn, Table):
-            drawn = MixedTable(self.columns_, drawn, np.empty((n, 0)))
-        values = self._of_rows(drawn).new_rows(np.random.default_rng([seed, 1]))
-        return encoding.new(values, n)
-
-    def _drawn_states(self, n: int, known: Evidence, seed: int) -> Table:
-        from conjoin.inference import exact
         from conjoin.inference.diagnostics import MAX_R_HAT
         from conjoin.inference.plan import TooLarge
-        from conjoin.inference.sampling import sample, table_diagnostics
+        from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
 
-        model = self._discrete("sampling")
-        try:
-            return exact.sample(model, n, known, random_state=seed)
-        except TooLarge:
-            table = sample(model, n, known, method="gibbs", sweeps_per_row=10, random_state=seed)
-        r_hat, _ = table_diagnostics(table, 4)
+        seed, known = integer_seed(self.random_state), encoding.evidence(given)
+        r_hat, drawn = None, None
+        if sampling_method(self.model_, known) == "exact":
+            with suppress(TooLarge):
+                drawn = sample(self.model_, n, known, random_state=seed)
+        if drawn is None:
+            how = {"method": "gibbs", "sweeps_per_row": 10}
+            drawn = sample(self.model_, n, known, random_state=seed, **how)  # type: ignore[arg-type]
+            r_hat, _ = table_diagnostics(drawn, 4)
         if r_hat is not None and r_hat > MAX_R_HAT:
             warnings.warn(
                 f"the model is too dense for exact sampling, and the Gibbs chains that drew these "
                 f"rows disagree (R-hat {r_hat:.2f}): do not trust the frequencies of the states",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
-        return table
+        if encoding.empty is None and encoding.dtype is None:
+            return drawn
+        return encoding.new({name: values_of(drawn, name) for name in drawn.names}, n)

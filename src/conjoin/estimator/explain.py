@@ -19,11 +19,10 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.bin_labels import statement
 from conjoin.data.labels import shown
-from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.estimator.encoding import values_of
-from conjoin.estimator.predict import probabilities
+from conjoin.inference.joint_rows import JointRows
 from conjoin.models.network import Network
 
 ALL_SETS_UP_TO = 8
@@ -136,8 +135,8 @@ def _bars(
 
 
 def explain(
-    distribution: Callable[[MixedTable], FloatArray],
-    row: MixedTable,
+    distribution: Callable[[Table], FloatArray],
+    row: Table,
     name: str,
     state: int | None = None,
     against: int | None = None,
@@ -149,7 +148,7 @@ def explain(
     `distribution` returns the distribution of the column given the known values of rows. By default the
     two most probable states are compared. All sets of known columns are compared if there are few.
     """
-    variable = row.domain.categories[name]
+    variable = row.domain[name]
     sets = _Sets.of(row, name, seed, all_sets_up_to)
     p = distribution(sets.rows)
     found = p[sets.known.all(axis=1).argmax()]
@@ -174,8 +173,8 @@ def explain(
 
 
 def explain_number(
-    means: Callable[[MixedTable], FloatArray],
-    row: MixedTable,
+    means: Callable[[Table], FloatArray],
+    row: Table,
     name: str,
     seed: int = 0,
     all_sets_up_to: int = ALL_SETS_UP_TO,
@@ -200,7 +199,7 @@ class _Sets:
 
     names: list[str]
     known: BoolArray
-    rows: MixedTable
+    rows: Table
     before: list[IntArray]
     after: list[IntArray]
     weights: list[FloatArray]
@@ -208,7 +207,7 @@ class _Sets:
     words: dict[str, str]
 
     @classmethod
-    def of(cls, row: MixedTable, name: str, seed: int, all_sets_up_to: int) -> _Sets:
+    def of(cls, row: Table, name: str, seed: int, all_sets_up_to: int) -> _Sets:
         """Return the sets of known columns of a row other than one column."""
         known = ~row.holes[0] & np.array([column != name for column in row.names])
         names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
@@ -225,13 +224,12 @@ class _Sets:
         return {column: shares[column] for column in ranked if shares[column] != 0}
 
 
-def _words(row: MixedTable, name: str) -> str:
+def _words(row: Table, name: str) -> str:
     """Return a known value in words; a bin as a range."""
     if name in row.domain.numeric:
         text = row.domain.scale(name).text(float(row.column(name)[0]))
         return f"{shown(name)}={shown(text)}"
-    table = row.categories
-    return statement(table.domain[name], int(table.codes[0, table.domain.index(name)]))
+    return statement(row.domain[name], int(row.codes[0, row.domain.index(name)]))
 
 
 def explain_row(
@@ -243,28 +241,22 @@ def explain_row(
     seed: int = 0,
 ) -> Explanation:
     """Explain a prediction of a network of states for a table of one row (see `explain`)."""
-    domain = MixedDomain(row.domain, (), row.domain.names)
-    at = row.domain.index(name)
     return explain(
-        lambda rows: probabilities(model, rows.categories, at, seed),
-        MixedTable(domain, row, np.empty((1, 0))),
-        name, state, against, seed,
-    )  # fmt: skip
+        lambda rows: JointRows(model, rows, seed).states(name), row, name, state, against, seed
+    )
 
 
-def _with_only(row: MixedTable, names: list[str], sets: BoolArray) -> MixedTable:
+def _with_only(row: Table, names: list[str], sets: BoolArray) -> Table:
     """Return copies of a row in which only the columns of a set are known, one copy per set."""
-    table = row.categories
-    codes = np.full((len(sets), len(table.domain)), table.missing, table.codes.dtype)
-    numbers = np.full((len(sets), len(row.scales)), np.nan)
+    codes = np.full((len(sets), len(row.domain)), row.missing, row.codes.dtype)
+    numbers = None if row.numbers is None else np.full((len(sets), row.numbers.shape[1]), np.nan)
     for k, column in enumerate(names):
-        if column in row.domain.numeric:
+        v = row.domain.index(column)
+        codes[sets[:, k], v] = row.codes[0, v]
+        if numbers is not None and column in row.domain.numeric:
             j = row.domain.numeric.index(column)
-            numbers[sets[:, k], j] = row.numbers[0, j]
-        else:
-            v = table.domain.index(column)
-            codes[sets[:, k], v] = table.codes[0, v]
-    return MixedTable(row.domain, Table.adopt(table.domain, codes), numbers)
+            numbers[sets[:, k], j] = row.column(column)[0]
+    return Table.adopt(row.domain, codes, None, numbers)
 
 
 def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:

@@ -6,15 +6,13 @@ Nothing in such a file is executed when it is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
-from conjoin.estimator.encoding import Bins, Encoding
+from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.table_types import types_from_json, types_to_json
 from conjoin.formats.json_labels import (
     domain_from_json,
@@ -24,9 +22,8 @@ from conjoin.formats.json_labels import (
 )
 from conjoin.formats.model_files import check_can_save
 from conjoin.formats.native import read_estimator, write_native
-from conjoin.formats.native_mixed import columns_from_json, columns_to_json, scale_from_json
 from conjoin.formats.storage import ending
-from conjoin.models.mixed import MixedNetwork
+from conjoin.models.joint import Joint
 
 
 def save_estimator(model: Any, path: Path) -> None:
@@ -63,15 +60,13 @@ def load_estimator(kind: Any, path: Path) -> Any:
         own = kind(**given)
         own.encoding_ = encoding_from_json(entry["encoding"], str(path))
         own.seed_ = int(entry["seed"])
-        own._settle(own.encoding_.columns, int(entry["rows"]))
+        own._settle(int(entry["rows"]))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"the file is damaged: {error}", str(path)) from None
     own.model_, own.network_ = model, conditionals
-    shown = model.domain if isinstance(model, MixedNetwork) else model.domain.observed
-    mine = own.columns_ if isinstance(model, MixedNetwork) else own.domain_
-    if shown != mine:
+    if not isinstance(model, Joint) or model.domain.observed != own.domain_:
         raise FormatError("the file is damaged: its columns are not those of its model", str(path))
     return own
 
@@ -80,19 +75,10 @@ def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
     """Return an encoding in types of JSON."""
     library, types = _table_to_json(encoding)
     return {
-        "columns": columns_to_json(encoding.columns),
-        "scales": [asdict(scale) for scale in encoding.scales.values()],
-        "bins": [
-            {
-                "variable": domain_to_json(Domain([bins.variable])),
-                "values": [list(inside) for inside in bins.values],
-            }
-            for bins in encoding.bins.values()
-        ],
+        "domain": domain_to_json(encoding.domain),
         "unseen": encoding.unseen,
         "labels": [[name, _label(label)] for name, label in encoding.labels.items()],
         "sources": list(encoding.sources),
-        "automatic": encoding.automatic,
         "library": library,
         "types": types,
     }
@@ -104,29 +90,13 @@ def _label(label: Any) -> Any:
 
 def encoding_from_json(entry: Any, path: str) -> Encoding:
     """Undo `encoding_to_json`."""
-    scales = [scale_from_json(one) for one in entry["scales"]]
-    bins = {}
-    for one in entry["bins"]:
-        (variable,) = domain_from_json(one["variable"], path)
-        values = tuple(tuple(float(x) for x in inside) for inside in one["values"])
-        if variable.cuts is None or len(values) != len(variable):
-            raise FormatError("the file is damaged: bins and their values do not match", path)
-        bins[variable.name] = Bins(variable, values)
     if entry["unseen"] not in ("error", "missing"):
         raise FormatError("the file is damaged: there is no such way to treat new values", path)
     empty, dtype = _table_from_json(entry["library"], entry["types"], path)
     labels = {str(name): label_from_json(label) for name, label in entry["labels"]}
-    return Encoding(
-        columns_from_json(entry["columns"], path),
-        {scale.name: scale for scale in scales},
-        bins,
-        empty,
-        dtype,
-        entry["unseen"],
-        labels,
-        tuple(map(str, entry["sources"])),
-        entry["automatic"] is True,
-    )
+    domain = domain_from_json(entry["domain"], path)
+    sources = tuple(map(str, entry["sources"]))
+    return Encoding(domain, empty, dtype, entry["unseen"], labels, sources)
 
 
 def _table_to_json(encoding: Encoding) -> tuple[str, Any]:

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.domain import Domain
-from conjoin.data.mixed_table import MixedDomain, MixedTable
+from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.estimator.answers import Answers, states_array
-from conjoin.estimator.base import Estimator, not_fitted
 from conjoin.estimator.encoding import Encoding
+from conjoin.estimator.scikit_learn import Estimator, not_fitted
 from conjoin.inference.evidence import Evidence
-from conjoin.inference.mixed_evidence import MixedKnown
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.markov import MarkovNetwork
-from conjoin.models.mixed import MixedNetwork
+from conjoin.models.joint import Joint
 
 
 class Fitted(Estimator):
@@ -25,22 +23,19 @@ class Fitted(Estimator):
 
     target: Any
     random_state: Any
-    model_: MarkovNetwork | MixedNetwork
+    model_: Joint
     network_: DependencyNetwork | None
     encoding_: Encoding
-    columns_: MixedDomain
     domain_: Domain
     n_features_in_: int
     n_rows_: int
-    rows_: MixedTable | None
+    rows_: Table | None
     seed_: int
     log_partition_: float | None
-    bins_: MarkovNetwork | None
 
-    def _settle(self, columns: MixedDomain, count: int, rows: MixedTable | None = None) -> None:
+    def _settle(self, count: int, rows: Table | None = None) -> None:
         """Set what follows from the columns."""
-        self.columns_ = columns
-        self.domain_ = columns.categories
+        self.domain_ = self.encoding_.domain
         self.n_rows_, self.rows_ = count, rows
         self.resampled_: tuple[Any, ...] = ()
         self.n_features_in_ = len(self.encoding_.sources)
@@ -49,9 +44,9 @@ class Fitted(Estimator):
             self.feature_names_in_ = np.array(self.encoding_.sources, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.log_partition_ = self.bins_ = None
+        self.log_partition_ = None
 
-    def _kept_rows(self, what: str) -> MixedTable:
+    def _kept_rows(self, what: str) -> Table:
         if self.rows_ is None:
             raise ModelError(f"a model that was loaded from a file has no rows, and cannot {what}")
         return self.rows_
@@ -66,22 +61,13 @@ class Fitted(Estimator):
     @property
     def left_out_(self) -> tuple[str, ...]:
         """The columns of the training table that are not in the model."""
-        names = set(self.columns_.names)
+        names = set(self.domain_.names)
         return tuple(name for name in self.encoding_.sources if name not in names)
 
-    def known(self, given: Mapping[Any, Any] | str | None) -> tuple[MarkovNetwork, Evidence]:
-        """Return the network and what is known, for the functions that take any model."""
-        return self._discrete("this question"), self.encoding_.evidence(given)
-
-    def mixed_known(self, given: Mapping[Any, Any] | str | None) -> MixedKnown:
-        """Return the mixed network with what is known, for the functions that take any model."""
-        evidence = self._fitted().mixed_evidence(given)
-        assert isinstance(self.model_, MixedNetwork)
-        return MixedKnown.asked(self.model_, evidence)
-
-    def coded(self, X: Any) -> MixedTable:  # noqa: N803
-        """Return the rows of an array or frame as states and numbers, as the model has them."""
-        return self._fitted().table(X)
+    def _known(self, given: Mapping[Any, Any] | str | None) -> tuple[Joint, Evidence]:
+        """Return the joint and the evidence; functions that take any model look for this method."""
+        encoding = self._fitted()
+        return self.model_, encoding.evidence(given)
 
     def _answers(self, X: Any, target: str | None = None) -> Answers:  # noqa: N803
         """Return answers for rows; columns that a frame lacks are missing, `target` is no evidence."""
@@ -89,18 +75,9 @@ class Fitted(Estimator):
         rows.warn_of_far_numbers(target)
         return self._of_rows(rows)
 
-    def _of_rows(self, rows: MixedTable, seed: int | None = None) -> Answers:
+    def _of_rows(self, rows: Table, seed: int | None = None) -> Answers:
         """Return answers for coded rows."""
-        return Answers(self.model_, self.encoding_, rows, self.seed_ if seed is None else seed)
-
-    def _discrete(self, what: str) -> MarkovNetwork:
-        """Return the network, if it has states only."""
-        self._fitted()
-        if isinstance(self.model_, MixedNetwork):
-            raise ModelError(
-                f"{what} needs a network of states; fit with discretize='quantile:5', for example"
-            )
-        return self.model_
+        return Answers(self.model_, rows, self.seed_ if seed is None else seed)
 
     @property
     def classes_(self) -> Any:
@@ -108,7 +85,7 @@ class Fitted(Estimator):
         if self.target is None or not hasattr(self, "model_"):
             raise AttributeError("only a fitted model with `target=` has classes")
         name = self._target(None)
-        if self.encoding_.is_number(name):
+        if name in self.domain_.numeric:
             raise AttributeError(f"{name!r} is a number, which has no classes")
         return states_array(self.states(name))
 
@@ -120,7 +97,7 @@ class Fitted(Estimator):
         if self.target is None:
             return tags
         fitted = hasattr(self, "model_")
-        if fitted and self.encoding_.is_number(self._target(None)):
+        if fitted and self._target(None) in self.domain_.numeric:
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         else:
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
@@ -129,15 +106,13 @@ class Fitted(Estimator):
     def states(self, target: Any = None) -> list[Any]:
         """Return the states of a column, in the order of the columns of `predict_proba`.
 
-        Those of a number are ten bins with about the same number of training rows.
+        Those of a number are its intervals and single values, as text.
         """
         name = self._target(target)
-        if name in self.columns_.numeric:
-            return list(self.encoding_.bins[name].variable.states)
         return list(self.domain_[name].states)
 
     def _target(self, target: Any) -> str:
         encoding = self._fitted()
         if target is None:
             target = self.target
-        return self.columns_.names[-1] if target is None else encoding.name(target)
+        return self.domain_.names[-1] if target is None else encoding.name(target)

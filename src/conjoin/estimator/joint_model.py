@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
 from conjoin.data.labels import shown
-from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
 from conjoin.estimator.evidence_answers import EvidenceAnswers
@@ -16,7 +17,6 @@ from conjoin.estimator.number_answers import NumberAnswers
 from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.row_answers import RowAnswers
 from conjoin.estimator.seeds import integer_seed
-from conjoin.models.mixed import MixedNetwork
 
 
 class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
@@ -25,15 +25,13 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
     Parameters
     ----------
     cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
-        How the conditional of each column is learned (see `learn`); "auto" is "mixed": hybrids for
-        columns of two states, trees for all others.
+        How the conditional of each column is learned (see `learn_conditionals`); "auto" is "mixed":
+        hybrids for columns of two states, trees for all others.
     discretize : 'auto', None, str, mapping or Discretizer
-        How numeric columns are cut into bins (see `learn`). "auto" cuts none: numbers are numbers, and
-        dates are dates. Only if settings of conditionals are given (`cpd`, `kappa`, `penalty`,
-        `min_leaf`, or `refine=False`) are they cut, into five bins with about the same number of rows.
-        With None, every number is a state.
+        How numeric columns are cut into bins that are states (see `learn_conditionals`). "auto" cuts
+        none: numbers are numbers, and dates are dates. With None, every number is a state.
     kappa, penalty, min_leaf : float, optional
-        Settings of `learn`; those that are not given are chosen on held-out rows.
+        Settings of `learn_conditionals`; those that are not given are chosen on held-out rows.
     refine : bool
         Whether to make the converted network thin enough for exact inference and to maximize the
         likelihood of its weights, as long as that improves the score of held-out rows (see `refine`).
@@ -47,8 +45,8 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         Whether a value that the training table did not have is an error or counts as missing.
     required, forbidden : sequence of pairs of columns, optional
         Interactions: the conditionals of both columns of a pair always, or never, depend on the other
-        one. A table with numbers needs `discretize`; with forbidden pairs, the network is the closed-form
-        conversion, because refining may link any two columns.
+        one. With forbidden pairs, the network is the closed-form conversion, because refining may link
+        any two columns.
     include, exclude : column names, optional
         Columns to keep although they look like identifiers or free text (a different value in almost
         every row), and columns to leave out. Columns without any value are left out in any case.
@@ -63,7 +61,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
 
     Attributes
     ----------
-    model_ : MarkovNetwork
+    model_ : Joint
         The joint distribution.
     network_ : DependencyNetwork
         The conditionals that it was converted from.
@@ -149,56 +147,28 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
             One non-negative weight per row. A row of weight 3 counts like three rows.
         """
         self.seed_ = integer_seed(self.random_state)
-        settings = (self.kappa, self.penalty, self.min_leaf)
-        plain = isinstance(self.cpd, str) and self.cpd == "auto" and self.refine
-        plain &= all(setting is None for setting in settings)
-        auto = isinstance(self.discretize, str) and self.discretize == "auto"
         encoding, table = Encoding.of(
-            X, "numbers" if auto and plain else self.discretize, self.unseen,
-            extra_column(X, y, self.target), sample_weight,
+            X, self.discretize, self.unseen, extra_column(X, y, self.target), sample_weight,
             include=self.include, exclude=self.exclude, kinds=self.kinds,
         )  # fmt: skip
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column
-        self._check_pairs(table)
         self.encoding_ = encoding
         self._learn(table)
         return self
 
-    def _check_pairs(self, table: MixedTable) -> None:
-        """Reject required and forbidden pairs for a table with numbers."""
-        given = {"required": self.required, "forbidden": self.forbidden}
-        wrong = next((name for name, pairs in given.items() if pairs is not None), None)
-        if wrong is not None and table.scales:
-            names = ", ".join(repr(name) for name in table.domain.numeric[:3])
-            more = ", ..." if len(table.scales) > 3 else ""
-            raise ModelError(
-                f"{wrong} pairs are rules for conditionals of states, and {names}{more} are numbers, "
-                "which depend on all other columns through a hidden one; cut them into bins with "
-                f"discretize='quantile:5', for example, or leave out {wrong}"
-            )
-
-    def _learn(self, table: MixedTable) -> None:
+    def _learn(self, table: Table) -> None:
         """Learn from a coded table."""
-        self.network_ = None
-        self.encoding_.columns = table.domain
-        if table.scales:
-            from conjoin.joint.mixed_learning import learn_mixed
+        from conjoin.joint.joint_learning import learn_joint
 
-            self.model_ = learn_mixed(
-                table, effort=self.effort, random_state=self.seed_, n_jobs=self.n_jobs
-            )
-        else:
-            from conjoin.joint.learning import learn_joint
-
-            self.network_, self.model_ = learn_joint(
-                table.categories, self.cpd, kappa=self.kappa, penalty=self.penalty,
-                min_leaf=self.min_leaf, effort=self.effort,
-                required=self._parents(self.required), forbidden=self._parents(self.forbidden),
-                closed_form=not self.refine or self.forbidden is not None,
-                random_state=self.seed_, n_jobs=self.n_jobs,
-            )  # fmt: skip
-        self._settle(table.domain, len(table), table)
+        self.network_, self.model_ = learn_joint(
+            table, self.cpd, kappa=self.kappa, penalty=self.penalty,
+            min_leaf=self.min_leaf, effort=self.effort,
+            required=self._parents(self.required), forbidden=self._parents(self.forbidden),
+            closed_form=not self.refine or self.forbidden is not None,
+            random_state=self.seed_, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self._settle(len(table), table)
 
     def _parents(self, pairs: Any) -> dict[str, list[str]] | None:
         """Return pairs of columns as {column: others}, in both directions."""
@@ -217,9 +187,9 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
     def update(self, X: Any, sample_weight: npt.ArrayLike | None = None) -> JointModel:  # noqa: N803
         """Learn again from the rows of `fit` and of earlier updates together with new ones.
 
-        Columns, states and bins stay the same: a value that is not a state counts as `unseen` says. The
-        result is that of all rows at once. A model that was loaded from a file has no rows, and cannot
-        be updated.
+        Columns, categories and bins stay the same: a value that is not a state counts as `unseen` says.
+        The result is that of all rows at once. A model that was loaded from a file has no rows, and
+        cannot be updated.
 
         Parameters
         ----------
@@ -233,7 +203,9 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         at, weights = weighted_rows(len(rows), sample_weight, rows.weights)
         if at is not None:
             rows = rows.select(at).weighted(weights)
-        self._learn(self._kept_rows("be updated").with_rows(rows))
+        table = self._kept_rows("be updated").with_rows(rows).with_states()
+        self.encoding_ = replace(self.encoding_, domain=table.domain)
+        self._learn(table)
         return self
 
     def save(self, path: str | Path) -> None:
@@ -258,28 +230,13 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
     def __repr__(self) -> str:
         if not hasattr(self, "model_"):
             return super().__repr__()
-        names = self.columns_.names
+        names = self.domain_.names
         columns = ", ".join(map(shown, names[:6])) + (", ..." if len(names) > 6 else "")
         start = f"<JointModel of {len(names)} columns ({columns}): "
-        if isinstance(self.model_, MixedNetwork):
-            size = f"{len(self.columns_.scales)} with numbers"
-        else:
-            hidden = self.model_.domain.hidden
-            size = f"{len(self.model_.features):,} features"
-            if hidden.any():
-                size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
+        hidden = self.model_.domain.hidden
+        size = f"{len(self.model_.features):,} features"
+        if hidden.any():
+            size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
         if self.network_ is not None:
             size += f", {self.network_.provenance['learned']['cpd']} CPDs"
         return f"{start}{size}, learned from {self.n_rows_:,} rows>"
-
-    def _repr_html_(self) -> str:
-        import html
-
-        if hasattr(self, "model_"):
-            from conjoin.reports import html_card
-
-            return html_card(self.model_, self.n_rows_)
-        return f"<pre>{html.escape(repr(self))}</pre>"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}

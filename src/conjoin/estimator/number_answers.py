@@ -9,8 +9,9 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import DataError
-from conjoin.estimator.answers import Numbers, as_array, distributions
+from conjoin.estimator.answers import as_array
 from conjoin.estimator.fitted import Fitted
+from conjoin.inference.number_distribution import NumberDistributions
 
 
 class NumberAnswers(Fitted):
@@ -20,10 +21,10 @@ class NumberAnswers(Fitted):
     dates. Numbers and dates can be given as such or as text.
     """
 
-    def _numbers(self, X: Any, target: Any) -> tuple[str, Numbers]:  # noqa: N803
+    def _numbers(self, X: Any, target: Any) -> tuple[str, NumberDistributions]:  # noqa: N803
         name = self._target(target)
-        self.encoding_.scale(name)
-        return name, self._answers(X, name).numbers(name)
+        self.domain_.scale(name)  # raises if it has states
+        return name, self._answers(X, name).number(name)
 
     def distribution(self, X: Any, target: Any = None) -> Any:  # noqa: N803
         """Return the distribution of a number given one row: a `NumberDistribution`.
@@ -38,7 +39,7 @@ class NumberAnswers(Fitted):
         True
         """
         _, numbers = self._numbers(X, target)
-        return distributions(numbers, 0)
+        return numbers[0]
 
     def quantiles(
         self,
@@ -55,7 +56,7 @@ class NumberAnswers(Fitted):
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise DataError(f"the probabilities of quantiles must be between 0 and 1, not {q}")
         found = np.stack([numbers.quantile(p) for p in wanted.tolist()], axis=1)
-        result = as_array(found, self.encoding_.scale(name))
+        result = as_array(found, self.domain_.scale(name))
         return result[:, 0] if np.ndim(q) == 0 else result
 
     def interval(self, X: Any, level: float = 0.9, target: Any = None) -> Any:  # noqa: N803
@@ -65,7 +66,7 @@ class NumberAnswers(Fitted):
         """
         name, numbers = self._numbers(X, target)
         ends = np.stack(numbers.interval(level), axis=1)
-        return as_array(ends, self.encoding_.scale(name))
+        return as_array(ends, self.domain_.scale(name))
 
     def density(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
         """Return the probability density of a number given the rest of each row, rows by `values`.
@@ -84,6 +85,6 @@ class NumberAnswers(Fitted):
     def _at(self, X: Any, values: Any, target: Any, what: str) -> FloatArray:  # noqa: N803
         name, numbers = self._numbers(X, target)
         one = isinstance(values, str) or np.ndim(values) == 0
-        at = self.encoding_.scale(name).numbers([values] if one else list(values))
+        at = self.domain_.scale(name).numbers([values] if one else list(values))
         found = np.stack([getattr(numbers, what)(x) for x in at.tolist()], axis=1)
         return found[:, 0] if one else found

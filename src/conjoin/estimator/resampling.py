@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.mixed_table import MixedTable
+from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.progress import progress
 
@@ -19,7 +19,7 @@ FITS = 20
 
 def bootstrap_interval(
     model: Any,
-    rows: MixedTable,
+    rows: Table,
     answer: Callable[[Any], FloatArray],
     level: float,
     fits: int = FITS,
@@ -33,18 +33,7 @@ def bootstrap_interval(
     standard deviation of the answers. Intervals tell how far an answer depends on which rows happened to
     be in the table. They do not tell whether the model is right.
 
-    Parameters
-    ----------
-    model : JointModel
-        The fitted model.
-    rows : MixedTable
-        Its training rows.
-    answer : function
-        Returns the probabilities of a model, an array.
-    level : float
-        The probability of an interval.
-    fits : int
-        The number of models. They are kept for later answers.
+    `fits`: the number of models. They are kept for later answers.
     """
     if not (isinstance(level, int | float) and 0 < level < 1):
         raise ModelError(f"interval must be a number between 0 and 1, not {level!r}")
@@ -60,7 +49,7 @@ def bootstrap_interval(
     return expit(center - reach), expit(center + reach)
 
 
-def _reweighted(model: Any, rows: MixedTable, fits: int) -> Iterator[Any]:
+def _reweighted(model: Any, rows: Table, fits: int) -> Iterator[Any]:
     """Yield models of the same rows with random weights."""
     rng = np.random.default_rng([model.seed_, 3])
     own = np.ones(len(rows)) if rows.weights is None else rows.weights

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.estimator.explain import Explanation, NumberExplanation
 from conjoin.estimator.fitted import Fitted
 from conjoin.estimator.seeds import integer_seed
-from conjoin.models.mixed import MixedNetwork
 
 
 class RowAnswers(Fitted):
@@ -56,7 +54,7 @@ class RowAnswers(Fitted):
         low, high = bootstrap_interval(
             self,
             self._kept_rows("resample them"),
-            lambda twin: twin._of_rows(answers.rows).probabilities(name, bins),
+            lambda twin: twin._of_rows(answers.table).probabilities(name, bins),
             interval,
         )
         return found, np.minimum(low, found), np.maximum(high, found)
@@ -98,26 +96,28 @@ class RowAnswers(Fitted):
             known values, instead of one table.
         by : {'row', 'cell'}
             The most probable states of a row together, or of each cell on its own. In a model with
-            hidden columns or numbers, the former are the best states that a search found.
+            hidden columns, the former are the best states that a search found; in a model with numbers
+            that tell about states, each cell stands alone.
         numbers : {'mean', 'median', 'mode'}
-            What is filled in for a number, in the type and resolution of its column. Means and medians
-            are those of each cell given what the row knows; with 'mode' and ``by='row'``, the numbers
-            and states of a row are the most probable ones together.
+            What is filled in for a number given what its row knows, in the type and resolution of its
+            column.
         """
         answers = self._answers(X)
         seed = self.seed_ if draws is None else integer_seed(self.random_state)
-        if isinstance(X, Table | MixedTable):
-            if draws is None:
-                return answers.completed(by, numbers)
-            return self._of_rows(answers.rows, seed).completions(draws, seed)
-        if draws is None:
-            return self.encoding_.filled(X, answers.fills(by, numbers))
-        drawn = self._of_rows(answers.rows, seed).drawn(draws, seed)
-        return [self.encoding_.filled(X, fills) for fills in drawn]
+        if draws is not None and draws < 1:
+            raise ModelError(f"draws must be 1 or more, not {draws}")
+        tables = (
+            [answers.completed(by, numbers)]
+            if draws is None
+            else self._of_rows(answers.table, seed).drawn(draws)
+        )
+        if not isinstance(X, Table):
+            tables = [self.encoding_.filled(X, answers.fills(table)) for table in tables]
+        return tables[0] if draws is None else tables
 
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Fill in missing values with the most probable states and the means of numbers."""
-        return self.in_chosen_container(X, self.impute(X))
+        return self._in_chosen_container(X, self.impute(X))
 
     @names_lack_of_memory
     def explain(
@@ -153,17 +153,17 @@ class RowAnswers(Fitted):
         from conjoin.estimator.explain import explain, explain_number
 
         name = self._target(target)
-        rows = self._answers(row, name).rows
+        rows = self._answers(row, name).table
         if len(rows) != 1:
             raise ModelError(f"give one row to explain, not {len(rows)}")
-        if name in self.columns_.numeric:
+        if name in self.domain_.numeric:
             if state is not None or against is not None:
                 raise ModelError(
                     f"{name!r} is a number, which has no states: its mean is explained"
                 )
 
-            def means(r: MixedTable) -> FloatArray:
-                return self._of_rows(r).numbers(name).mean()
+            def means(r: Table) -> FloatArray:
+                return self._of_rows(r).number(name).mean()
 
             return explain_number(means, rows, name, self.seed_, all_sets_up_to)
         variable = self.domain_[name]
@@ -177,12 +177,9 @@ class RowAnswers(Fitted):
         self._fitted()
         found = self.log_partition_
         if found is None:
-            found = 0.0
-            if not isinstance(self.model_, MixedNetwork):
-                from conjoin.inference.engines import log_partition
+            from conjoin.inference.engines import log_partition
 
-                found = log_partition(self.model_).value
-            self.log_partition_ = found
+            found = self.log_partition_ = log_partition(self.model_).value
         return found
 
     @names_lack_of_memory
@@ -194,14 +191,7 @@ class RowAnswers(Fitted):
         they are comparable between models of the same table, and may be larger than 1.
         """
         rows = self._fitted().table(X, subset=True)
-        if isinstance(self.model_, MixedNetwork):
-            from conjoin.inference.mixed import log_density
-
-            return log_density(self.model_, rows)
-        from conjoin.scoring.likelihood import row_log_sums
-
-        sums, _ = row_log_sums(self.model_, rows.categories.codes, self.seed_)
-        return sums - self.log_partition()
+        return self._of_rows(rows).log_density()
 
     @names_lack_of_memory
     def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
@@ -221,5 +211,5 @@ class RowAnswers(Fitted):
             return float(self.score_samples(X).mean())
         from conjoin.scoring.metrics import score
 
-        rows = self.coded(X)
-        return score(self, rows if rows.scales else rows.categories, metric).mean
+        rows = self._fitted().table(X)
+        return score(self, rows, metric).mean

@@ -12,11 +12,8 @@ from conjoin.errors import ModelError
 def integer_seed(random_state: Any) -> int:
     """Return an integer seed.
 
-    Parameters
-    ----------
-    random_state : int, numpy Generator, RandomState or None
-        An integer is its own seed. A generator is advanced, so that the next seed is another one.
-        None gives a fresh seed each time.
+    `random_state`: an integer is its own seed. A generator is advanced, so that the next seed is
+    another one. None gives a fresh seed each time.
 
     Examples
     --------

@@ -1,21 +1,17 @@
 """Writing Bayesian networks for other programs: BIF, XDSL (GeNIe) and NET (Hugin).
 
 These formats restrict names to letters, digits and underscores. Other names and states are replaced by
-similar words. In BIF a property of the variable keeps the originals, as JSON in which all but a few
-characters are percent-encoded; for XDSL and NET the file beside (FILE.names.json) does, and they hold the
-names as labels.
+similar words; the file beside (FILE.names.json) keeps the originals. XDSL and NET hold names as labels.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -23,7 +19,6 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
-from conjoin.formats.json_labels import variable_to_json
 from conjoin.formats.names_files import write_named
 from conjoin.formats.storage import errors_naming
 from conjoin.models.bayes import BayesianNetwork, cpd_as_factor
@@ -31,24 +26,10 @@ from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.markov import TableFactor
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-RESERVED = frozenset(
-    [
-        "network",
-        "variable",
-        "probability",
-        "property",
-        "type",
-        "discrete",
-        "table",
-        "default",
-        "node",
-        "potential",
-        "states",
-        "data",
-        "net",
-        "label",
-    ]
-)
+RESERVED = frozenset((
+    "network", "variable", "probability", "property", "type", "discrete", "table", "default", "node",
+    "potential", "states", "data", "net", "label",
+))  # fmt: skip
 """Words that the formats use themselves."""
 
 
@@ -63,13 +44,7 @@ class _Node(NamedTuple):
 
 
 def safe_words(labels: Iterable[Any]) -> list[str]:
-    """Return different words for different labels: the labels themselves wherever that is possible.
-
-    Examples
-    --------
-    >>> safe_words(["rain", "wet grass", "wet-grass", 3, "table"])
-    ['rain', 'wet_grass', 'wet_grass_2', 's3', 'table_2']
-    """
+    """Return different words for different labels: the labels themselves wherever that is possible."""
     texts = [str(label) for label in labels]
     taken = {text for text in texts if WORD.fullmatch(text) and text not in RESERVED}
     result: list[str] = []
@@ -128,16 +103,13 @@ def write_bif(model: BayesianNetwork, path: Path) -> None:
     """Write a .bif file."""
     words = safe_domain(model.domain)
     lines = ["network unknown {", "}"]
-    for variable, original in zip(words, model.domain, strict=True):
+    for variable in words:
         states = ", ".join(variable.states)
         lines += [
             f"variable {variable.name} {{",
             f"  type discrete [ {len(variable)} ] {{ {states} }};",
+            "}",
         ]
-        if variable != original or original.cuts is not None:
-            text = json.dumps(variable_to_json(original), ensure_ascii=False)
-            lines.append(f'  property conjoin_labels = "{quote(text, safe=" ,:+")}";')
-        lines.append("}")
     for node in _nodes(model, words, path):
         given = [words.variables[p] for p in node.parents]
         head = f"{node.name} | {', '.join(v.name for v in given)}" if given else node.name
@@ -149,7 +121,7 @@ def write_bif(model: BayesianNetwork, path: Path) -> None:
         else:
             lines.append(f"  table {_numbers(node.rows[0], ', ')};")
         lines.append("}")
-    _write(lines, model, model.domain, path)
+    write_named(path, _text(lines), model.domain, words)
 
 
 def write_net(model: BayesianNetwork, path: Path) -> None:
@@ -172,7 +144,7 @@ def write_net(model: BayesianNetwork, path: Path) -> None:
         shape = [len(words.variables[p]) for p in node.parents]
         data = _nested(node.rows.reshape(*shape, -1))
         lines += [f"potential ( {head} )", "{", f"  data = {data};", "}"]
-    _write(lines, model, words, path)
+    write_named(path, _text(lines), model.domain, words)
 
 
 def _nested(table: FloatArray) -> str:
@@ -216,9 +188,8 @@ def write_xdsl(model: BayesianNetwork, path: Path) -> None:
             "      </node>",
         ]
     lines += ["    </genie>", "  </extensions>", "</smile>"]
-    _write(lines, model, words, path)
+    write_named(path, _text(lines), model.domain, words)
 
 
-def _write(lines: list[str], model: BayesianNetwork, implied: Domain, path: Path) -> None:
-    """Write a file, which implies a domain to those who read it without the names beside it."""
-    write_named(path, ("\n".join(lines) + "\n").encode(), model.domain, implied)
+def _text(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()

@@ -16,7 +16,6 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, IntArray
 from conjoin.data.columns import Column
 from conjoin.data.frames import MISSING, arrow_columns
-from conjoin.data.mixed_table import MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import FormatError
 from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
@@ -27,22 +26,12 @@ QUOTED_LINES = 200
 
 @dataclass(frozen=True)
 class Blocks:
-    """How much of a file is parsed together.
+    """How much of a file is parsed together."""
 
-    Attributes
-    ----------
-    usual, largest : int
-        Number of bytes, usually and at most.
-    bytes_per_column : int
-        Minimum number of bytes per column, because each column of each block has a cost of its own.
-    columns : int
-        Number of columns that are converted together, because each takes kilobytes while it is converted.
-    """
-
-    usual: int = 1 << 20
+    usual: int = 1 << 20  # bytes
     largest: int = (1 << 31) - 2
-    bytes_per_column: int = 256
-    columns: int = 16_384
+    bytes_per_column: int = 256  # at least, because each column of each block has a cost of its own
+    columns: int = 16_384  # converted together, because each takes kilobytes meanwhile
 
     def size(self, columns: int) -> int:
         """Return the number of bytes for a table of some number of columns."""
@@ -67,7 +56,8 @@ def read_csv(
         raise FormatError("the file is empty", str(path))
     if raw.count(b'"') % 2:
         raise FormatError("a quotation mark is opened but never closed", str(path))
-    header, quoted = _first_lines(raw, path)
+    text = decoded(raw, path)
+    header, quoted = _header(text, path), _all_quoted(text)
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise FormatError(
             f"the header {header[0][:40]!r} has no commas; columns must be separated by commas",
@@ -145,12 +135,6 @@ def _cause(error: Exception, blocks: Blocks) -> str:
     return f"cannot be read as CSV: {error}"
 
 
-def _first_lines(raw: bytes, path: Path) -> tuple[list[str], bool]:
-    """Return the header, and whether all cells are in quotation marks; reject what is not UTF-8."""
-    text = decoded(raw, path)
-    return _header(text, path), _all_quoted(text)
-
-
 def _all_quoted(text: str) -> bool:
     """Return whether the header and all cells of the first rows are in quotation marks."""
     if not text.startswith('"'):
@@ -188,7 +172,7 @@ def csv_columns(path: Path) -> list[str]:
     return _header(decoded(read_bytes(path), path), path)
 
 
-def write_csv(table: Table | MixedTable, path: Path, *, defuse: bool = False) -> None:
+def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
     """Write a CSV file with a header line; missing values are empty.
 
     A state that would be read as a missing value, such as "None", is written in quotation marks. With
@@ -196,13 +180,11 @@ def write_csv(table: Table | MixedTable, path: Path, *, defuse: bool = False) ->
     """
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
-    columns = dict(_state_cells(table if isinstance(table, Table) else table.categories, path))
+    columns = dict(_state_cells(table, path))
     names = list(columns)
-    if isinstance(table, MixedTable):
-        for scale in table.scales:
-            texts = map(scale.text, table.column(scale.name).tolist())
-            columns[scale.name] = [_cell(text) if text else "" for text in texts]
-        names = list(table.names)
+    for name in table.domain.numeric if table.numbers is not None else ():
+        texts = map(table.domain.scale(name).text, table.column(name).tolist())
+        columns[name] = [_cell(text) if text else "" for text in texts]
     rows = [list(map(_cell, names)), *zip(*(columns[name] for name in names), strict=True)]
     lines = [",".join(map(_defused, row) if defuse else row) for row in rows]
     if len(names) == 1:  # an empty line would be no row
@@ -211,7 +193,6 @@ def write_csv(table: Table | MixedTable, path: Path, *, defuse: bool = False) ->
 
 
 def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
-    """Return the cells of each column, by name."""
     for i, variable in enumerate(table.domain):
         texts = [str(s) for s in variable.states]
         counts = Counter(texts)
@@ -235,13 +216,7 @@ def _cell(text: str) -> str:
 
 
 def _defused(cell: str) -> str:
-    """Return a cell, with an apostrophe in front if it is a formula to a spreadsheet program.
-
-    Examples
-    --------
-    >>> print(_defused("=1+1"), _defused('"=A1,B1"'), _defused("-2.5"), _defused("x=1"))
-    '=1+1 "'=A1,B1" -2.5 x=1
-    """
+    """Return a cell, with an apostrophe in front if it is a formula to a spreadsheet program."""
     inside = cell.strip().removeprefix('"')
     if not inside.startswith(("=", "+", "-", "@", "\t", "\r")):
         return cell
@@ -253,37 +228,23 @@ def _defused(cell: str) -> str:
         return f"{cell[:at]}'{cell[at:]}"
 
 
-_CELL = re.compile(r'[^\S\r\n]*"(?:[^"]|"")*"[^,\r\n]*|[^,\r\n]*')
+_CELL = re.compile(r'([^\S\r\n]*"(?:[^"]|"")*"[^,\r\n]*|[^,\r\n]*)(,|\r\n|\r|\n|\Z)')
+"""A cell, and the comma or the end of the line after it."""
 
 
 def _raw_rows(text: str) -> list[list[str]]:
-    """Return the cells of the rows of a CSV file as they are written, with their quotation marks.
-
-    Examples
-    --------
-    >>> _raw_rows('a,b\\n1,"x, y" \\n')
-    [['a', 'b'], ['1', '"x, y" ']]
-    """
+    """Return the cells of the rows of a CSV file as they are written, with their quotation marks."""
     rows: list[list[str]] = [[]]
-    at = 0
-    while at < len(text):
-        match = _CELL.match(text, at)
-        assert match is not None  # the empty text matches
-        rows[-1].append(match.group())
-        at = match.end()
-        if text[at : at + 1] in "\r\n" and at < len(text):
-            at += 2 if text[at : at + 2] == "\r\n" else 1
+    for cell, end in _CELL.findall(text):
+        rows[-1].append(cell)
+        if end != ",":
             rows.append([])
-        else:
-            at += 1  # a comma
-            if at == len(text):
-                rows[-1].append("")
     return [row for row in rows if row not in ([], [""])]
 
 
 def write_filled_csv(
     source: Path,
-    full: Table | MixedTable,
+    full: Table,
     holes: Mapping[str, BoolArray],
     path: Path,
     *,
@@ -301,18 +262,19 @@ def write_filled_csv(
         where = np.flatnonzero(missing)
         if len(where):
             at = header.index(name)
-            for r, cell in zip(where.tolist(), filled_texts(full, name, where), strict=True):
+            texts = filled_values(full, name, where, text=True)
+            for r, cell in zip(where.tolist(), texts, strict=True):
                 rows[r + 1][at] = _cell(cell)
     if defuse:
         rows = [list(map(_defused, row)) for row in rows]
     write_bytes(path, "".join(",".join(row) + "\n" for row in rows).encode())
 
 
-def filled_texts(full: Table | MixedTable, name: str, rows: IntArray) -> list[str]:
-    """Return the values of a column in some rows as text."""
-    if isinstance(full, MixedTable) and name in full.domain.numeric:
-        return list(map(full.domain.scale(name).text, full.column(name)[rows].tolist()))
-    table = full.categories if isinstance(full, MixedTable) else full
-    i = table.domain.index(name)
-    states = table.domain.variables[i].states
-    return [str(states[code]) for code in table.codes[rows, i].tolist()]
+def filled_values(full: Table, name: str, rows: IntArray, *, text: bool = False) -> list[Any]:
+    """Return the values of a column in some rows, in their own types or as text."""
+    if name in full.domain.numeric and full.numbers is not None:
+        scale = full.domain.scale(name)
+        return list(map(scale.text if text else scale.own, full.column(name)[rows].tolist()))
+    i = full.domain.index(name)
+    states = [str(s) if text else s for s in full.domain.variables[i].states]
+    return [states[code] for code in full.codes[rows, i].tolist()]

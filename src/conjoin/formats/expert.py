@@ -1,4 +1,4 @@
-"""Dependency networks written by hand, in TOML (docs/expert.md)."""
+"""Dependency networks written by hand, in TOML (docs/guide/expert.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.errors import ConjoinError, FormatError, did_you_mean
-from conjoin.formats.limits import MAX_KEY_PARTS
-from conjoin.formats.storage import read_text
+from conjoin.formats.storage import MAX_KEY_PARTS, read_text
 from conjoin.models.cpd import CPD, log_distribution
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.log_linear_cpd import LogLinearCPD
@@ -35,11 +34,12 @@ class _Place:
         quoted = [rf'(?:"{re.escape(k)}"|\'{re.escape(k)}\'|{re.escape(k)})' for k in keys]
         for depth in range(len(quoted), 0, -1):
             header = r"\s*\.\s*".join(quoted[:depth])
-            found = list(re.finditer(rf"^\s*\[+\s*{header}\s*\]+", self.text, re.MULTILINE))
-            if not found and depth == 1:  # a longer header, or a key at the top
-                found = list(re.finditer(rf"^\s*\[*\s*{header}\s*[.=]", self.text, re.MULTILINE))
-            if found:
-                start = found[min(number or 0, len(found) - 1) if depth == len(quoted) else 0].end()
+            places = list(re.finditer(rf"^\s*\[+\s*{header}\s*\]+", self.text, re.MULTILINE))
+            if not places and depth == 1:  # a longer header, or a key at the top
+                places = list(re.finditer(rf"^\s*\[*\s*{header}\s*[.=]", self.text, re.MULTILINE))
+            if places:
+                entry = min(number or 0, len(places) - 1) if depth == len(quoted) else 0
+                start = places[entry].end()
                 if depth < len(quoted):
                     key = re.compile(rf"^\s*{quoted[depth]}\s*=", re.MULTILINE)
                     inside = key.search(self.text, start)
@@ -48,7 +48,6 @@ class _Place:
         return None
 
     def error(self, message: str, keys: list[str], number: int | None = None) -> FormatError:
-        """Return an error that names the place."""
         label = ".".join(keys)
         if number is not None:
             label = f"{label}, entry {number + 1}"
@@ -59,9 +58,9 @@ def _check_keys(text: str, path: Path) -> None:
     """Reject very long dotted keys, which take quadratic time to read."""
     part = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
     many = re.compile(rf"(?<![\w.-]){part}(?:[ \t]*+\.[ \t]*+{part}){{{MAX_KEY_PARTS.value},}}+")
-    found = many.search(text)
-    if found:
-        line = text.count("\n", 0, found.start()) + 1
+    match = many.search(text)
+    if match:
+        line = text.count("\n", 0, match.start()) + 1
         raise FormatError(f"a key is too long: {MAX_KEY_PARTS.exceeded()}", str(path), line)
 
 
@@ -72,8 +71,8 @@ def read_expert(path: Path) -> DependencyNetwork:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        line = int(found[1]) if found else None
+        match = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        line = int(match[1]) if match else None
         message = str(error).split(" (at")[0] or "nested too deeply"
         raise FormatError(f"is not valid TOML: {message}", str(path), line) from None
     place = _Place(text, str(path))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import asdict
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from conjoin.data.domain import Domain, Variable
+from conjoin.data.number_map import NumberMap
+from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_states import NumberStates
 from conjoin.errors import ConjoinError, FormatError
 
 
 def label_to_json(label: Any) -> Any:
-    """Return a label in types of JSON, tagged where JSON has no such type.
-
-    Examples
-    --------
-    >>> label_to_json(("a", 1))
-    {'tuple': ['a', 1]}
-    """
+    """Return a label in types of JSON, tagged where JSON has no such type."""
     if type(label) is float and label in (inf, -inf):
         return {"float": str(label)}
     if type(label) in (str, int, float, bool):
@@ -64,6 +64,8 @@ def variable_to_json(variable: Variable) -> dict[str, Any]:
         entry["cuts"] = list(variable.cuts)
     if variable.hidden:
         entry["hidden"] = True
+    if variable.numbers is not None:
+        return {"name": variable.name, "numbers": numbers_to_json(variable.numbers)}
     if variable.ordered != variable.order_shows:
         entry["ordered"] = variable.ordered
     return entry
@@ -71,12 +73,61 @@ def variable_to_json(variable: Variable) -> dict[str, Any]:
 
 def variable_from_json(entry: Any) -> Variable:
     """Undo `variable_to_json`; raises KeyError, TypeError or ValueError if it is damaged."""
+    if "numbers" in entry:
+        numbers = numbers_from_json(entry["numbers"])
+        if numbers.scale.name != entry["name"]:
+            raise ValueError("the names of a column of numbers differ")
+        return Variable.of_numbers(numbers)
     return Variable(
         entry["name"],
         [label_from_json(s) for s in entry["states"]],
         entry.get("cuts"),
         hidden=entry.get("hidden", False) is True,
         ordered=entry.get("ordered"),
+    )
+
+
+def numbers_to_json(numbers: NumberStates) -> dict[str, Any]:
+    """Return the states of a column of numbers in types of JSON."""
+    own = numbers.map
+    return {
+        "scale": asdict(numbers.scale),
+        "edges": numbers.edges.tolist(),
+        "values": own.values.tolist(),
+        "scores": own.scores.tolist(),
+        "step": own.step,
+        "single": own.atoms.tolist(),
+    }
+
+
+def numbers_from_json(entry: Any) -> NumberStates:
+    """Undo `numbers_to_json`; raises an error if it is damaged."""
+    values, scores, edges, single = (
+        np.array([float(x) for x in entry[name]])
+        for name in ("values", "scores", "edges", "single")
+    )
+    step = float(entry["step"])
+    knots = (values, scores)
+    if len(values) != len(scores) or len(values) < 2 or not np.isfinite(step) or step <= 0:
+        raise ValueError("the map of a column of numbers is damaged")
+    if not all(np.isfinite(x).all() and (np.diff(x) > 0).all() for x in (*knots, edges, single)):
+        raise ValueError("numbers of a column do not rise")
+    if len(set(np.searchsorted(edges, single, side="right").tolist())) < len(single):
+        raise ValueError("two single values of a column share a state")
+    return NumberStates(_scale(entry["scale"]), NumberMap(values, scores, step, single), edges)
+
+
+def _scale(entry: Any) -> NumberScale:
+    step, form = entry["step"], entry["form"]
+    return NumberScale(
+        str(entry["name"]),
+        str(entry["kind"]),
+        entry["integer"] is True,
+        None if step is None else float(step),
+        float(entry["low"]),
+        float(entry["high"]),
+        None if form is None else str(form),
+        entry["utc"] is True,
     )
 
 

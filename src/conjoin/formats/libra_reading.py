@@ -17,16 +17,15 @@ import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
 from conjoin.errors import FormatError, ModelError
-from conjoin.formats.limits import MAX_ENTRIES
-from conjoin.formats.names_files import named_domain, write_named
-from conjoin.formats.storage import errors_naming, plain_float, read_text
+from conjoin.formats.names_files import named_domain
+from conjoin.formats.storage import MAX_ENTRIES, errors_naming, plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD, MAX_AXES
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.feature_tables import scope_tables
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import Network
 from conjoin.models.table_cpd import TableCPD
 from conjoin.models.tree import Tree, factor_features
@@ -58,11 +57,6 @@ def read_schema(path: Path) -> Domain:
     return named_domain(path, parse_schema(line, str(path)))
 
 
-def write_schema(domain: Domain, path: Path) -> None:
-    """Write a .schema file."""
-    write_named(path, (",".join(map(str, domain.cards)) + "\n").encode(), domain)
-
-
 class _Lines:
     """The lines of a file, with the number of the last one taken."""
 
@@ -72,21 +66,13 @@ class _Lines:
 
     def _words(self, text: str) -> Iterator[list[str]]:
         for number, line in enumerate(text.split("\n"), 1):
-            words = line.split()
-            if not words:
-                continue
-            self.number = number
+            pieces = [line]
             if "{" in line or "}" in line:  # braces are words of their own, and end a line
-                words = re.findall(r"[{}]|[^\s{}]+", line)
-                start = 0
-                for i, word in enumerate(words):
-                    if word in "{}":
-                        yield words[start : i + 1]
-                        start = i + 1
-                if start < len(words):
-                    yield words[start:]
-            else:
-                yield words
+                pieces = re.sub(r"([{}])", r" \1\n", line).split("\n")
+            for piece in pieces:
+                if words := piece.split():
+                    self.number = number
+                    yield words
 
     def take(self, wanted: str) -> list[str]:
         words = next(self._lines, None)
@@ -157,7 +143,7 @@ def check_test(
     return var, state
 
 
-class _Block:
+class _LibraBlock:
     """The factors of one block: features, tables and trees."""
 
     def __init__(self, cards: npt.NDArray[np.int64], tests: _Tests) -> None:
@@ -166,10 +152,10 @@ class _Block:
         self.lengths: list[int] = []
         self.entries: list[int] = []
         self.certain: list[list[int]] = []
-        self.tables: list[_Block] = []
+        self.tables: list[_LibraBlock] = []
         self.trees: list[Tree] = []
 
-    def read(self, lines: _Lines, features_only: bool = False) -> _Block:
+    def read(self, lines: _Lines, features_only: bool = False) -> _LibraBlock:
         """Read factors up to the closing brace."""
         while True:
             words = lines.take("'}'")
@@ -184,7 +170,7 @@ class _Block:
                 if words == ["tree", "{"]:
                     self.trees.append(read_tree(lines, self.cards))
                 elif words == ["table", "{"]:
-                    self.tables.append(_Block(self.cards, self.tests).read(lines, True))
+                    self.tables.append(_LibraBlock(self.cards, self.tests).read(lines, True))
                 elif words == ["features", "{"]:
                     self.read(lines, True)
                 else:
@@ -235,7 +221,7 @@ class _Block:
 
     def factors(self) -> tuple[Features, list[Factor]]:
         """Return the features, and the tables and trees."""
-        factors: list[Factor] = [TreeFactor(tree) for tree in self.trees]
+        factors: list[Factor] = list(self.trees)
         parts = [self.features()]
         for block in self.tables:
             features = block.features()
@@ -351,7 +337,7 @@ def read_network(path: Path) -> Network:
     domain = named_domain(path, cards)
     tests = _Tests(cards)
     if head[0] == "MN":
-        block = _Block(cards, tests).read(lines)
+        block = _LibraBlock(cards, tests).read(lines)
         _expect_end(lines)
         block.settle(None)
         features, factors = block.factors()
@@ -365,7 +351,7 @@ def read_network(path: Path) -> Network:
         if cpds[target] is not None:
             raise lines.error(f"v{target} already has a distribution")
         with errors_naming(path, lines.number):
-            cpds[target] = _cpd(_Block(cards, tests).read(lines), target)
+            cpds[target] = _cpd(_LibraBlock(cards, tests).read(lines), target)
     _expect_end(lines)
     absent = [i for i, cpd in enumerate(cpds) if cpd is None]
     if absent:
@@ -382,7 +368,7 @@ def _expect_end(lines: _Lines) -> None:
         raise lines.error(f"expected nothing after the last '}}', not {' '.join(extra)[:40]!r}")
 
 
-def _cpd(block: _Block, target: int) -> CPD:
+def _cpd(block: _LibraBlock, target: int) -> CPD:
     block.settle(target)
     if len(block.trees) == 1 and not block.tables and not block.weights:
         try:

@@ -82,9 +82,9 @@ def feature_lines(features: Features, path: Path) -> list[str]:
 def _factor_lines(factor: Factor, cards: npt.NDArray[np.int64], path: Path) -> list[str]:
     if isinstance(factor, TableFactor):
         return table_lines(factor)
-    if one_against_rest(factor.splits, cards):
-        return tree_lines(factor.splits, cards)
-    return feature_lines(factor_features(cards, [factor.splits]), path)
+    if one_against_rest(factor, cards):
+        return tree_lines(factor, cards)
+    return feature_lines(factor_features(cards, [factor]), path)
 
 
 def _cpd_lines(cpd: CPD, path: Path) -> list[str]:

@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conjoin.errors import FormatError, names_lack_of_memory
-from conjoin.formats.endings import check_ending, check_folder, ending_error, function_for
-from conjoin.formats.storage import ending
+from conjoin.formats.storage import check_ending, check_folder, ending, ending_error, function_for
 
 if TYPE_CHECKING:
-    from conjoin.models.mixed import MixedNetwork
     from conjoin.models.network import Network
 
-# The function for each ending, imported when it is needed.
-MODEL_READERS = {
-    ".conjoin": "native.read_native",
-    ".dn": "libra_reading.read_network",
-    ".mn": "libra_reading.read_network",
-    ".bn": "libra_reading.read_network",
-    ".uai": "uai.read_uai",
-    ".bif": "bif.read_bif",
-    ".toml": "expert.read_expert",
+DN, MN, BN = "dependency network", "Markov network", "Bayesian network"
+
+
+class ModelFormat(NamedTuple):
+    """The functions that read and write a format, and the kinds of model that are written in it."""
+
+    reader: str  # a module and a name in it, imported when they are needed; empty if there is none
+    writer: str
+    kinds: tuple[str, ...]
+
+
+FORMATS = {
+    ".conjoin": ModelFormat("native.read_native", "native.write_native", (DN, MN, BN)),
+    ".dn": ModelFormat("libra_reading.read_network", "libra_writing.write_network", (DN,)),
+    ".mn": ModelFormat("libra_reading.read_network", "libra_writing.write_network", (MN,)),
+    ".bn": ModelFormat("libra_reading.read_network", "libra_writing.write_network", (BN,)),
+    ".uai": ModelFormat("uai.read_uai", "uai.write_uai", (MN, BN)),
+    ".bif": ModelFormat("bif.read_bif", "bayesian_writing.write_bif", (BN,)),
+    ".net": ModelFormat("", "bayesian_writing.write_net", (BN,)),
+    ".xdsl": ModelFormat("", "bayesian_writing.write_xdsl", (BN,)),
+    ".toml": ModelFormat("expert.read_expert", "", ()),
 }
-MODEL_WRITERS = {
-    ".conjoin": "native.write_native",
-    ".dn": "libra_writing.write_network",
-    ".mn": "libra_writing.write_network",
-    ".bn": "libra_writing.write_network",
-    ".uai": "uai.write_uai",
-    ".bif": "bayesian_writing.write_bif",
-    ".net": "bayesian_writing.write_net",
-    ".xdsl": "bayesian_writing.write_xdsl",
-}
-NETWORKS = ("dependency network", "Markov network", "Bayesian network")
-WRITTEN_MODELS = {
-    ".conjoin": (*NETWORKS, "mixed network"),
-    ".dn": ("dependency network",),
-    ".mn": ("Markov network",),
-    ".bn": ("Bayesian network",),
-    ".uai": ("Markov network", "Bayesian network"),
-    ".bif": ("Bayesian network",),
-    ".net": ("Bayesian network",),
-    ".xdsl": ("Bayesian network",),
-}
-"""The kinds of model that each format can hold."""
+"""The formats of models, by the endings of files."""
 
 
 @names_lack_of_memory
@@ -60,23 +49,24 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     DependencyNetwork, MarkovNetwork or BayesianNetwork
-        Or, if the model has columns of numbers, a MixedNetwork. Of the file of a `JointModel`, its model.
+        Or a Joint: what `learn_joint` learned. Of the file of a `JointModel`, its model.
     """
     path = Path(path)
-    check_ending(path, MODEL_READERS, "model")
-    return function_for(MODEL_READERS, path)(path)
+    readers = {kind: known.reader for kind, known in FORMATS.items() if known.reader}
+    check_ending(path, readers, "model")
+    return function_for(readers, path)(path)
 
 
-def check_can_save(model_kind: type[Network | MixedNetwork], path: str | Path) -> None:
+def check_can_save(model_kind: type[Network], path: str | Path) -> None:
     """Raise the error that saving a model of this kind under this name would raise later."""
     path = Path(path)
     kind = ending(path)
-    fitting = ", ".join(e for e, kinds in WRITTEN_MODELS.items() if model_kind.kind in kinds)
-    if kind not in WRITTEN_MODELS:
+    fitting = ", ".join(e for e, known in FORMATS.items() if model_kind.kind in known.kinds)
+    if kind not in FORMATS or not FORMATS[kind].writer:
         raise FormatError(
             f"{ending_error(kind)} of a format that models are written in; use {fitting}", str(path)
         )
-    if model_kind.kind not in WRITTEN_MODELS[kind]:
+    if model_kind.kind not in FORMATS[kind].kinds:
         raise FormatError(
             f"a {model_kind.kind} cannot be written as {kind}; use {fitting}", str(path)
         )
@@ -91,8 +81,9 @@ def save(model: Any, path: str | Path) -> None:
     The same holds for the mark of hidden columns; to other programs they are ordinary variables.
     """
     path = Path(path)
-    if hasattr(model, "as_network"):  # an estimator, which writes more
+    if hasattr(model, "_known"):  # an estimator, which writes more
         model.save(path)
         return
     check_can_save(type(model), path)
-    function_for(MODEL_WRITERS, path)(model, path)
+    writers = {kind: known.writer for kind, known in FORMATS.items()}
+    function_for(writers, path)(model, path)

@@ -12,8 +12,7 @@ from conjoin.data.arrays import distinct
 from conjoin.data.domain import Domain
 from conjoin.errors import FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
-from conjoin.formats.limits import MAX_NUMBERED_STATES
-from conjoin.formats.storage import read_text, write_bytes
+from conjoin.formats.storage import MAX_NUMBERED_STATES, read_text, write_bytes
 
 
 def names_path(path: Path) -> Path:
@@ -27,7 +26,8 @@ def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None 
     `implied` is the domain that a reader would give the file without names; by default a numbered one.
     """
     beside = names_path(path)
-    needed = not (domain.is_numbered if implied is None else domain == implied)
+    plain = domain.is_numbered if implied is None else domain == implied
+    needed = not plain or any(variable.cuts is not None for variable in domain)
     text = ""
     if needed:  # labels are checked before anything is written
         text = json.dumps({"variables": domain_to_json(domain)}, ensure_ascii=False, indent=1)

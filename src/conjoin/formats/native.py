@@ -1,12 +1,13 @@
 """Conjoin's own model files (.conjoin): names, states, provenance and arrays.
 
-The layout is described in docs/formats.md: a magic line, the length of a JSON header, the header, and
-the arrays it lists, little-endian and aligned. Nothing in it is ever executed.
+The layout is described in docs/reference/formats.md: a magic line, the length of a JSON header, the
+header, and the arrays it lists, little-endian and aligned. Nothing in it is ever executed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,15 @@ import numpy.typing as npt
 from conjoin.data.domain import Domain
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
-from conjoin.formats.native_mixed import pack_mixed, unpack_mixed
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
+from conjoin.models.fine_numbers import FineNumbers, scored_columns
+from conjoin.models.joint import Joint
 from conjoin.models.log_linear_cpd import LogLinearCPD
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
-from conjoin.models.mixed import MixedNetwork
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import Network
 from conjoin.models.rule_cpd import RuleCPD
 from conjoin.models.table_cpd import TableCPD
@@ -60,7 +61,7 @@ class _Arrays:
 
 
 def write_native(
-    model: Network | MixedNetwork,
+    model: Network,
     path: Path,
     estimator: Mapping[str, Any] | None = None,
     conditionals: Network | None = None,
@@ -85,17 +86,16 @@ def write_native(
     write_bytes(path, b"".join([MAGIC, len(text).to_bytes(8, "little"), text, *arrays.data]))
 
 
-def _pack_model(model: Network | MixedNetwork, arrays: _Arrays) -> dict[str, Any]:
+def _pack_model(model: Network, arrays: _Arrays) -> dict[str, Any]:
     """Describe a network in types of JSON; its arrays are stored."""
     packed: dict[str, Any] = {"provenance": dict(model.provenance)}
-    if isinstance(model, MixedNetwork):
-        own = pack_mixed(model, arrays.add, lambda network: _pack_model(network, arrays))
-        return {**packed, "kind": "MX", **own}
     packed["variables"] = domain_to_json(model.domain)
     if isinstance(model, MarkovNetwork):
         packed["kind"] = "MN"
         packed["features"] = _pack_features(model.features, arrays)
         packed["factors"] = [_pack_factor(f, arrays) for f in model.factors]
+        if isinstance(model, Joint):
+            packed["joint"] = None if model.fine is None else _pack_fine(model.fine, arrays)
     else:
         assert isinstance(model, DependencyNetwork | BayesianNetwork)
         packed["kind"] = "DN" if isinstance(model, DependencyNetwork) else "BN"
@@ -107,13 +107,17 @@ def _pack_features(features: Features, arrays: _Arrays) -> dict[str, int]:
     packed = {
         "test_var": arrays.add(features.tests.var),
         "test_mask": arrays.add(features.tests.mask),
-        "indptr": arrays.add(features.indptr),
-        "indices": arrays.add(features.indices),
-        "weights": arrays.add(features.weights),
     }
-    if features.off is not None:
-        packed["off"] = arrays.add(features.off)
+    for name in ("indptr", "indices", "weights", "off"):
+        if getattr(features, name) is not None:
+            packed[name] = arrays.add(getattr(features, name))
     return packed
+
+
+def _pack_fine(fine: FineNumbers, arrays: _Arrays) -> dict[str, Any]:
+    names = ("log_shares", "intercepts", "effects", "covariances", "log_inside")
+    packed: dict[str, Any] = {name: arrays.add(getattr(fine, name)) for name in names}
+    return {**packed, "names": list(fine.names), "evidence": fine.evidence.tolist()}
 
 
 def _pack_tree(tree: Tree, arrays: _Arrays) -> dict[str, int]:
@@ -123,7 +127,7 @@ def _pack_tree(tree: Tree, arrays: _Arrays) -> dict[str, int]:
 def _pack_factor(factor: Factor, arrays: _Arrays) -> dict[str, Any]:
     if isinstance(factor, TableFactor):
         return {"variables": list(factor.variables), "table": arrays.add(factor.table)}
-    return {"tree": _pack_tree(factor.splits, arrays)}
+    return {"tree": _pack_tree(factor, arrays)}
 
 
 def _pack_cpd(cpd: CPD, arrays: _Arrays) -> dict[str, Any]:
@@ -146,23 +150,23 @@ def _pack_cpd(cpd: CPD, arrays: _Arrays) -> dict[str, Any]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-class _DamageError(Exception):
+class _DamageError(ConjoinError):
     """The contents of the file are inconsistent."""
 
 
-def _check(condition: Any, what: str) -> None:
+def _check(condition: Any, complaint: str) -> None:
     if not condition:
-        raise _DamageError(what)
+        raise _DamageError(complaint)
 
 
-def read_native(path: Path) -> Network | MixedNetwork:
+def read_native(path: Path) -> Network:
     """Read the model of a .conjoin file."""
     return read_estimator(path)[0]
 
 
 def read_estimator(
     path: Path,
-) -> tuple[Network | MixedNetwork, dict[str, Any] | None, Network | MixedNetwork | None]:
+) -> tuple[Network, dict[str, Any] | None, Network | None]:
     """Read a .conjoin file: its model and, if it is an estimator's, the rest (see `write_native`)."""
     data = read_bytes(path)
     if not data.startswith(MAGIC):
@@ -180,8 +184,6 @@ def read_estimator(
         _check(estimator is None or isinstance(estimator, dict), "the estimator is not an object")
         listed = header.get("conditionals")
         return model, estimator, None if listed is None else _unpack(listed, arrays, str(path))
-    except _DamageError as error:
-        raise FormatError(f"the file is damaged: {error}", str(path)) from None
     except FormatError:
         raise
     except ConjoinError as error:
@@ -194,15 +196,10 @@ def read_estimator(
         RecursionError,
         OverflowError,
     ) as error:
-        raise FormatError(
-            f"the file is damaged: its header is incomplete ({_short(error)})", str(path)
-        ) from None
-
-
-def _short(error: Exception) -> str:
-    """Return the kind of an error and the start of its message, which may quote the whole file."""
-    text = str(error)
-    return f"{type(error).__name__}: {text[:80]}{'...' if len(text) > 80 else ''}"
+        text = str(error)  # it may quote the whole file
+        short = f"{type(error).__name__}: {text[:80]}{'...' if len(text) > 80 else ''}"
+        message = f"the file is damaged: its header is incomplete ({short})"
+        raise FormatError(message, str(path)) from None
 
 
 def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
@@ -217,9 +214,7 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
         dtype = np.dtype(DTYPES[entry["dtype"]])
         shape = tuple(entry["shape"])
         _check(all(type(n) is int and n >= 0 for n in shape), "the shape of an array is invalid")
-        count = 1
-        for n in shape:
-            count *= n
+        count = math.prod(shape)
         offset = entry["offset"]
         _check(type(offset) is int and offset >= 0, "an array has no valid offset")
         _check(end + offset + count * dtype.itemsize <= len(data), "it ends within its arrays")
@@ -228,35 +223,39 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
     return header, arrays
 
 
-def _unpack(
-    header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str
-) -> Network | MixedNetwork:
+def _unpack(header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str) -> Network:
     kind, provenance = header["kind"], dict(header["provenance"])
-    _check(kind in ("DN", "MN", "BN", "MX"), f"there is no kind {kind!r}")
-    if kind == "MX":
-        return unpack_mixed(
-            header,
-            lambda number, ndim: _array(arrays, number, np.float64, ndim),
-            lambda entry: _markov_network(entry, arrays, path),
-            _check,
-            path,
-        )
+    _check(kind in ("DN", "MN", "BN"), f"there is no kind {kind!r}")
     domain = domain_from_json(header["variables"], path)
     if kind == "MN":
         features = _features(header["features"], domain, arrays)
         factors = [_factor(entry, domain, arrays) for entry in header["factors"]]
-        return MarkovNetwork(domain, features, factors, provenance)
+        network = MarkovNetwork(domain, features, factors, provenance)
+        if "joint" not in header:
+            return network
+        fine = None if header["joint"] is None else _fine(header["joint"], domain.observed, arrays)
+        return Joint(network, fine)
     cpds = [_cpd(entry, domain, arrays) for entry in header["cpds"]]
     if kind == "DN":
         return DependencyNetwork(domain, cpds, provenance)
     return BayesianNetwork(domain, cpds, provenance)
 
 
-def _markov_network(entry: Any, arrays: list[npt.NDArray[Any]], path: str) -> MarkovNetwork:
-    network = _unpack(entry, arrays, path) if entry.get("kind") == "MN" else None
-    _check(isinstance(network, MarkovNetwork), "a component is not a Markov network")
-    assert isinstance(network, MarkovNetwork)
-    return network
+def _fine(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> FineNumbers:
+    parts = {"log_shares": 1, "intercepts": 2, "effects": 3, "covariances": 3, "log_inside": 1}
+    found = {name: _array(arrays, entry[name], np.float64, ndim) for name, ndim in parts.items()}
+    for name, array in found.items():
+        _check(np.isfinite(array).all(), f"the {name} of numbers are not finite")
+    covariances = found["covariances"]
+    _check(np.array_equal(covariances, covariances.swapaxes(1, 2)), "covariances are not symmetric")
+    names = tuple(map(str, entry["names"]))
+    _check(sorted(names) == sorted(scored_columns(domain)), "the columns of numbers differ")
+    try:
+        np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        _check(False, "a covariance is not positive")
+    evidence = np.array([x is True for x in entry["evidence"]], bool)
+    return FineNumbers(domain, names, evidence=evidence, **found)
 
 
 def _array(
@@ -307,8 +306,8 @@ def _features(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Fea
     return Features(tests, indptr, indices, weights, off)
 
 
-def _check_values(values: npt.NDArray[Any], what: str) -> None:
-    _check(not (np.isnan(values) | np.isposinf(values)).any(), f"{what} is not a number")
+def _check_values(values: npt.NDArray[Any], name: str) -> None:
+    _check(not (np.isnan(values) | np.isposinf(values)).any(), f"{name} is not a number")
 
 
 def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int) -> Tree:
@@ -342,7 +341,7 @@ def _tree(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]], ndim: int)
 
 def _factor(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> Factor:
     if "tree" in entry:
-        return TreeFactor(_tree(entry["tree"], domain, arrays, 1))
+        return _tree(entry["tree"], domain, arrays, 1)
     variables = tuple(_variable(v, domain) for v in entry["variables"])
     table = _array(arrays, entry["table"], np.float64, len(variables))
     _check_values(table, "an entry of a table")

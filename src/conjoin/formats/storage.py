@@ -1,22 +1,24 @@
-"""Reading and writing files: gzip by the ending, bounded reading, atomic writing, errors with a place."""
+"""Reading and writing files: endings, gzip, bounded reading, atomic writing, errors with a place."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
-import re
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from conjoin.errors import ConjoinError, FormatError
-from conjoin.formats.limits import MAX_BYTES
+from conjoin.errors import ConjoinError, FormatError, ModelError
 
 if TYPE_CHECKING:
     from gzip import GzipFile
+
+TABLE_ENDINGS = (".data", ".csv", ".parquet")
+"""The endings of tables; other files hold models."""
 
 CHUNK = 1 << 20
 """Number of bytes that are read or decompressed at a time."""
@@ -24,21 +26,74 @@ CHUNK = 1 << 20
 BINARY = getattr(os, "O_BINARY", 0)
 """Needed on Windows only."""
 
+PREFIX = "CONJOIN_"
+"""The start of the environment variables that raise limits, such as CONJOIN_MAX_STATES=10000000."""
+
+
+class Limit(NamedTuple):
+    """A limit on what is read, so that a small or damaged file cannot take all memory or time."""
+
+    name: str  # of its environment variable, without the prefix
+    default: int
+    counted: str  # what the limit counts, in words
+
+    @property
+    def value(self) -> int:
+        """The limit: the environment variable, or else the default."""
+        given = os.environ.get(PREFIX + self.name)
+        if given is None:
+            return self.default
+        if not (given.isascii() and given.isdigit()):
+            raise ModelError(f"{PREFIX}{self.name} must be a whole number, not {given!r}")
+        return int(given)
+
+    def exceeded(self) -> str:
+        """Return the end of an error message: the limit, and how to raise it."""
+        return f"the limit is {self.value:,} {self.counted}; raise it with {PREFIX}{self.name}"
+
+
+MAX_BYTES = Limit("MAX_BYTES", 1 << 32, "bytes in a file, after decompression")
+MAX_NUMBERED_STATES = Limit(
+    "MAX_STATES", 1 << 20, "states in all different variables of a file without names"
+)
+MAX_ENTRIES = Limit("MAX_ENTRIES", 1 << 26, "tests in all features of a file")
+MAX_KEY_PARTS = Limit("MAX_KEY_PARTS", 64, "parts in a dotted key")
+LIMITS = (MAX_BYTES, MAX_NUMBERED_STATES, MAX_ENTRIES, MAX_KEY_PARTS)
+
 
 def ending(path: Path) -> str:
-    """Return the ending that names the format, without a final .gz.
-
-    Examples
-    --------
-    >>> ending(Path("a/model.mn.gz"))
-    '.mn'
-    >>> ending(Path("grid.uai.evid"))
-    '.uai.evid'
-    """
+    """Return the ending that names the format, without a final .gz."""
     name = path.name.removesuffix(".gz")
     if name.endswith(".uai.evid"):
         return ".uai.evid"
     return Path(name).suffix.lower()
+
+
+def function_for(functions: dict[str, str], path: Path) -> Any:
+    """Import the function for the ending of a path."""
+    module, name = functions[ending(path)].split(".")
+    return getattr(importlib.import_module(f"conjoin.formats.{module}"), name)
+
+
+def check_ending(path: Path, functions: dict[str, str], what: str) -> None:
+    """Raise an error if no function reads or writes files of this ending."""
+    kind = ending(path)
+    if kind not in functions:
+        raise FormatError(
+            f"{ending_error(kind)} of a {what} file; use {', '.join(functions)}, each also with .gz",
+            str(path),
+        )
+
+
+def ending_error(kind: str) -> str:
+    """Return the beginning of an error about an ending."""
+    return f"{kind!r} is not the ending" if kind else "the name does not have the ending"
+
+
+def check_folder(path: Path) -> None:
+    """Raise an error if the folder of a file does not exist."""
+    if not path.absolute().parent.is_dir():
+        raise FormatError(f"there is no folder {str(path.parent)!r}; create it first", str(path))
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
@@ -155,32 +210,7 @@ def errors_naming(path: Path, line: int | None = None) -> Iterator[None]:
 
 
 def plain_float(word: str) -> float:
-    """Read a number as files write it; Python itself also reads 1_0 and the digits of other scripts.
-
-    Examples
-    --------
-    >>> plain_float("-2.5e3")
-    -2500.0
-    >>> plain_float("1_0")
-    Traceback (most recent call last):
-    ValueError: not a number: '1_0'
-    """
+    """Read a number as files write it; Python itself also reads 1_0 and the digits of other scripts."""
     if "_" in word or not word.isascii():
         raise ValueError(f"not a number: {word[:40]!r}")
     return float(word)
-
-
-def line_of_token(text: str, number: int, pattern: str = r"\S+") -> int:
-    """Return the line, counted from 1, of the token with this number, or else of the last token.
-
-    Examples
-    --------
-    >>> line_of_token("a b\\nc", 2)
-    2
-    """
-    start = 0
-    for count, match in enumerate(re.finditer(pattern, text)):
-        start = match.start()
-        if count == number:
-            break
-    return text.count("\n", 0, start) + 1

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
 
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.domain import Domain
 from conjoin.data.frames import MISSING
-from conjoin.data.mixed_table import MixedDomain, MixedTable
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError, names_lack_of_memory
-from conjoin.formats.endings import check_ending, check_folder, function_for
-from conjoin.formats.storage import ending, errors_naming
+from conjoin.formats.storage import (
+    check_ending,
+    check_folder,
+    ending,
+    errors_naming,
+    function_for,
+)
 
 Markers = Collection[str] | str | None
 
@@ -24,62 +27,35 @@ Markers = Collection[str] | str | None
 TABLE_READERS = {
     ".data": "libra_data.read_data",  # state numbers, read into a table
     ".csv": "csv_tables.read_csv",  # the others are read into columns
-    ".parquet": "parquet_tables.read_parquet",
+    ".parquet": "parquet.read_parquet",
 }
 TABLE_WRITERS = {
     ".data": "libra_data.write_data",
     ".csv": "csv_tables.write_csv",
-    ".parquet": "parquet_tables.write_parquet",
+    ".parquet": "parquet.write_parquet",
 }
 COLUMN_READERS = {
     ".csv": "csv_tables.csv_columns",
-    ".parquet": "parquet_tables.parquet_columns",
+    ".parquet": "parquet.parquet_columns",
 }
 FILLED_WRITERS = {
     ".csv": "csv_tables.write_filled_csv",
-    ".parquet": "parquet_tables.write_filled_parquet",
+    ".parquet": "parquet.write_filled_parquet",
 }
 
 
-@overload
-def read_table(
-    path: str | Path, domain: MixedDomain, *, missing: Markers = ..., unseen: str = ...
-) -> MixedTable: ...
-@overload
-def read_table(
-    path: str | Path,
-    domain: None = ...,
-    *,
-    missing: Markers = ...,
-    include: Collection[str] | str = ...,
-    exclude: Collection[str] | str = ...,
-    numbers: Literal[True],
-    kinds: Mapping[str, str] | None = ...,
-) -> MixedTable: ...
-@overload
-def read_table(
-    path: str | Path,
-    domain: Domain | None = ...,
-    *,
-    missing: Markers = ...,
-    include: Collection[str] | str = ...,
-    exclude: Collection[str] | str = ...,
-    merge: bool = ...,
-    unseen: str = ...,
-) -> Table: ...
 @names_lack_of_memory
 def read_table(
     path: str | Path,
-    domain: Domain | MixedDomain | None = None,
+    domain: Domain | None = None,
     *,
     missing: Markers = None,
     include: Collection[str] | str = (),
     exclude: Collection[str] | str = (),
-    numbers: bool = False,
     kinds: Mapping[str, str] | None = None,
     merge: bool = False,
     unseen: str = "error",
-) -> Table | MixedTable:
+) -> Table:
     """Read a table.
 
     Parameters
@@ -87,20 +63,17 @@ def read_table(
     path : str or Path
         A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz. A
         folder of Parquet files is one table, which is read in batches.
-    domain : Domain or MixedDomain, optional
+    domain : Domain, optional
         The columns that the table must have, for example those of a model; hidden variables are left
-        out. With a `MixedDomain` the result is a `MixedTable`. Without a domain every distinct value is
-        a state, and columns without values, identifiers and free text are left out with a warning.
+        out. Without a domain, columns are numbers, dates or categories as they look like, and columns
+        without values, identifiers and free text are left out with a warning.
     missing : collection of str, optional
         The texts that stand for a missing value, in place of those in `conjoin.data.frames.MISSING`. An
         empty cell is always missing; a cell of a CSV file in quotation marks is not.
     include, exclude : names, optional
         Columns to keep although they look like identifiers, and columns to leave out.
-    numbers : bool
-        Tell numbers and dates from states, as `JointModel` and ``conjoin learn`` do. The result is a
-        `MixedTable`, for `JointModel` and `learn_mixed`.
     kinds : mapping, optional
-        With `numbers`: {column: 'category', 'number' or 'date'}, to overrule what is found.
+        {column: 'category', 'number' or 'date'}, to overrule what is found.
     merge : bool
         For a folder: keep each distinct row once, with its count as weight. This happens while the folder
         is read, so that a table larger than memory can be learned from if its rows repeat.
@@ -109,39 +82,23 @@ def read_table(
     """
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
-    if kinds is not None and not numbers:
-        raise DataError("kinds tells numbers from states; it needs numbers=True")
-    if numbers and domain is not None:
-        raise DataError(
-            "numbers=True finds out what each column is, but the domain says that already"
-        )
-    strict = unseen == "error"
     path = Path(path)
-    if numbers:
-        columns = read_columns(path, missing)
-        with errors_naming(path):
-            return MixedTable.of_columns(columns, include=include, exclude=exclude, kinds=kinds)
-    if path.is_dir() and not isinstance(domain, MixedDomain):
-        from conjoin.formats.parquet_folders import read_parquet_folder
-
-        return read_parquet_folder(path, None if domain is None else domain.observed, merge=merge)
-    check_ending(path, TABLE_READERS, "table")
-    if isinstance(domain, MixedDomain):
-        columns = read_columns(path, missing, domain.categories)
-        with errors_naming(path):
-            own = [c for c in columns if c.name in domain.names]
-            return MixedTable.like(domain, own, strict=strict)
     shown = None if domain is None else domain.observed
+    if path.is_dir():
+        from conjoin.formats.parquet import read_parquet_folder
+
+        return read_parquet_folder(path, shown, merge=merge)
+    check_ending(path, TABLE_READERS, "table")
     if ending(path) == ".data":
         table: Table = function_for(TABLE_READERS, path)(path, shown)
         return table
     columns = read_columns(path, missing, shown)
     with errors_naming(path):
         if shown is None:
-            kept = chosen_kinds(columns, include=include, exclude=exclude)
-            return table_of_columns([c for c in columns if c.name in kept])
-        own = [c for c in columns if c.name in shown.names]
-        return table_of_columns(own, shown, strict=strict)
+            kept = chosen_kinds(columns, include=include, exclude=exclude, kinds=kinds)
+            return table_of_columns([c for c in columns if c.name in kept], kinds=kept)
+        wanted = [c for c in columns if c.name in shown.names]
+        return table_of_columns(wanted, shown, strict=unseen == "error")
 
 
 @names_lack_of_memory
@@ -150,15 +107,8 @@ def read_columns(
 ) -> list[Column]:
     """Read the columns of a table.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file that `read_table` can read.
-    missing : collection of str, optional
-        The texts that stand for a missing value.
-    domain : Domain, optional
-        The columns whose states are known: a text that is a state of a column is not missing there. All
-        text stays text. Without it, a column of text that is all numbers becomes a column of numbers.
+    A text that is a state of a column of `domain` is not missing there, and all text stays text. Without
+    a domain, a column of text that is all numbers becomes a column of numbers.
     """
     path = Path(path)
     check_ending(path, TABLE_READERS, "table")
@@ -171,7 +121,7 @@ def read_columns(
     if isinstance(missing, str):
         missing = [missing]
     markers = set(MISSING if missing is None and kind == ".csv" else missing or ())
-    states = {v.name: set(map(str, v.states)) for v in domain or ()}
+    states = {v.name: set(map(str, v.states)) for v in domain or () if v.numbers is None}
     doubtful = markers & set().union(*states.values())
     columns = reader(path, sorted(markers - doubtful))
     if doubtful:
@@ -180,15 +130,14 @@ def read_columns(
 
 
 def empty_cells(
-    path: str | Path, domain: Domain | MixedDomain, *, missing: Markers = None
+    path: str | Path, domain: Domain, *, missing: Markers = None
 ) -> dict[str, BoolArray]:
     """Return for each column of a domain that a file has which of its cells hold no value.
 
     `missing` are the texts that stand for a missing value, as in `read_table`. A value that is not in the
     domain is a value.
     """
-    states = domain.categories if isinstance(domain, MixedDomain) else domain
-    columns = read_columns(path, missing, states)
+    columns = read_columns(path, missing, domain)
     return {c.name: c.codes < 0 for c in columns if c.name in domain.names}
 
 
@@ -196,7 +145,7 @@ def table_columns(path: str | Path) -> list[str] | None:
     """Return the column names of .csv and .parquet files and folders, None for files without names."""
     path = Path(path)
     if path.is_dir():
-        from conjoin.formats.parquet_folders import folder_columns
+        from conjoin.formats.parquet import folder_columns
 
         return folder_columns(path)
     if ending(path) not in COLUMN_READERS:
@@ -212,12 +161,12 @@ def check_can_write(path: str | Path) -> None:
 
 
 @names_lack_of_memory
-def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = False) -> None:
+def write_table(table: Table, path: str | Path, *, defuse: bool = False) -> None:
     """Write a table, completely or not at all, as .csv, .parquet or .data.
 
     Parameters
     ----------
-    table : Table or MixedTable
+    table : Table
         The table.
     path : str or Path
         The file.
@@ -226,13 +175,13 @@ def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = F
         formula, such as ``=HYPERLINK(...)``. Such a file no longer has the table's own values.
     """
     path = Path(path)
-    if not isinstance(table, Table | MixedTable):
+    if not isinstance(table, Table):
         raise FormatError(
             f"a {type(table).__name__} is not a Table; a frame writes itself, with `to_csv` and the like",
             str(path),
         )
     check_can_write(path)
-    if isinstance(table, MixedTable) and ending(path) == ".data":
+    if table.numbers is not None and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
     how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
     function_for(TABLE_WRITERS, path)(table, path, **how)
@@ -241,7 +190,7 @@ def write_table(table: Table | MixedTable, path: str | Path, *, defuse: bool = F
 @names_lack_of_memory
 def write_filled(
     source: str | Path,
-    full: Table | MixedTable,
+    full: Table,
     holes: Mapping[str, BoolArray],
     path: str | Path,
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import MAX_STATES, Domain
-from conjoin.data.mixed_table import MixedDomain
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import ConjoinError, DataError, FormatError
 from conjoin.formats.names_files import named_domain, write_named
-from conjoin.formats.storage import line_of_token, plain_float, read_text, write_bytes
+from conjoin.formats.storage import plain_float, read_text
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
@@ -33,11 +31,11 @@ class _Tokens:
     def __init__(self, text: str, path: str) -> None:
         self.text, self.path, self.at = text, path, 0
         self.words = text.split()
-        self.plain = text.isascii() and "_" not in text
 
-    def error(self, message: str, number: int | None = None) -> FormatError:
-        place = max(0, self.at - 1) if number is None else number
-        return FormatError(message, self.path, line_of_token(self.text, place))
+    def error(self, message: str) -> FormatError:
+        """Return an error that names the line of the last word that was read."""
+        lines = [n for n, line in enumerate(self.text.split("\n"), 1) for _ in line.split()]
+        return FormatError(message, self.path, lines[max(0, self.at - 1)] if lines else 1)
 
     def word(self, wanted: str) -> str:
         if self.at >= len(self.words):
@@ -67,33 +65,23 @@ class _Tokens:
     def numbers(self, many: int) -> npt.NDArray[np.float64]:
         if many > self.left:
             raise self.error(f"the file ends before the {many:,} values of this table")
-        chunk = self.words[self.at : self.at + many]
-        try:
-            values = np.array(chunk, np.float64)
-        except ValueError:
-            values = np.full(many, np.nan)
-        if not self.plain:
-            values[[not _is_value(word) for word in chunk]] = np.nan
-        good = (values >= 0) & np.isfinite(values)
-        if not good.all():
-            wrong = next(i for i, w in enumerate(chunk) if not _is_value(w))
-            raise self.error(
-                f"a value of a table must be a non-negative number, not {chunk[wrong][:40]!r}",
-                self.at + wrong,
-            )
-        self.at += many
-        return values
+        values = []
+        for _ in range(many):
+            word = self.word("a value")
+            try:
+                value = plain_float(word)
+            except ValueError:
+                value = np.nan
+            if not 0 <= value < np.inf:
+                raise self.error(
+                    f"a value of a table must be a non-negative number, not {word[:40]!r}"
+                )
+            values.append(value)
+        return np.array(values)
 
     @property
     def left(self) -> int:
         return len(self.words) - self.at
-
-
-def _is_value(word: str) -> bool:
-    try:
-        return 0 <= plain_float(word) < np.inf
-    except ValueError:
-        return False
 
 
 def read_uai(path: Path) -> Network:
@@ -212,7 +200,7 @@ def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
     return scope_tables(features, list(by_scope), rows)
 
 
-def read_evidence(path: Path, domain: Domain | MixedDomain) -> dict[str, Any]:
+def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:
     """Read a .uai.evid file: {variable: state} over a model's domain.
 
     Both versions of the format are supported: `2 0 1 3 0`, and the older one, which starts with the
@@ -230,22 +218,14 @@ def read_evidence(path: Path, domain: Domain | MixedDomain) -> dict[str, Any]:
     for _ in range(first):
         at = tokens.count("a variable", 0, max(0, len(domain) - 1))
         name = domain.names[at]
-        if isinstance(domain, MixedDomain) and name in domain.numeric:
+        if name in domain.numeric:
             scale = domain.scale(name)
             given[name] = scale.value(tokens.number_of(scale))
             continue
-        variable = (domain if isinstance(domain, Domain) else domain.categories)[name]
-        given[name] = variable.states[
-            tokens.count(f"a state of variable {at}", 0, len(variable) - 1)
-        ]
+        variable = domain[name]
+        code = tokens.count(f"a state of variable {at}", 0, len(variable) - 1)
+        given[name] = variable.states[code]
     if tokens.left:
         tokens.at += 1
         raise tokens.error("the file continues after the last piece of evidence")
     return given
-
-
-def write_evidence(evidence: Mapping[str, Any], domain: Domain, path: Path) -> None:
-    """Write a .uai.evid file."""
-    given = domain.encode_partial(evidence)
-    words = [len(given), *(number for pair in given.items() for number in pair)]
-    write_bytes(path, (" ".join(map(str, words)) + "\n").encode())

@@ -8,23 +8,41 @@ from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from conjoin.inference.engines import forecast as forecast
-    from conjoin.inference.engines import joint as joint
+    from conjoin.inference.engines import joint_distribution as joint_distribution
     from conjoin.inference.engines import log_partition as log_partition
     from conjoin.inference.engines import marginals as marginals
     from conjoin.inference.engines import most_probable as most_probable
     from conjoin.inference.engines import probability as probability
     from conjoin.inference.sampling import samples as samples
 
-_HOMES = {
-    "forecast": "inference.engines",
-    "joint": "inference.engines",
-    "log_partition": "inference.engines",
-    "marginals": "inference.engines",
-    "most_probable": "inference.engines",
-    "probability": "inference.engines",
-    "samples": "inference.sampling",
+_INTERNAL = {
+    "AllOf": "inference.conditions",
+    "BatchMarginals": "inference.batch_marginals",
+    "Completion": "inference.completion",
+    "ENGINES": "inference.methods",
+    "JointProbabilities": "inference.results",
+    "JointRows": "inference.joint_rows",
+    "NumberDistributions": "inference.number_distribution",
+    "Plan": "inference.plan",
+    "Run": "inference.results",
+    "Settings": "inference.batch_marginals",
+    "TooLarge": "inference.plan",
+    "as_markov_network": "inference.terms",
+    "compiled": "inference.compilation",
+    "completed": "inference.completion",
+    "conditions_text": "inference.condition_text",
+    "effective_size": "inference.diagnostics",
+    "evidence_of": "inference.evidence",
+    "find_order": "inference.plan",
+    "label_text": "inference.conditions",
+    "parse_conditions": "inference.condition_text",
+    "sampling_method": "inference.sampling",
+    "seed_sequence": "inference.random_state",
+    "split_r_hat": "inference.diagnostics",
+    "standard_error": "inference.diagnostics",
+    "table_diagnostics": "inference.sampling",
+    "terms_of": "inference.terms",
 }
+"""Names for the other packages of Conjoin, and for its tests."""
 
-__all__ = [*_HOMES]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _INTERNAL)

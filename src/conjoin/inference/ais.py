@@ -34,18 +34,8 @@ def log_partition(
     them away from a part of the distribution it is too small, and the estimate is usually too low: the
     result says so if there are zeros or if a few chains carry most of the weight.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping, optional
-        The evidence.
-    chains : int
-        Number of independent chains; the error falls with its square root.
-    steps : int
-        Number of intermediate distributions, with one sweep of Gibbs sampling each.
-    random_state : int or Generator
-        The random numbers.
+    `chains`: number of independent chains; the error falls with its square root. `steps`: number of
+    intermediate distributions, with one sweep of Gibbs sampling each.
     """
     no_dependency_network(model, "ais")
     domain = model.domain

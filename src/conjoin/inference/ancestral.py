@@ -30,16 +30,7 @@ def can_draw(model: Network, known: Evidence) -> bool:
 def sample(model: BayesianNetwork, size: int, known: Evidence, rng: np.random.Generator) -> Table:
     """Draw independent rows, given evidence that `can_draw` allows.
 
-    Parameters
-    ----------
-    model : BayesianNetwork
-        The model.
-    size : int
-        The number of rows.
-    known : Evidence
-        The evidence.
-    rng : Generator
-        The random numbers; every row takes one per variable.
+    `rng`: the random numbers; every row takes one per variable.
     """
     domain = model.domain
     codes = np.zeros((size, len(domain)), code_dtype(domain.cards))

@@ -26,18 +26,7 @@ def most_probable(
 
     The best state of each run, of those at the end of sweeps, is then improved one variable at a time.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping, optional
-        The evidence.
-    starts : int
-        Number of runs.
-    max_sweeps : int
-        Number of sweeps per run; the inverse temperature rises from 0.1 to 10.
-    random_state : int or Generator
-        The random numbers.
+    `max_sweeps`: number of sweeps per run; the inverse temperature rises from 0.1 to 10.
     """
     no_dependency_network(model, "annealing")
     domain = model.domain

@@ -73,38 +73,38 @@ def trusted_log_partition(
     model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]
 ) -> LogValue:
     """Return log Z by annealed importance sampling, or by belief propagation if that is unreliable."""
-    found: LogValue = engine("log_partition", "ais")(
+    annealed: LogValue = engine("log_partition", "ais")(
         model, given, **fitting("log_partition", "ais", options)
     )
-    if found.run.converged:
-        return found
-    other: LogValue = engine("log_partition", "bp")(
+    if annealed.run.converged:
+        return annealed
+    beliefs: LogValue = engine("log_partition", "bp")(
         model, given, **fitting("log_partition", "bp", options)
     )
-    if other.run.exact:
-        return other
-    if not other.run.converged:
-        return found
-    doubt = f"; uncertain: ais, with too small an effective sample size, gives {found.value:.6g}"
-    return replace(other, run=replace(other.run, note=other.run.note + doubt))
+    if beliefs.run.exact:
+        return beliefs
+    if not beliefs.run.converged:
+        return annealed
+    doubt = f"; uncertain: ais, with too small an effective sample size, gives {annealed.value:.6g}"
+    return replace(beliefs, run=replace(beliefs.run, note=beliefs.run.note + doubt))
 
 
 def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]) -> Assignment:
     """Anneal; then try to improve the result, or to prove it optimal, by integer programming."""
-    found: Assignment = engine("most_probable", "annealing")(
+    annealed: Assignment = engine("most_probable", "annealing")(
         model, given, **fitting("most_probable", "annealing", options)
     )
     size = len(model.form.features)
     if size > ILP_FEATURES:
-        return found
+        return annealed
     try:
         limits = {"time_limit": ILP_SECONDS, **fitting("most_probable", "ilp", options)}
         proved: Assignment = engine("most_probable", "ilp")(model, given, **limits)
     except ModelError:
-        return found
-    if proved.score >= found.score:
+        return annealed
+    if proved.score >= annealed.score:
         return proved
-    return replace(found, bound=max(found.score, proved.bound))
+    return replace(annealed, bound=max(annealed.score, proved.bound))
 
 
 def explained(run: Any, error: TooLarge) -> Any:

@@ -1,25 +1,30 @@
-"""Marginals of some variables given all others, for many rows of evidence at once.
+"""Marginals of free variables given many rows of evidence on all other variables.
 
-The free variables fall into components that do not depend on each other. Components of few states are
-enumerated, all others are sampled: by chains of 128 rows side by side or, if they have hard constraints
-or off values, by the general chain, row by row.
+The evidence decides all tests of known variables, so of each feature only its tests of free variables
+remain. Features that agree in these form a *unit*, and a row of evidence gives each unit a weight. Free
+variables that depend on each other form a *component*: those of few states are enumerated, all others
+are sampled by Gibbs chains, 64 rows side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, IntArray, UIntArray, distinct
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
+from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
-from conjoin.inference.bitpacked_chains import BitpackedChains, fits
-from conjoin.inference.chain import Sampler
-from conjoin.inference.projection import ROWS, Projection, RowWeights
+from conjoin.inference.chain import MAX_RESTARTS, NO_POSSIBLE_STATE
+from conjoin.kernels.gibbs_rows import sample_rows, unit_weights
+from conjoin.kernels.layouts import packed
 from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
+
+ROWS = 64
+"""Maximum number of rows of evidence per block: the bits of a word."""
 
 BATCHES = 25
 """Number of parts in which the sweeps of a chain are summed, for standard errors."""
@@ -27,24 +32,12 @@ BATCHES = 25
 MAX_CELLS = 1 << 21
 """Maximum number of units times states of a component that is enumerated."""
 
-STREAM = 0xD1342543DE82EF95
-"""Distance of the random numbers of two components."""
-
 
 @dataclass(frozen=True)
 class Settings:
-    """How chains are run.
+    """How chains are run: `samples` sweeps count, in `batches` parts, after `burn_in` that do not.
 
-    Attributes
-    ----------
-    burn_in : int
-        Number of sweeps that are discarded.
-    samples : int
-        Number of sweeps that count; a multiple of the number of batches.
-    batches : int
-        Number of parts in which they are summed.
-    enumerate_small : bool
-        Whether components of few states are enumerated. Tests switch it off.
+    Components of few states are enumerated; tests switch this off.
     """
 
     burn_in: int
@@ -66,180 +59,183 @@ class Settings:
 
 
 class BatchResult(NamedTuple):
-    """Marginals for some rows of evidence.
+    """Marginals for some rows of evidence; the states of all free variables are side by side."""
 
-    Attributes
-    ----------
-    mean : float64, (rows, states of all free variables)
-        The marginals, side by side.
-    batch : float32, (batches, states, ROWS)
-        Sums of the conditional probabilities by batch, where they are not exact.
-    exact : bool, (rows, free variables)
-        Which marginals are exact.
-    """
-
-    mean: FloatArray
-    batch: Float32Array
-    exact: BoolArray
+    mean: FloatArray  # rows by states
+    batch: FloatArray  # batches by states by ROWS: sums of the conditional probabilities
+    exact: BoolArray  # rows by free variables
 
 
-@dataclass(frozen=True, eq=False)
-class Component:
-    """Free variables that depend on each other in some row.
+class Component(NamedTuple):
+    """Free variables that are enumerated: their places, those of their states, their units."""
 
-    Attributes
-    ----------
-    members : array of int
-        The variables, ascending.
-    place : array of int
-        Their places among the free variables.
-    states : array of int
-        The places of their states among those of all free variables.
-    units : array of int
-        The units that test them.
-    order : array of int
-        The order of a sweep, within the members.
-    """
-
-    members: IntArray
     place: IntArray
     states: IntArray
     units: IntArray
-    order: IntArray
+    values: FloatArray  # units by joint states: the values of the units without their weights
+    indicator: FloatArray  # states by joint states: 1 where a variable has a state
 
 
 class BatchMarginals:
-    """Marginals of free variables given rows of all the others.
+    """Marginals of free variables, ascending, given rows of all the others.
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The network.
-    free : array of int
-        The free variables, ascending.
-    order : array of int
-        The order of a sweep, over all variables.
-    settings : Settings
-        How chains are run.
+    `order` is the order of a sweep, over all variables.
     """
 
     def __init__(
         self, form: LogLinearForm, free: IntArray, order: IntArray, settings: Settings
     ) -> None:
-        self.free, self.settings = free, settings
+        self.free, self.settings, self.domain = free, settings, form.domain
         self.cards = form.domain.cards[free]
-        self.projection = Projection.of(form, free)
-        self.engines = [
-            self._engine(component) for component in _components(self.projection, free, order)
-        ]
-
-    def _engine(self, component: Component) -> tuple[Component, Any]:
-        sizes = self.projection.units.domain.cards[component.members]
-        states = float(np.prod(sizes.astype(np.float64)))
-        few = (
-            self.settings.enumerate_small
-            and self.projection.units.is_joint
-            and states <= self.settings.max_states(len(sizes))
-            and states * len(component.units) <= MAX_CELLS
+        is_free = np.zeros(len(form.domain), bool)
+        is_free[free] = True
+        form = form.nonzero().about(is_free)
+        # Chains leave states that a hard constraint forbids, and never come back.
+        self.hard_weight = form.overwhelming_weight
+        self.must_be_possible = form.is_joint and bool(form.hard.any())
+        form = form.with_hard_weight(self.hard_weight)
+        number = _unit_numbers(form.features, form.owner, is_free)
+        place = np.argsort(number, kind="stable")
+        self.form = replace(
+            form,
+            features=form.features.select(place),
+            owner=None if form.owner is None else form.owner[place],
         )
-        if few or len(sizes) == 1:
-            return component, Enumeration(self.projection.units, component)
-        if fits(self.projection, component.units):
-            chains = BitpackedChains(
-                self.projection, component.members, component.units, component.order
+        count = int(number.max(initial=-1)) + 1
+        self.unit_first = packed(np.searchsorted(number[place], np.arange(count + 1)), np.int64)
+        heads = self.unit_first[:-1]
+        features = self.form.features.select(heads)
+        self.units = replace(
+            self.form,
+            features=features.without_entries(~is_free[features.entry_var]),
+            owner=None if self.form.owner is None else self.form.owner[heads],
+        )
+        self.components = list(self._enumerated()) if form.is_joint else []
+        sampled = is_free.copy()
+        for component in self.components:
+            sampled[free[component.place]] = False
+        self.order = packed(order[sampled[order]], np.int64)
+        self.is_sampled = sampled[free]
+
+    def _enumerated(self) -> list[Component]:
+        """Return the components of few states."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        if not self.settings.enumerate_small:
+            return []
+        features, n = self.units.features, len(self.domain)
+        entries = (np.ones(len(features.indices)), features.entry_var, features.indptr)
+        graph = csr_array(entries, shape=(len(features), n))
+        _, label = connected_components(graph.T @ graph, directed=False)
+        unit_label = label[features.entry_var[features.indptr[:-1]]]
+        first = np.cumsum(self.cards) - self.cards
+        components = []
+        for k in np.unique(label[self.free]):
+            place, units = np.flatnonzero(label[self.free] == k), np.flatnonzero(unit_label == k)
+            cards = self.cards[place]
+            size = float(np.prod(cards.astype(np.float64)))
+            if size > self.settings.max_states(len(place)) or size * len(units) > MAX_CELLS:
+                continue
+            states = np.stack(np.unravel_index(np.arange(int(size)), cards))
+            codes = np.zeros((int(size), n), np.uint16)
+            codes[:, self.free[place]] = states.T
+            indicator = [states[i] == np.arange(card)[:, None] for i, card in enumerate(cards)]
+            components.append(
+                Component(
+                    place,
+                    np.concatenate([first[i] + np.arange(self.cards[i]) for i in place]),
+                    units,
+                    _values(features.select(units), codes),
+                    np.concatenate(indicator).astype(np.float64),
+                )
             )
-            return component, chains
-        return component, RowChains(self.projection, component)
+        return components
 
     def by_similarity(self, codes: Codes) -> IntArray:
         """Return an order in which rows of similar evidence follow each other.
 
-        Rows are sorted by the variables that most features test. A block of similar rows is sampled
-        faster, because fewer features are alive in any of them; the answers are the same.
+        Rows are sorted by the known variables that most features test. A block of similar rows is
+        sampled faster, because fewer features are alive in any of them; the answers are the same.
         """
-        known = self.projection.known
-        tests = np.bincount(known.test_var[known.test], minlength=codes.shape[1])
+        tests = np.bincount(self.form.features.entry_var, minlength=codes.shape[1])
+        tests[self.free] = 0
         used = np.flatnonzero(tests)
         columns = used[np.argsort(tests[used], kind="stable")]  # the last one is the first key
         return np.lexsort(codes[:, columns].T) if len(columns) else np.arange(len(codes))
 
     def marginals(self, codes: Codes, counters: UIntArray) -> BatchResult:
-        """Return the marginals given each of at most `ROWS` rows.
+        """Return the marginals given each of at most `ROWS` rows, whatever they say of free variables.
 
-        Parameters
-        ----------
-        codes : array of codes, shape (rows, variables)
-            The evidence; what they say of the free variables is ignored.
-        counters : array of uint64, shape (rows,)
-            The random numbers of each row. The answer for a row depends on the row and its counter
-            only.
+        The answer for a row depends on the row and on its counter, its random numbers, only.
         """
-        settings, rows = self.settings, len(codes)
-        width = int(self.cards.sum())
-        mean, exact = np.zeros((width, ROWS)), np.zeros((len(self.free), ROWS), bool)
-        batch = np.zeros((settings.batches, width, ROWS), np.float32)
-        weights = self.projection.weights(codes)
+        weights, alive, bits = self.unit_weights(codes)
+        rows, width = len(codes), int(self.cards.sum())
+        mean, exact = np.empty((width, rows)), np.ones((len(self.free), rows), bool)
+        batch = np.zeros((self.settings.batches, width, ROWS))
+        for component in self.components:
+            logs = component.values.T @ weights[component.units, :rows]
+            p = np.exp(logs - logs.max(axis=0))
+            mean[component.states] = component.indicator @ (p / p.sum(axis=0))
+        if len(self.order):
+            states = np.repeat(self.is_sampled, self.cards)
+            sums, linked = self._run_chains(weights, alive, bits, counters)
+            batch[:, states] = sums
+            mean[states] = sums.sum(axis=0)[:, :rows] / self.settings.samples
+            exact[self.is_sampled] = ~linked[self.is_sampled, :rows]
+        return BatchResult(np.ascontiguousarray(mean.T), batch, exact.T)
+
+    def unit_weights(self, codes: Codes) -> tuple[FloatArray, UIntArray, UIntArray]:
+        """Return the weights of the units in `ROWS` rows, and the rows in which each has any, as bits.
+
+        The third result are the rows in which each test holds; tests of free variables hold in all.
+        """
+        rows, tests = len(codes), self.units.features.tests
+        holds = np.zeros((len(tests), ROWS), bool)
+        holds[:, :rows] = tests.truth(codes)
+        holds[np.isin(tests.var, self.free)] = True
+        bits, present = _words(holds), np.uint64((1 << rows) - 1)
+        weights = np.empty((len(self.units.features), ROWS))
+        alive = np.empty(len(weights), np.uint64)
+        unit_weights(self.form.arrays, self.unit_first, bits, present, weights, alive)
+        return weights, alive, bits
+
+    def _run_chains(
+        self, weights: FloatArray, alive: UIntArray, bits: UIntArray, counters: UIntArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return sums by batch, state and row, and in which rows a variable depends on others."""
+        settings = self.settings
+        forbidden = np.zeros_like(alive)
+        if self.must_be_possible:
+            forbidden = _words(weights < self.hard_weight / 2) & alive
         starts = np.zeros(ROWS, np.uint64)
-        starts[:rows] = counters
-        for number, (component, engine) in enumerate(self.engines):
-            own = starts + np.uint64(number * STREAM % 2**64)
-            known, sums, sure = engine.marginals(
-                weights, own, settings.burn_in, settings.samples, settings.batches
-            )
-            if sums is not None:
-                if len(component.states) == width:
-                    batch = sums
-                else:
-                    batch[:, component.states] = sums
-                sampled = sums.sum(axis=0, dtype=np.float64) / settings.samples
-                sizes = self.cards[component.place]
-                known = np.where(np.repeat(sure, sizes, axis=0), known, sampled)
-            mean[component.states], exact[component.place] = known, sure
-        return BatchResult(np.ascontiguousarray(mean[:, :rows].T), batch, exact[:, :rows].T)
+        starts[: len(counters)] = counters
+        states = int(self.cards[self.is_sampled].sum())
+        sums = np.empty((settings.batches, states, ROWS))
+        linked = np.empty(len(self.domain), np.uint64)
+        for _ in range(MAX_RESTARTS):
+            stuck = sample_rows(
+                self.order, self.units.arrays, weights, alive, forbidden, bits, starts.copy(),
+                settings.burn_in, settings.samples, linked, sums,
+            )  # fmt: skip
+            if not stuck:
+                return sums, _lanes(linked[self.free])
+            starts += _lanes(np.array([stuck], np.uint64))[0]
+        raise ModelError(NO_POSSIBLE_STATE)
 
 
-class Enumeration:
-    """A component of few states: all of them, for all rows at once.
+def _words(holds: BoolArray) -> UIntArray:
+    """Pack `ROWS` truth values per line into the bits of a word."""
+    return np.packbits(holds, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The units.
-    component : Component
-        The variables.
-    """
 
-    def __init__(self, form: LogLinearForm, component: Component) -> None:
-        cards = form.domain.cards[component.members]
-        size = int(np.prod(cards))
-        states = np.stack(np.unravel_index(np.arange(size), cards))
-        codes = np.zeros((size, len(form.domain)), np.uint16)
-        codes[:, component.members] = states.T
-        self.units = component.units
-        features = form.features.select(component.units)
-        self.values = _values(features, codes)
-        self.indicator = np.concatenate(
-            [states[k] == np.arange(card)[:, None] for k, card in enumerate(cards.tolist())]
-        ).astype(np.float64)
-        self.n = len(cards)
-
-    def marginals(
-        self,
-        weights: RowWeights,
-        counters: UIntArray,  # noqa: ARG002
-        burn_in: int,  # noqa: ARG002
-        samples: int,  # noqa: ARG002
-        batches: int,  # noqa: ARG002
-    ) -> tuple[FloatArray, None, BoolArray]:
-        """Return exact marginals (see `BitpackedChains.marginals`)."""
-        logs = self.values.T @ weights.of_units(self.units)
-        p = np.exp(logs - logs.max(axis=0))
-        p /= p.sum(axis=0)
-        return self.indicator @ p, None, np.ones((self.n, ROWS), bool)
+def _lanes(words: UIntArray) -> BoolArray:
+    """Unpack the bits of words, words by `ROWS`."""
+    return words[:, None] >> np.arange(ROWS, dtype=np.uint64) & np.uint64(1) != 0
 
 
 def _values(features: Features, codes: Codes) -> FloatArray:
-    """Return the value of each feature without its weight, features by instances."""
+    """Return the value of each feature without its weight, features by rows."""
     holds = features.tests.truth(codes)[features.indices]
     factors = np.where(holds, 1.0, features.off_values()[:, None])
     if not len(features):
@@ -247,74 +243,20 @@ def _values(features: Features, codes: Codes) -> FloatArray:
     return np.multiply.reduceat(factors, features.indptr[:-1], axis=0)
 
 
-class RowChains:
-    """A component of any kind: the general chain on the units that are alive, row by row.
+def _unit_numbers(features: Features, owner: IntArray | None, is_free: BoolArray) -> IntArray:
+    """Number the units of features: their tests of free variables, and their owner if they have one.
 
-    Parameters
-    ----------
-    projection : Projection
-        The network.
-    component : Component
-        The variables.
+    Features with off values are never equal to others.
     """
-
-    def __init__(self, projection: Projection, component: Component) -> None:
-        self.projection, self.component = projection, component
-
-    def marginals(
-        self,
-        weights: RowWeights,
-        counters: UIntArray,
-        burn_in: int,
-        samples: int,
-        batches: int,
-    ) -> tuple[FloatArray, Float32Array, BoolArray]:
-        """Return sampled marginals (see `BitpackedChains.marginals`)."""
-        component, form = self.component, self.projection.units
-        members = component.members
-        units = weights.alive(component.units)
-        by_row = weights.of_units(units)
-        by_row[by_row < self.projection.hard_weight / 2] = -np.inf
-        first = np.cumsum(form.domain.cards) - form.domain.cards
-        states = np.concatenate([first[v] + np.arange(form.domain.cards[v]) for v in members])
-        sums = np.zeros((batches, len(states), ROWS), np.float32)
-        for r in range(weights.rows):
-            alive = np.flatnonzero(by_row[:, r])
-            features = form.features.select(units[alive])
-            features = Features(
-                features.tests, features.indptr, features.indices, by_row[alive, r], features.off
-            )
-            owner = None if form.owner is None else form.owner[units[alive]]
-            row_form = LogLinearForm(form.domain, features, owner)
-            sampler = Sampler(row_form, {}, members[component.order])
-            chain = sampler.chain(np.random.SeedSequence(int(counters[r])), burn_in)
-            sums[:, :, r] = chain.run(samples, batches=batches).sums[:, states]
-        return np.zeros((len(states), ROWS)), sums, np.zeros((len(members), ROWS), bool)
-
-
-def _components(projection: Projection, free: IntArray, order: IntArray) -> list[Component]:
-    """Return the sets of free variables that depend on each other in any row."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    form = projection.units
-    cards = form.domain.cards
-    features, n = form.features, len(form.domain)
-    entries = (np.ones(len(features.indices)), features.entry_var, features.indptr)
-    graph = csr_array(entries, shape=(len(features), n))
-    _, label = connected_components(graph.T @ graph, directed=False)
-    unit_label = np.full(len(features), -1, np.int64)
-    unit_label[features.entry_feature] = label[features.entry_var]
-    first = np.cumsum(cards[free]) - cards[free]
-    found = []
-    for k in distinct(label[free]):
-        place = np.flatnonzero(label[free] == k)
-        members = free[place]
-        local = np.full(n, -1, np.int64)
-        local[members] = np.arange(len(members))
-        sweep = local[order]
-        states = np.concatenate([first[i] + np.arange(cards[free[i]]) for i in place])
-        found.append(
-            Component(members, place, states, np.flatnonzero(unit_label == k), sweep[sweep >= 0])
-        )
-    return found
+    inside = is_free[features.entry_var]
+    indptr = np.concatenate([[0], np.cumsum(inside)])[features.indptr]
+    keys = row_keys(indptr, features.indices[inside], code_numbers(len(features.tests)))
+    salt = np.zeros(len(features), np.uint64)
+    if owner is not None:
+        salt += code_numbers(len(is_free))[0][owner]
+    soft = features.soft_rows()
+    salt[soft] += code_numbers(len(features))[1][soft]
+    order, starts, _ = group_equal(keys[0] + salt, keys[1] ^ salt)
+    number = np.empty(len(features), np.int64)
+    number[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    return number

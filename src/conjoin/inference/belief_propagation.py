@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
 from conjoin.inference.instances import no_dependency_network, score
@@ -18,15 +18,13 @@ from conjoin.inference.terms import (
     terms_of,
     with_dense_tables,
 )
+from conjoin.kernels.belief_messages import Beliefs, bethe, propagate
 from conjoin.kernels.elimination_layouts import Terms
 from conjoin.kernels.layouts import packed
 from conjoin.models.feature_tables import scope_tables
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from conjoin.models.network import Network
-
-MAX_SOFT_WEIGHT = 20.0
-"""Up to this weight the power series of a feature with off values is precise."""
 
 MAX_SOFT_TABLE = 1 << 12
 """Maximum size of a table that replaces a feature with off values."""
@@ -44,19 +42,17 @@ class _FixedPoint:
         max_updates: int,
         tolerance: float,
     ) -> None:
-        from conjoin.kernels.belief_propagation import bethe, propagate
-
         no_dependency_network(model, "bp")
         self.domain, self.given = model.domain, dict(given or {})
         reduced = as_markov_network(model).condition(self.given)
         cards = packed(reduced.domain.cards, np.int64)
-        terms, soft, constant = _terms(reduced, maximise)
+        terms, constant = _terms(reduced)
         if not constant > -np.inf:
             raise impossible(self.given)
         beliefs, n_terms = _no_messages(terms, cards), len(terms.first) - 1
         self.first = beliefs.first
         limit = max_updates * max(1, n_terms)
-        updates, residual = propagate(terms, soft, maximise, damping, limit, tolerance, beliefs)
+        updates, residual = propagate(terms, maximise, damping, limit, tolerance, beliefs)
         self.values = np.where(beliefs.zeros > 0, -np.inf, beliefs.sums)
         barred = len(cards) and np.maximum.reduceat(self.values, self.first[:-1]).min() == -np.inf
         if barred or (residual == np.inf and updates < limit):
@@ -79,22 +75,20 @@ class _FixedPoint:
         return np.split(self.values, self.first[1:-1]) if self.free else []
 
 
-def _terms(mn: MarkovNetwork, maximise: bool) -> tuple[Terms, BoolArray, float]:
-    """Return the terms of a network, which of its features have off values, and the constant term."""
+def _terms(mn: MarkovNetwork) -> tuple[Terms, float]:
+    """Return the terms of a network, and the constant term."""
     tables, features = with_dense_tables(*tables_and_features(mn))
-    tables, features = _without_strong(tables, features, maximise)
+    tables, features = _without_soft(tables, features)
     empty = features.lengths == 0
     constant = float(features.weights[empty].sum())
     constant += sum(float(t.table) for t in tables if not t.variables)
     features = features.select(np.flatnonzero(~empty))
     terms = terms_of([t for t in tables if t.variables], features)
-    return terms, features.soft_rows(), constant
+    return terms, constant
 
 
-def _no_messages(terms: Terms, cards: IntArray) -> Any:
+def _no_messages(terms: Terms, cards: IntArray) -> Beliefs:
     """Return the state before any message is sent."""
-    from conjoin.kernels.belief_propagation import Beliefs
-
     first = np.concatenate([[0], np.cumsum(cards)]).astype(np.int64)
     width = cards[terms.var]
     owner = np.repeat(np.arange(len(terms.first) - 1), np.diff(terms.first))
@@ -123,13 +117,11 @@ def _is_forest(terms: Terms, n: int) -> bool:
     return len(owner) == size - connected_components(edges, directed=False)[0]
 
 
-def _without_strong(
-    tables: list[TableFactor], features: Features, maximise: bool
+def _without_soft(
+    tables: list[TableFactor], features: Features
 ) -> tuple[list[TableFactor], Features]:
-    """Replace features with off values whose messages have no closed form by tables."""
+    """Replace features with off values, whose messages have no closed form, by tables."""
     chosen = features.soft_rows()
-    if not maximise:
-        chosen &= np.abs(features.weights) > MAX_SOFT_WEIGHT
     if not chosen.any():
         return tables, features
     which = np.flatnonzero(chosen)
@@ -138,8 +130,8 @@ def _without_strong(
         var = features.entry_var[features.indptr[f] : features.indptr[f + 1]]
         if np.prod(features.tests.cards[var], dtype=float) > MAX_SOFT_TABLE:
             raise ModelError(
-                f"belief propagation cannot use a feature of {len(var)} tests with off values and "
-                f"weight {features.weights[f]:.3g}; convert with a larger max_length, or use "
+                f"belief propagation cannot use a feature of {len(var)} tests with off values; "
+                "convert with a larger max_length, or use "
                 "method='mean_field' or 'annealing'"
             )
         scopes.append(tuple(var.tolist()))
@@ -158,20 +150,8 @@ def marginals(
 ) -> Marginals:
     """Return the beliefs of all variables; they are exact if the graph has no loops.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping, optional
-        The evidence.
-    targets : sequence of str, optional
-        The variables of interest; by default all.
-    damping : float
-        The fraction of the old message that a new one keeps, 0 to 1.
-    max_updates : int
-        Maximum number of updates per factor.
-    tolerance : float
-        Messages have converged if none would change by more than this.
+    `damping`: the fraction of the old message that a new one keeps, 0 to 1. `tolerance`: messages
+    have converged if none would change by more than this.
     """
     beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
     domain = model.domain
@@ -181,7 +161,7 @@ def marginals(
     for v, log_belief in zip(beliefs.free, beliefs.per_variable(), strict=True):
         p = np.exp(log_belief - log_belief.max())
         arrays[v] = p / p.sum()
-    return Marginals(domain, arrays, beliefs.run, None if targets is None else tuple(targets))
+    return Marginals(domain, arrays, beliefs.run, targets)
 
 
 def log_partition(

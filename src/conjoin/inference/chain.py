@@ -18,11 +18,17 @@ from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, code_dtype
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
+from conjoin.kernels.gibbs_chain import run_chain
 from conjoin.kernels.layouts import ChainArrays, packed
 from conjoin.models.loglinear import LogLinearForm
 
 MAX_RESTARTS = 20
 """Number of times a chain is restarted if it does not find a possible state."""
+
+NO_POSSIBLE_STATE = (
+    "no state of positive probability was found that agrees with the evidence; it may be impossible, "
+    "or reachable only from few states"
+)
 
 
 def variable_order(domain: Domain, order: Sequence[str] | None) -> IntArray:
@@ -53,51 +59,29 @@ def possible_form(form: LogLinearForm, given: Mapping[int, int]) -> LogLinearFor
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The record of some sweeps.
+    """The record of some sweeps."""
 
-    Attributes
-    ----------
-    sweeps : int
-        The number of sweeps until no variable changed, at an infinite inverse temperature; otherwise
-        one more than there were sweeps.
-    drawn : array of codes, shape (sweeps // sweeps_per_row, variables)
-        The states after every `sweeps_per_row` sweeps, if they were asked for.
-    sums, squares : arrays of float, shape (batches, states)
-        Sums of the conditional probabilities and of their squares.
-    scores : array of float, shape (sweeps,)
-        The log-potential before each sweep, if it was asked for.
-    """
-
+    # The number of sweeps until no variable changed, at an infinite inverse temperature; otherwise
+    # one more than there were sweeps
     sweeps: int
+    # The states after every `sweeps_per_row` sweeps, if they were asked for; shape (sweeps //
+    # sweeps_per_row, variables)
     drawn: Codes
+    # sums, squares: sums of the conditional probabilities and of their squares; shape (batches,
+    # states)
     sums: FloatArray
     squares: FloatArray
-    scores: FloatArray
+    scores: FloatArray  # the log-potential before each sweep, if it was asked for; shape (sweeps,)
 
 
 class Sampler:
     """A network conditioned on evidence, ready for chains.
 
-    Parameters
-    ----------
-    form : LogLinearForm
-        The network.
-    given : mapping
-        The codes of the known variables, by position.
-    order : array of int, optional
-        The order of a sweep. A variable that is neither in it nor given keeps its random initial
-        state, so no variable in it may depend on it.
-    hard_weight : float, optional
-        The finite weight that replaces -inf. By default it is so low that one violated constraint
-        outweighs all soft features together: a chain that starts in an impossible state moves to
-        states that violate fewer constraints, and never back.
-
-    Attributes
-    ----------
-    constant : float
-        The log-potential that the evidence contributes by itself.
-    hard : array of bool
-        Which of the features without off values are hard constraints.
+    `order`: the order of a sweep. A variable that is neither in it nor given keeps its random
+    initial state, so no variable in it may depend on it. `hard_weight`: the finite weight that
+    replaces -inf. By default it is so low that one violated constraint outweighs all soft features
+    together: a chain that starts in an impossible state moves to states that violate fewer
+    constraints, and never back.
     """
 
     def __init__(
@@ -109,12 +93,12 @@ class Sampler:
     ) -> None:
         self.domain, self.given = form.domain, dict(given)
         conditioned = possible_form(form, given)
-        self.constant = conditioned.constant
+        self.constant = conditioned.constant  # what the evidence contributes by itself
         if hard_weight is None:
             hard_weight = conditioned.overwhelming_weight
         finite = conditioned.with_hard_weight(hard_weight)
         soft: BoolArray = finite.features.soft_rows()
-        self.hard = conditioned.hard[~soft]
+        self.hard = conditioned.hard[~soft]  # of the features without off values
         self.must_be_possible = form.is_joint and bool(self.hard.any())
         # The arrays of a whole form are kept by it, so a network without evidence has them already.
         self.plain = (finite.select(~soft) if soft.any() else finite).arrays
@@ -131,15 +115,7 @@ class Sampler:
 
 
 class Chain:
-    """One chain. It keeps its state, so it can be continued.
-
-    Parameters
-    ----------
-    sampler : Sampler
-        The network and the evidence.
-    seed : SeedSequence
-        The random numbers.
-    """
+    """One chain. It keeps its state, so it can be continued."""
 
     def __init__(self, sampler: Sampler, seed: np.random.SeedSequence) -> None:
         self.sampler, self._seed = sampler, seed
@@ -191,22 +167,11 @@ class Chain:
     ) -> Trace:
         """Continue the chain.
 
-        Parameters
-        ----------
-        betas : int or array of float
-            The inverse temperature of each sweep; an integer is a number of sweeps at 1. At
-            infinity each variable takes its best state, and the chain stops when none changes.
-        sweeps_per_row : int
-            Number of sweeps between recorded states.
-        draw : bool
-            Whether to record states.
-        batches : int
-            Number of parts in which conditional probabilities are summed; 0 if they are not needed.
-        score : bool
-            Whether to record the log-potential before each sweep.
+        `betas`: the inverse temperature of each sweep; an integer is a number of sweeps at 1. At
+        infinity each variable takes its best state, and the chain stops when none changes.
+        `batches`: number of parts in which conditional probabilities are summed; 0 if they are not
+        needed.
         """
-        from conjoin.kernels.gibbs_chain import run_chain
-
         sampler = self.sampler
         schedule = packed(np.ones(betas) if isinstance(betas, int) else betas, np.float64)
         cards, n_states = sampler.plain.cards, len(self.arrays.field)
@@ -237,10 +202,7 @@ class Chain:
                 self.set_state(self._random_state(attempt))
                 self.run(max(n_sweeps, 10))
         if not self.is_possible():
-            raise ModelError(
-                "no state of positive probability was found that agrees with the evidence; it may "
-                "be impossible, or reachable only from few states"
-            )
+            raise ModelError(NO_POSSIBLE_STATE)
 
     def is_possible(self) -> bool:
         """Return whether the state, after at least one `run`, violates no hard constraint."""

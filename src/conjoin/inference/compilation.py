@@ -28,12 +28,6 @@ from conjoin.models.features import Features
 from conjoin.models.markov import TableFactor
 from conjoin.models.network import Network
 
-SMALL = 1 << 26
-"""Tables of at most this size, in bytes, are taken to fit into memory without asking how much is free."""
-
-FEW_VARIABLES = 100
-"""Networks of at most this number of variables are planned before asking how much memory is free."""
-
 MAX_PLANS = 256
 """Maximum number of plans kept per network."""
 
@@ -50,31 +44,15 @@ Key = tuple[bytes, bytes, bool]
 
 @dataclass(frozen=True)
 class Refused:
-    """A set of variables with evidence for which no order fits.
+    """A set of variables with evidence for which no order fits."""
 
-    Attributes
-    ----------
-    max_memory : float
-        The memory limit, in bytes.
-    bytes : float
-        The memory that the best order needs at least.
-    variables : int, optional
-        The number of variables of its largest table.
-    """
-
-    max_memory: float
-    bytes: float
-    variables: int | None
+    max_memory: float  # the memory limit, in bytes
+    bytes: float  # the memory that the best order needs at least
+    variables: int | None  # the number of variables of its largest table
 
 
 class Compiled:
-    """A network prepared for exact inference.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The network.
-    """
+    """A network prepared for exact inference."""
 
     def __init__(self, model: Network) -> None:
         mn = as_markov_network(model)
@@ -137,16 +115,11 @@ class Compiled:
         kept = b"" if used is None else used.tobytes()
         key = (np.array(given, np.int64).tobytes(), kept, bool(soft))
         plan = self.plans.get(key)
-        if plan is None and max_memory is None and len(self.domain) <= FEW_VARIABLES:
-            found = self._make(given, dropped, used, SMALL, bool(soft))
-            if isinstance(found, Plan):
-                plan = self._keep(key, found)
-        if max_memory is None and isinstance(plan, Plan) and plan.cells * 8 <= SMALL:
-            self.plans.move_to_end(key)
-            return plan  # without asking the system how much memory is free
         max_memory = memory_limit(max_memory)
         if plan is None or (isinstance(plan, Refused) and plan.max_memory < max_memory):
-            plan = self._keep(key, self._make(given, dropped, used, max_memory, bool(soft)))
+            plan = self.plans[key] = self._make(given, dropped, used, max_memory, bool(soft))
+            if len(self.plans) > MAX_PLANS:
+                self.plans.popitem(last=False)
         self.plans.move_to_end(key)
         if isinstance(plan, Refused):
             raise refusal(plan.bytes, plan.variables, max_memory)
@@ -154,13 +127,6 @@ class Compiled:
             forecast = plan.forecast(keep_tables)
             if forecast.bytes > max_memory:
                 raise refusal(forecast.bytes, forecast.variables, max_memory)
-        return plan
-
-    def _keep(self, key: Key, plan: Plan | Refused) -> Plan | Refused:
-        """Remember a plan, and forget the oldest one."""
-        self.plans[key] = plan
-        if len(self.plans) > MAX_PLANS:
-            self.plans.popitem(last=False)
         return plan
 
     def _used(
@@ -207,10 +173,10 @@ _compiled: WeakKeyDictionary[Network, Compiled] = WeakKeyDictionary()
 
 def compiled(model: Network) -> Compiled:
     """Return a network prepared for exact inference; it is prepared once."""
-    found = _compiled.get(model)
-    if found is None:
-        found = _compiled[model] = Compiled(model)
-    return found
+    ready = _compiled.get(model)
+    if ready is None:
+        ready = _compiled[model] = Compiled(model)
+    return ready
 
 
 def _widest(order: Order) -> int | None:

@@ -1,20 +1,17 @@
 """Tables with missing values: marginals, modes, draws and log-probabilities, row by row.
 
 Most rows of a table have their own missing values, so a plan per set of missing variables would not pay
-off. If the network consists mostly of tables, all rows are answered by messages over its own junction
-tree, without the variables that they know. Otherwise, a kernel puts the known values of a row into the
-features and answers each component of the free variables exactly if its tables are small. Rows with other
-components are answered on the junction tree of the network or, if that is too large, sampled. Equal rows
-are answered once.
-
-Rows with few missing values have a kernel of their own, which does the same and compiles in less time.
+off. If the junction tree of the network is small, all rows are answered by messages over it, without the
+variables that they know. Otherwise, a kernel puts the known values of a row into the features and answers
+each component of the free variables exactly if its tables are small; larger components are sampled. Equal
+rows are answered once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +19,10 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
-from conjoin.inference.plan import MAX_MEMORY, Plan
+from conjoin.inference.plan import Plan
 from conjoin.inference.prepared_rows import prepared
-from conjoin.inference.row_chains import RowChains, SamplingSettings
+from conjoin.inference.row_chains import RowChains
+from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
     JOINT,
@@ -32,9 +30,10 @@ from conjoin.kernels.elimination_layouts import (
     MAXIMUM,
     MISSING,
     SUM,
-    RowAnswers,
-    RowFeatures,
+    AnswerArrays,
+    Terms,
 )
+from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -44,75 +43,22 @@ MAX_CELLS = 1 << 19
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
 
-FEW_ROWS = 64
-"""While learning, up to this number of rows with many missing values are drawn as separate queries."""
 
-FEW_VALUES = 1 << 14
-"""While learning, a network whose tables have at most this number of values counts as features."""
-
-
-@dataclass(eq=False)
-class Answers:
-    """The answers for some rows.
-
-    Attributes
-    ----------
-    rows : array of int
-        The positions of the rows among the distinct rows.
-    log_sum : array of float
-        Log of the summed potentials of the instances that agree with a row; NaN if not known.
-    marginals : array of float
-        The probabilities of all states of all variables, side by side.
-    filled : array of codes, shape (rows, draws, variables)
-        Modes or draws.
-    exact : array of bool
-        Which rows were not sampled.
-    """
+class AnsweredRows(NamedTuple):
+    """Some of the distinct rows, their answers, and which of them were not sampled."""
 
     rows: IntArray
-    log_sum: FloatArray
-    marginals: FloatArray
-    filled: Codes
+    answers: AnswerArrays
     exact: BoolArray
-
-    @property
-    def arrays(self) -> RowAnswers:
-        """The arrays that kernels write to."""
-        return RowAnswers(self.log_sum, self.marginals, self.filled)
-
-    def select(self, which: IntArray) -> Answers:
-        """Return a copy of some of the answers."""
-        return Answers(*(getattr(self, field.name)[which] for field in fields(self)))
-
-    def write(self, which: IntArray, part: Answers) -> None:
-        """Replace some of the answers."""
-        for field in fields(self):
-            getattr(self, field.name)[which] = getattr(part, field.name)
 
 
 class Completion:
     """Answers for the rows of one table.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    codes : array of codes
-        The rows; a code that is not a state is a missing value. Hidden variables may be left out, and
-        are left out of completed rows.
-    random_state : int
-        The seed. The draws for a row depend on it and on the row, not on the row's position.
-    max_cells : int
-        Components whose tables have more cells are sampled, in a dense network.
-    max_network_cells : float
-        A network is dense if its junction tree, without evidence, has more cells than this, or more
-        than `PreparedRows` allows.
-    settings : SamplingSettings, optional
-        How components are sampled.
-    few_rows : int
-        Up to this number of rows of a thin network with many missing values are drawn as separate
-        queries, and the values of small tables count as features, which compiles less. Draws then
-        depend on the number of these rows.
+    A code that is not a state is a missing value. Hidden variables may be left out of the rows, and are
+    left out of completed rows. The draws for a row depend on the seed and on the row, not on its
+    position. A network is dense, so that components of more than `max_cells` cells are sampled, if its
+    junction tree has more cells than `max_network_cells`, or more than `PreparedRows` allows.
     """
 
     def __init__(
@@ -123,15 +69,13 @@ class Completion:
         *,
         max_cells: int = MAX_CELLS,
         max_network_cells: float = np.inf,
-        settings: SamplingSettings | None = None,
-        few_rows: int = 0,
     ) -> None:
-        self.few_rows = few_rows
         self.model, self.domain = model, model.domain
         self.prepared = prepared(model)
         self.shown = slice(len(self.domain.observed))
-        self.max_cells, self.max_network_cells = max_cells, max_network_cells
-        self.settings = SamplingSettings() if settings is None else settings
+        order = self.prepared.order
+        self.is_thin = order is not None and order.total <= max_network_cells
+        self.max_cells = max_cells
         cards = self.domain.cards
         rows = np.where(cards == 1, 0, with_hidden(self.domain, codes)).astype(np.uint16)
         rows = np.where(rows >= cards, MISSING, rows)
@@ -145,9 +89,9 @@ class Completion:
         """Return the log of the summed potentials that agree with each row, and which are exact."""
         from conjoin.inference.engines import log_partition
 
-        result, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
-        for block in self._answers(SUM, np.arange(len(self.rows))):
-            result[block.rows] = block.log_sum
+        log_sums, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
+        for block in self._blocks(SUM, np.arange(len(self.rows))):
+            log_sums[block.rows] = block.answers.log_sum
             exact[block.rows] = block.exact
         for r in np.flatnonzero(~exact):
             known = np.flatnonzero(~self.free[r])
@@ -155,10 +99,10 @@ class Completion:
                 self.domain.names[v]: self.domain.variables[v].states[self.rows[r, v]]
                 for v in known.tolist()
             }
-            result[r] = log_partition(
+            log_sums[r] = log_partition(
                 self.model, given, method="ais", random_state=int(self.counters[r])
             ).value
-        return result[self.inverse], exact[self.inverse]
+        return log_sums[self.inverse], exact[self.inverse]
 
     def log_joints(self, target: int) -> FloatArray:
         """Return the log of the summed potentials that agree with each row and each state of a variable.
@@ -166,50 +110,61 @@ class Completion:
         The variable is missing in all rows.
         """
         everything = np.arange(len(self.rows))
-        plan = self._tree_plan(JOINT, everything)
-        if plan is None or not plan.eliminates_last(target):
+        if not self.is_thin or not self._plan(JOINT, everything).eliminates_last(target):
             posterior, total = self.marginals(target)[0], self.log_sums()[0]
             with np.errstate(divide="ignore"):
                 return total[:, None] + np.log(posterior)
-        wanted = np.zeros(len(self.domain), bool)
-        wanted[target] = True
-        result = np.empty((len(self.rows), int(self.domain.cards[target])))
-        for block in self._answers(JOINT, everything, wanted=wanted):
-            result[block.rows] = block.marginals
-        return result[self.inverse]
+        log_joints = np.empty((len(self.rows), int(self.domain.cards[target])))
+        for block in self._blocks(JOINT, everything, target=target):
+            log_joints[block.rows] = block.answers.marginals
+        return log_joints[self.inverse]
 
     def marginals(self, target: int) -> tuple[FloatArray, BoolArray]:
         """Return the distribution of a variable in each row, and which are exact."""
         card, low = int(self.domain.cards[target]), self.state_first[target]
-        result = np.zeros((len(self.rows), card))
+        p = np.zeros((len(self.rows), card))
         exact = np.ones(len(self.rows), bool)
-        wanted = np.zeros(len(self.domain), bool)
-        wanted[target] = True
         hidden = self.free[:, target]
         known = np.flatnonzero(~hidden)
-        result[known, self.rows[known, target]] = 1.0
-        for block in self._answers(MARGINALS, np.flatnonzero(hidden), wanted=wanted):
-            result[block.rows] = block.marginals[:, low : low + card]
+        p[known, self.rows[known, target]] = 1.0
+        for block in self._blocks(MARGINALS, np.flatnonzero(hidden), target=target):
+            p[block.rows] = block.answers.marginals[:, low : low + card]
             exact[block.rows] = block.exact
-        return result[self.inverse], exact[self.inverse]
+        return p[self.inverse], exact[self.inverse]
+
+    def all_marginals(self) -> tuple[FloatArray, BoolArray]:
+        """Return the distributions of all columns that a row lacks, side by side, and which are exact.
+
+        Those of known values are 0.
+        """
+        p = np.zeros((len(self.rows), int(self.domain.cards.sum())))
+        exact = np.ones(len(self.rows), bool)
+        for block in self._blocks(MARGINALS, self._incomplete()):
+            p[block.rows] = block.answers.marginals
+            exact[block.rows] = block.exact
+        return p[self.inverse], exact[self.inverse]
 
     def likely(self) -> tuple[Codes, BoolArray]:
         """Return the rows with each missing value replaced by its own most probable state."""
-        result = self.rows.copy()
+        rows = self.rows.copy()
         exact = np.ones(len(self.rows), bool)
-        for block in self._answers(MARGINALS, self._incomplete()):
+        for block in self._blocks(MARGINALS, self._incomplete()):
             for v, card in enumerate(self.domain.cards.tolist()):
                 low = self.state_first[v]
-                best = block.marginals[:, low : low + card].argmax(axis=1)
+                best = block.answers.marginals[:, low : low + card].argmax(axis=1)
                 hole = self.free[block.rows, v]
-                result[block.rows[hole], v] = best[hole]
+                rows[block.rows[hole], v] = best[hole]
             exact[block.rows] = block.exact
-        return self._full(result)[self.inverse][:, self.shown], exact[self.inverse]
+        return self._as_codes(rows)[self.inverse][:, self.shown], exact[self.inverse]
 
     def modes(self) -> tuple[Codes, BoolArray]:
         """Return the most probable completion of each row, and which are exact."""
-        filled, exact = self._filled(MAXIMUM, np.arange(len(self.rows)), 1)
-        return filled[:, 0][self.inverse][:, self.shown], exact[self.inverse]
+        rows = self._as_codes(self.rows)
+        exact = np.ones(len(self.rows), bool)
+        for block in self._blocks(MAXIMUM, self._incomplete()):
+            rows[block.rows] = block.answers.filled[:, 0]
+            exact[block.rows] = block.exact
+        return rows[self.inverse][:, self.shown], exact[self.inverse]
 
     def draws(self, count: int) -> Codes:
         """Return completions drawn from the distribution given each row: draws by rows by variables.
@@ -218,186 +173,125 @@ class Completion:
         """
         repeats = np.bincount(self.inverse, minlength=len(self.rows))
         order = np.argsort(self.inverse, kind="stable")
-        rank = np.empty(len(order), np.int64)
+        rank = np.empty(len(order), np.int64)  # of each row among those that are equal to it
         starts = np.cumsum(repeats) - repeats
         rank[order] = np.arange(len(order)) - starts[self.inverse[order]]
         incomplete = self._incomplete()
-        result = self._full(self.rows)[self.inverse][None].repeat(count, axis=0)
-        room = 1 << np.ceil(np.log2(repeats)).astype(np.int64)
-        for size in distinct(room[incomplete]).tolist():
-            # Rows that occur about equally often are drawn for together.
-            chosen = incomplete[room[incomplete] == size]
-            filled, _ = self._filled(DRAWS, chosen, count * size)
-            back = np.full(len(self.rows), -1, np.int64)
-            back[chosen] = np.arange(len(chosen))
-            at = np.flatnonzero(back[self.inverse] >= 0)
-            for d in range(count):
-                result[d, at] = filled[back[self.inverse[at]], d * size + rank[at]]
-        return result[:, :, self.shown]
+        completed_rows = self._as_codes(self.rows)[self.inverse][None].repeat(count, axis=0)
+        # Rows that occur about equally often are drawn for together.
+        sizes = 1 << np.ceil(np.log2(repeats)).astype(np.int64)
+        for size in distinct(sizes[incomplete]).tolist():
+            chosen = incomplete[sizes[incomplete] == size]
+            for block in self._blocks(DRAWS, chosen, count * size):
+                place = np.full(len(self.rows), -1, np.int64)
+                place[block.rows] = np.arange(len(block.rows))
+                at = np.flatnonzero(place[self.inverse] >= 0)
+                for d in range(count):
+                    drawn = block.answers.filled[place[self.inverse[at]], d * size + rank[at]]
+                    completed_rows[d, at] = drawn
+        return completed_rows[:, :, self.shown]
 
     def _incomplete(self) -> IntArray:
         return np.flatnonzero(self.free.any(axis=1))
 
-    def _full(self, rows: Codes) -> Codes:
+    def _as_codes(self, rows: Codes) -> Codes:
         return rows.astype(code_dtype(self.domain.cards))
 
-    def _filled(self, mode: int, chosen: IntArray, count: int) -> tuple[Codes, BoolArray]:
-        """Return some rows, each completed several times, and which are exact."""
-        result = self._full(self.rows[chosen])[:, None].repeat(count, axis=1)
-        exact = np.ones(len(chosen), bool)
-        place = np.empty(len(self.rows), np.int64)
-        place[chosen] = np.arange(len(chosen))
-        todo = chosen[self.free[chosen].any(axis=1)]
-        for block in self._answers(mode, todo, count):
-            result[place[block.rows]] = block.filled
-            exact[place[block.rows]] = block.exact
-        return result, exact
-
-    def _answers(
-        self, mode: int, todo: IntArray, count: int = 1, wanted: BoolArray | None = None
-    ) -> Iterator[Answers]:
+    def _blocks(
+        self, mode: int, todo: IntArray, count: int = 1, target: int | None = None
+    ) -> Iterator[AnsweredRows]:
         """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
         if not len(todo):
             return
+        answer: Callable[[AnsweredRows], None]
+        if self.is_thin:
+            answer = partial(self._pass_messages, mode, target, self._plan(mode, todo, target))
+        else:
+            # A sum needs all features; otherwise only those that test a free variable matter.
+            hidden: Any = self.free[todo].any(axis=0)
+            terms = self.prepared.about(hidden | (mode == SUM))
+            answer = partial(self._eliminate, mode, target, terms)
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
-        parts = [
-            (answer, rows[low : low + size])
-            for answer, rows in self._methods(mode, todo, wanted)
-            for low in range(0, len(rows), size)
-        ]
-        for answer, rows in progress(parts, "completing rows"):
-            block = self._room(rows, mode, count, wanted)
+        parts = [todo[low : low + size] for low in range(0, len(todo), size)]
+        for rows in progress(parts, "completing rows"):
+            block = self._empty_block(rows, mode, count, target)
             answer(block)
-            wrong = np.flatnonzero(block.log_sum == -np.inf)
+            wrong = np.flatnonzero(block.answers.log_sum == -np.inf)
             if len(wrong):
-                number = int(self.first[block.rows[wrong]].min()) + 1
+                number = int(self.first[rows[wrong]].min()) + 1
                 raise ModelError(
                     f"row {number} is impossible: the model gives its known values probability 0"
                 )
             yield block
 
-    def _methods(
-        self, mode: int, todo: IntArray, wanted: BoolArray | None
-    ) -> list[tuple[Callable[[Answers], None], IntArray]]:
-        """Divide rows by how they are answered."""
-        plan = self._tree_plan(mode, todo, wanted)
-        if plan is not None:
-            return [(lambda block: self._pass_messages(block, mode, plan, wanted), todo)]
-        from conjoin.kernels.row_elimination import WHOLE, answer_rows, answer_small_rows
-
-        # A sum needs all features; otherwise only those that test a free variable matter.
-        hidden: Any = self.free[todo].any(axis=0)
-        features = self.prepared.about(hidden | (mode == SUM))
-
-        def eliminate(kernel: Any) -> Callable[[Answers], None]:
-            return lambda block: self._eliminate(block, mode, wanted, features, kernel)
-
-        cells = np.where(self.free[todo], np.log2(self.domain.cards), 0.0).sum(axis=1)
-        large = cells > np.log2(min(WHOLE, self.max_cells)) + 1e-9
-        few = mode == DRAWS and large.sum() <= self.few_rows and self.is_thin
-        return [
-            (eliminate(answer_small_rows), todo[~large]),
-            (self._draw if few else eliminate(answer_rows), todo[large]),
-        ]
-
-    def _tree_plan(self, mode: int, todo: IntArray, wanted: BoolArray | None = None) -> Plan | None:
-        """Return the plan of the network if rows are answered on its junction tree."""
-        as_features = self.few_rows > 0 and self.prepared.n_values <= FEW_VALUES
-        if not self.is_thin or not self.prepared.has_large_tables or as_features:
-            return None
-        # Draws, and modes that tie, must not depend on which other rows there are.
-        alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and wanted is None)
-        hidden: Any = None if alone else self.free[todo].any(axis=0)
-        return self.prepared.plan(hidden, mode in (SUM, JOINT))
-
-    @property
-    def is_thin(self) -> bool:
-        """Whether every row can be answered on the junction tree of the network."""
-        order = self.prepared.order
-        return order is not None and order.total <= self.max_network_cells
-
-    def _room(
-        self, rows: IntArray, mode: int, count: int, wanted: BoolArray | None = None
-    ) -> Answers:
-        width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
-        if mode == JOINT:
-            width = int(self.domain.cards[wanted].sum())
+    def _empty_block(
+        self, rows: IntArray, mode: int, count: int, target: int | None
+    ) -> AnsweredRows:
+        width = 0
+        if mode == MARGINALS:
+            width = int(self.domain.cards.sum())
+        if mode == JOINT and target is not None:
+            width = int(self.domain.cards[target])
         draws = count if mode in (MAXIMUM, DRAWS) else 0
-        return Answers(
-            rows,
+        answers = AnswerArrays(
             np.full(len(rows), np.nan),
             np.zeros((len(rows), width)),
             np.repeat(self.rows[rows][:, None], draws, axis=1),
-            np.ones(len(rows), bool),
         )
+        return AnsweredRows(rows, answers, np.ones(len(rows), bool))
+
+    def _plan(self, mode: int, todo: IntArray, target: int | None = None) -> Plan:
+        """Return a plan over the junction tree of the network for all these rows."""
+        # Draws, and modes that tie, must not depend on which other rows there are.
+        alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and target is None)
+        hidden: Any = None if alone else self.free[todo].any(axis=0)
+        return self.prepared.plan(hidden, mode in (SUM, JOINT))
 
     def _pass_messages(
-        self, block: Answers, mode: int, plan: Plan, wanted: BoolArray | None = None
+        self, mode: int, target: int | None, plan: Plan, block: AnsweredRows
     ) -> None:
         """Answer rows by messages over the junction tree of the network."""
         from conjoin.kernels.row_messages import answer_rows_on_tree
 
         free = np.flatnonzero(plan.place >= 0)
         first = self.state_first[free]
-        if mode == JOINT and wanted is not None:
-            first = np.where(wanted[free], 0, -1)
+        if mode == JOINT:
+            first = np.where(free == target, 0, -1)
         answer_rows_on_tree(
             mode, self.rows[block.rows], self.counters[block.rows], free, first,
-            plan.tree, plan.program, plan.terms, block.arrays,
+            plan.tree, plan.program, plan.terms, block.answers,
         )  # fmt: skip
 
-    def _draw(self, block: Answers) -> None:
-        """Draw each row as a query."""
-        for i, r in enumerate(block.rows.tolist()):
-            known = np.flatnonzero(~self.free[r])
-            codes = self.rows[r, known].astype(np.int64)
-            plan = self.prepared.compiled.plan(tuple(known.tolist()), MAX_MEMORY)
-            rng = np.random.default_rng(int(self.counters[r]))
-            uniform = rng.random((block.filled.shape[1], max(1, plan.n_cliques)))
-            block.log_sum[i], states = plan.draw(plan.slots(codes)[0], uniform)
-            free = np.flatnonzero(plan.place[: len(self.domain)] >= 0)
-            block.filled[i][:, free] = states[:, plan.place[free]]
+    def _eliminate(self, mode: int, target: int | None, terms: Terms, block: AnsweredRows) -> None:
+        """Reduce the features to the missing variables of each row, and answer each component."""
+        from conjoin.kernels.row_elimination import answer_rows
 
-    def _eliminate(
-        self,
-        block: Answers,
-        mode: int,
-        wanted: BoolArray | None,
-        features: RowFeatures,
-        kernel: Any,
-    ) -> None:
-        """Answer each component of each row; those that are too large in another way."""
+        wanted = np.full(len(self.domain), target is None)
+        if target is not None:
+            wanted[target] = True
         left = np.zeros((len(block.rows), len(self.domain)), bool)
-        asked = np.ones(len(self.domain), bool) if wanted is None else wanted
-        kernel(
-            mode, self.rows[block.rows], self.counters[block.rows], asked, features, self.max_cells,
-            left, block.arrays,
+        answer_rows(
+            mode, self.rows[block.rows], self.counters[block.rows], wanted, self.domain.cards,
+            self.state_first, terms, self.max_cells, left, block.answers,
         )  # fmt: skip
-        block.log_sum += self.prepared.form.constant
-        large = np.flatnonzero(left.any(axis=1))
-        if len(large) and self.is_thin:
-            part = block.select(large)
-            self._pass_messages(part, mode, self.prepared.plan())
-            block.write(large, part)
-        elif len(large):
-            block.exact[large] = False
-            if mode != SUM:
-                self._sample(block, mode, left)
+        block.answers.log_sum[:] += self.prepared.form.constant
+        block.exact[:] = ~left.any(axis=1)
+        if mode != SUM:
+            self._sample(block, mode, left)
 
-    def _sample(self, block: Answers, mode: int, left: BoolArray) -> None:
+    def _sample(self, block: AnsweredRows, mode: int, left: BoolArray) -> None:
         """Sample the components that are too large."""
+        answers = block.answers
         for i in np.flatnonzero(~block.exact).tolist():
             r, asked = block.rows[i], np.flatnonzero(left[i])
-            chains = RowChains(
-                self.prepared.form, self.rows[r], asked, int(self.counters[r]), self.settings
-            )
+            chains = RowChains(self.prepared.form, self.rows[r], asked, int(self.counters[r]))
             if mode == MARGINALS:
                 states = np.repeat(left[i], self.domain.cards)
-                block.marginals[i, states] = chains.marginals()[states]
+                answers.marginals[i, states] = chains.marginals()[states]
             elif mode == MAXIMUM:
-                block.filled[i, 0, asked] = chains.mode()
+                answers.filled[i, 0, asked] = chains.mode()
             else:
-                block.filled[i][:, asked] = chains.draws(block.filled.shape[1])
+                answers.filled[i][:, asked] = chains.draws(answers.filled.shape[1])
 
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:
@@ -405,8 +299,28 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
     table = table.over(model.domain.observed)
     if not (table.codes == table.missing).any():
         return table
-    codes = Completion(model, table.codes, random_state, few_rows=FEW_ROWS).draws(1)[0]
+    codes = Completion(model, table.codes, random_state).draws(1)[0]
     return Table.adopt(table.domain, codes, table.weights)
+
+
+def row_log_sums(
+    model: Network, codes: Codes, random_state: int = 0
+) -> tuple[FloatArray, BoolArray]:
+    """Return the log of the summed potentials that agree with each row, and which are exact.
+
+    `codes`: the rows; a code that is not a state is a missing value. `random_state`: the seed, for
+    rows that have to be estimated.
+    """
+    holes = (codes >= model.domain.observed.cards).any(axis=1)
+    sums, exact = np.empty(len(codes)), np.ones(len(codes), bool)
+    if isinstance(model, BayesianNetwork):
+        sums[~holes] = model.log_likelihood(codes[~holes])
+    else:
+        sums[~holes] = as_markov_network(model).log_potential(codes[~holes])
+    if holes.any():
+        mn = as_markov_network(model)
+        sums[holes], exact[holes] = Completion(mn, codes[holes], random_state).log_sums()
+    return sums, exact
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

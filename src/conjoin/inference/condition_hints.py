@@ -42,33 +42,16 @@ _WITHOUT_SIGN = (
 
 
 def hint(pieces: Sequence[str], wrong: int, names: Sequence[str]) -> str | None:
-    """Return what to write instead of a text that is not a condition; None if nothing comes to mind.
-
-    Parameters
-    ----------
-    pieces : sequence of str
-        All texts between commas.
-    wrong : int
-        The one that is not a condition.
-    names : sequence of str
-        The columns.
-
-    Examples
-    --------
-    >>> hint(["age => 40"], 0, ["age"])
-    "'at least' is written >=, and 'at most' <="
-    >>> hint(["age between 20 and 30"], 0, ["age"])
-    'a range is written 20 <= age < 30'
-    """
+    """Return what to write instead of a text that is not a condition; None if nothing comes to mind."""
     piece = pieces[wrong]
     if re.fullmatch(r"\s*\d{3}(\.\d+)?", piece) and wrong and re.search(r"\d$", pieces[wrong - 1]):
         return "write numbers without commas, such as 1000"
     mistakes = _MISTAKES if re.search("[=<>]", piece) else _WITHOUT_SIGN
-    found = next((words for sign, words in mistakes if re.search(sign, piece)), None)
-    if found is None:
+    advice = next((words for sign, words in mistakes if re.search(sign, piece)), None)
+    if advice is None:
         return None
     known = (n for n in sorted(names, key=len, reverse=True) if _holds(piece, n))
-    return found.replace("NAME", label_text(next(known, "NAME")))
+    return advice.replace("NAME", label_text(next(known, "NAME")))
 
 
 def _holds(piece: str, name: str) -> bool:

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conjoin.data.domain import Domain, Variable
-from conjoin.data.mixed_table import MixedDomain
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, UnknownColumnError, did_you_mean
 from conjoin.inference.condition_hints import hint
@@ -52,7 +51,7 @@ _OPEN_GROUP = re.compile(r"\b(in|likelihood|marginal)\s*\{")
 _LENGTHS = range(2, 7)  # how many pieces between commas a name or a state may consist of
 
 
-def parse_conditions(text: str, domain: Domain | MixedDomain) -> list[tuple[str, Any]]:
+def parse_conditions(text: str, domain: Domain) -> list[tuple[str, Any]]:
     """Return (name, state or condition) pairs.
 
     Examples
@@ -63,21 +62,21 @@ def parse_conditions(text: str, domain: Domain | MixedDomain) -> list[tuple[str,
     """
     source = _Source(text, domain)
     pieces = source.pieces
-    found: list[tuple[str, Any]] = []
+    conditions: list[tuple[str, Any]] = []
     for k, piece in enumerate(pieces):
         if not piece.strip():
             continue
         try:
-            found += source.conditions(piece)
+            conditions += source.conditions(piece)
         except DataError as error:
             raise source.explained(error, k) from None
-    return found
+    return conditions
 
 
 class _Source:
     """A text in which quoted strings are single characters, so that it can be cut at commas."""
 
-    def __init__(self, text: str, domain: Domain | MixedDomain) -> None:
+    def __init__(self, text: str, domain: Domain) -> None:
         self.domain, self.names = domain, domain.names
         self.observed = domain.observed.names
         self.kept: dict[str, tuple[str, bool]] = {}  # by character: the raw text, whether quoted
@@ -93,13 +92,6 @@ class _Source:
                     "that contains a brace"
                 )
         self.pieces = hidden.split(",")
-
-    def column(self, name: str) -> Variable | NumberScale:
-        """Return a column: a variable, or a scale of numbers."""
-        if isinstance(self.domain, Domain):
-            return self.domain[name]
-        numeric = name in self.domain.numeric
-        return self.domain.scale(name) if numeric else self.domain.categories[name]
 
     def _keep(self, raw: str, quoted: bool) -> str:
         character = next(self.free)
@@ -135,7 +127,7 @@ class _Source:
             return self._comparison(self.raw(inside))
         group = _WITH_GROUP.fullmatch(inside)
         if group and self.label(group[1]) in self.names:
-            variable = self.column(self.label(group[1]))
+            variable = self.domain[self.label(group[1])]
             content = self.kept[group[3]][0] if group[3] in self.kept else group[3]
             return variable.name, self._group(variable, " ".join(group[2].split()), content)
         return self._comparison(piece)
@@ -149,7 +141,7 @@ class _Source:
             name = self.label(left)
             if name in self.names:
                 try:
-                    return name, self._value(self.column(name), operator, right)
+                    return name, self._value(self.domain[name], operator, right)
                 except DataError as error:
                     wrong = wrong or error
             between = self._between(left, operator, right)
@@ -162,7 +154,7 @@ class _Source:
             raise DataError(f"{shown!r} is not a condition; write {EXAMPLES}")
         raise UnknownColumnError(first, self.observed)
 
-    def _value(self, variable: Variable | NumberScale, operator: str, right: str) -> Any:
+    def _value(self, variable: Variable, operator: str, right: str) -> Any:
         text = self.label(right)
         if operator in _ENDS:
             return Range(**{_ENDS[operator]: _end(variable, operator, text)})
@@ -176,12 +168,12 @@ class _Source:
             return None
         near = _ENDS[_MIRRORED[operator]]
         if self._is_end(low, self.label(right)):
-            variable = self.column(self.label(right))
+            variable = self.domain[self.label(right)]
             return variable.name, Range(**{near: _end(variable, operator, low)})
         for middle, second, high in _splits(right):
             same_way = second[0] == operator[0] and second in _ENDS
             if same_way and self._is_end(low, self.label(middle)):
-                variable = self.column(self.label(middle))
+                variable = self.domain[self.label(middle)]
                 end = _end(variable, second, self.label(high))
                 start = _end(variable, operator, low)
                 return variable.name, Range(**{near: start, _ENDS[second]: end})
@@ -193,10 +185,10 @@ class _Source:
             return False
         if as_number(text) is not None or as_date(text) is not None:
             return True
-        column = self.column(name)
-        return isinstance(column, Variable) and column.ordered and text in map(str, column.states)
+        column = self.domain[name]
+        return column.ordered and text in map(str, column.states)
 
-    def _group(self, variable: Variable | NumberScale, word: str, content: str) -> Condition:
+    def _group(self, variable: Variable, word: str, content: str) -> Condition:
         items = [item for item in content.split(",") if item.strip()]
         if not items:
             raise DataError(f"the braces after {variable.name!r} are empty")
@@ -215,7 +207,7 @@ class _Source:
             numbers[self._key(variable, key)] = number
         return Likelihood(numbers) if word == "likelihood" else Marginal(numbers)
 
-    def _key(self, variable: Variable | NumberScale, text: str) -> Any:
+    def _key(self, variable: Variable, text: str) -> Any:
         """Return a state, or a range: ``age < 40``, ``20 <= age < 30`` or, for short, ``< 40``."""
         try:
             return _state(variable, self.label(text))
@@ -253,8 +245,8 @@ class _Source:
                 )
         if known is None:
             return self._with_hint(error, wrong)
-        column = self.column(known)
-        example = "..." if isinstance(column, NumberScale) else label_text(column.states[0])
+        column = self.domain[known]
+        example = "..." if column.numbers is not None else label_text(column.states[0])
         return DataError(
             f"commas separate conditions, so the name {known!r} needs double quotes; write, for example, "
             f"{label_text(known)}={example} (in a shell, put single quotes around all of it)"
@@ -280,10 +272,10 @@ def _splits(piece: str) -> Iterator[tuple[str, str, str]]:
                 yield piece[:at], operator, piece[at + len(operator) :]
 
 
-def _end(variable: Variable | NumberScale, operator: str, text: str) -> Any:
+def _end(variable: Variable, operator: str, text: str) -> Any:
     """Return the end of a range: a number, a state, or a date as it was written."""
-    if isinstance(variable, NumberScale):
-        return _number(variable, text)
+    if variable.numbers is not None:
+        return _number(variable.numbers.scale, text)
     if variable.cuts is None:
         try:
             kind, _ = numbers_of_states(variable)
@@ -317,10 +309,10 @@ def _number(scale: NumberScale, text: str) -> Any:
     return value if scale.kind != "number" or value == number else number
 
 
-def _state(variable: Variable | NumberScale, text: str) -> Any:
+def _state(variable: Variable, text: str) -> Any:
     """Return the state that a text stands for: as printed, as a number, or as true or false."""
-    if isinstance(variable, NumberScale):
-        return _number(variable, text)
+    if variable.numbers is not None and variable.number(text) is not None:
+        return _number(variable.numbers.scale, text)
     printed = [state for state in variable.states if str(state) == text]
     if len(printed) > 1:
         raise DataError(
@@ -328,6 +320,8 @@ def _state(variable: Variable | NumberScale, text: str) -> Any:
         )
     if printed:
         return printed[0]
+    if variable.numbers is not None:
+        return _number(variable.numbers.scale, text)
     number = as_number(text)
     if number is None and variable.cuts is not None and bin_kind(variable) == "date":
         number = date_number(variable, text)
@@ -350,13 +344,6 @@ def _state(variable: Variable | NumberScale, text: str) -> Any:
 
 def conditions_text(given: Mapping[str, Any], limit: int | None = None) -> str:
     """Return evidence as text that `given` accepts; with a limit, of the first conditions only.
-
-    Parameters
-    ----------
-    given : mapping
-        {name: state or condition}.
-    limit : int, optional
-        Maximum number of conditions.
 
     Examples
     --------

@@ -18,6 +18,7 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Variable
 from conjoin.data.label_values import plain, typed_key
+from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
 from conjoin.inference.number_ranges import (
     Interval,
@@ -35,13 +36,7 @@ _SPECIAL = re.compile(r'[,"={}<>!]|^\s|\s$|^$|\b(and|in|likelihood|marginal)\b')
 
 
 def label_text(label: Any) -> str:
-    """Return a name or a state as it is written in a condition, in double quotes where that is needed.
-
-    Examples
-    --------
-    >>> print(label_text("Austin"), label_text("Austin, TX"), label_text(">50K"))
-    Austin "Austin, TX" ">50K"
-    """
+    """Return a name or a state as it is written in a condition, in double quotes where that is needed."""
     text = str(label)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
@@ -58,7 +53,7 @@ class Condition:
         return (self,)
 
 
-class _States(Condition):
+class _StateSet(Condition):
     """A set of states, given one by one or as one collection."""
 
     word = ""
@@ -73,7 +68,7 @@ class _States(Condition):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        assert isinstance(other, _States)
+        assert isinstance(other, _StateSet)
         return {*map(typed_key, self.states)} == {*map(typed_key, other.states)}
 
     def __hash__(self) -> int:
@@ -83,8 +78,15 @@ class _States(Condition):
         return f"{type(self).__name__}({', '.join(map(repr, self.states))})"
 
     def holds(self, variable: Variable) -> FloatArray:
-        """Return 1 for the states that are listed, 0 for all others."""
+        """Return 1 for the states that are listed, 0 for all others.
+
+        Of the interval that a number lies in, its own share counts.
+        """
         weights = np.zeros(len(variable))
+        if variable.numbers is not None:
+            for state in self.states:
+                weights += value_shares(variable, state)
+            return np.minimum(weights, 1.0)
         weights[variable.indices(list(self.states))] = 1.0
         return weights
 
@@ -94,7 +96,7 @@ class _States(Condition):
         return f"{label_text(name)} {self.word} {{{listed}}}"
 
 
-class OneOf(_States):
+class OneOf(_StateSet):
     """One of several states; a set or a list of states means the same.
 
     Examples
@@ -106,7 +108,7 @@ class OneOf(_States):
     word = "in"
 
 
-class Not(_States):
+class Not(_StateSet):
     """None of some states.
 
     Examples
@@ -227,21 +229,21 @@ class _PerState(Condition):
         )
         return f"{label_text(name)} {self.word} {{{listed}}}"
 
-    def shares(self, variable: Variable, numbers: Sequence[Any] | None = None) -> FloatArray:
+    def shares(self, variable: Variable) -> FloatArray:
         """Return how much of each state belongs to each key, a state or a range: keys by states."""
-        found = np.zeros((len(self.numbers), len(variable)))
+        shares = np.zeros((len(self.numbers), len(variable)))
         for k, key in enumerate(self.numbers):
             if isinstance(key, Range):
-                found[k] = range_weights(variable, [key], numbers)[0]
+                shares[k] = range_weights(variable, [key])[0]
             else:
-                found[k, variable.index(key)] = 1.0
-        twice = np.flatnonzero(found.sum(axis=0) > 1 + SUM_TOLERANCE)
+                shares[k, variable.index(key)] = 1.0
+        twice = np.flatnonzero(shares.sum(axis=0) > 1 + SUM_TOLERANCE)
         if len(twice):
             raise DataError(
                 f"two numbers are given for the state {variable.states[twice[0]]!r} of "
                 f"{variable.name!r}"
             )
-        return found
+        return shares
 
 
 class Likelihood(_PerState):
@@ -260,12 +262,12 @@ class Likelihood(_PerState):
 
     word = "likelihood"
 
-    def weights(self, variable: Variable, numbers: Sequence[Any] | None = None) -> FloatArray:
+    def weights(self, variable: Variable) -> FloatArray:
         """Return the likelihoods in the order of the states.
 
         A bin that lies in several ranges has the mean of their likelihoods, by its share in each.
         """
-        shares = self.shares(variable, numbers)
+        shares = self.shares(variable)
         absent = np.flatnonzero(shares.sum(axis=0) < 1 - SUM_TOLERANCE)
         if len(absent):
             raise DataError(
@@ -274,27 +276,19 @@ class Likelihood(_PerState):
             )
         return np.asarray(np.array(list(self.numbers.values())) @ shares)
 
-    def cut_bins(self, variable: Variable, numbers: Sequence[Any] | None = None) -> list[Any]:
+    def cut_bins(self, variable: Variable) -> list[Any]:
         """Return the bins that lie in several ranges."""
-        shares = self.shares(variable, numbers)
+        shares = self.shares(variable)
         cut = ((shares > 0) & (shares < 1)).any(axis=0)
         return [variable.states[s] for s in np.flatnonzero(cut).tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class NewMarginal:
-    """A new distribution of the states of a variable, or of groups of them.
+    """A new distribution of the states of a variable, or of groups of them."""
 
-    Attributes
-    ----------
-    p : array of float
-        The new probability of each group.
-    group : array of int
-        The group of each state, -1 for states that are now impossible.
-    """
-
-    p: FloatArray
-    group: IntArray
+    p: FloatArray  # the new probability of each group
+    group: IntArray  # the group of each state, -1 for states that are now impossible
 
     @property
     def possible(self) -> BoolArray:
@@ -365,36 +359,102 @@ def _number(end: Any, kind: str, variable: Variable) -> float:
     """Return an end of a range as a number; that of a state is its place."""
     if kind == "state":
         return variable.index(end)
-    found = date_number(variable, end) if kind == "date" else as_number(end)
-    if found is None:
+    number = date_number(variable, end) if kind == "date" else as_number(end)
+    if number is None:
         example = "2024-01-31" if kind == "date" else "40"
         raise DataError(
             f"{end!r} is not a {kind}, and {variable.name!r} has {kind}s; write a {kind} such as "
             f"{example}"
         )
-    return found
+    return number
 
 
-def range_weights(
-    variable: Variable, ranges: Sequence[Range], numbers: Sequence[Any] | None = None
-) -> tuple[FloatArray, list[Any]]:
-    """Return the share of each state that lies in all of some ranges, and the bins that lie in part.
-
-    Parameters
-    ----------
-    variable : Variable
-        Numbers, dates, or bins of numbers.
-    ranges : sequence of Range
-        The ranges.
-    numbers : sequence of array, optional
-        Numbers in each bin, as for `bin_shares`.
-    """
+def range_weights(variable: Variable, ranges: Sequence[Range]) -> tuple[FloatArray, list[Any]]:
+    """Return the share of each state that lies in all of some ranges, and the bins that lie in part."""
+    if variable.numbers is not None:
+        low, high = -math.inf, math.inf
+        for condition in ranges:
+            first, last = edges_of(variable.numbers, condition)
+            low, high = max(low, first), min(high, last)
+        none = np.zeros(len(variable))
+        return (variable.numbers.masses(low, high) if low < high else none), []
     if variable.cuts is None:
-        kind, own = numbers_of_states(variable)
-        return _intersection(variable, ranges, kind).contains(own), []
-    shares = bin_shares(variable, _intersection(variable, ranges, bin_kind(variable)), numbers)
+        kind, values = numbers_of_states(variable)
+        return _intersection(variable, ranges, kind).contains(values), []
+    shares = bin_shares(variable, _intersection(variable, ranges, bin_kind(variable)))
     partial = [s for s, w in zip(variable.states, shares, strict=True) if 0 < w < 1]
     return shares, partial
+
+
+def edges_of(numbers: NumberStates, part: Range) -> tuple[float, float]:
+    """Return the ends of a range between recorded values.
+
+    So "above 40" and "at least 41" are the same range of whole numbers.
+    """
+    scale = numbers.scale
+    step = scale.step
+    half = numbers.map.step / 2
+    ends = {name: scale.number(end) for name, end in vars(part).items() if end is not None}
+    low, high = -math.inf, math.inf
+    for name, x in ends.items():
+        if step is None:
+            inside = name in ("at_least", "at_most")
+            edge = half if inside else 0.0
+            if name in ("at_least", "above"):
+                low = x - edge
+            else:
+                high = x + edge
+            continue
+        place = x / step
+        nearest = round(place)
+        place = nearest if abs(place - nearest) < 1e-9 * max(1.0, abs(place)) else place
+        first = math.ceil(place) if name in ("at_least", "below") else math.floor(place) + 1
+        if name in ("at_least", "above"):
+            low = first * step - half
+        else:
+            high = first * step - half
+    return low, high
+
+
+def nearest(numbers: NumberStates, value: Any) -> FloatArray:
+    """Return the allowed numbers of a condition that are nearest to those of its column."""
+    scale = numbers.scale
+    found = np.full(1, scale.low)
+    for part in value.parts() if isinstance(value, Condition) else ():
+        if isinstance(part, Range):
+            low, high = edges_of(numbers, part)
+            found = np.clip(found, low, high)
+        elif isinstance(part, OneOf):
+            texts = [state for state in part.states if not isinstance(state, str)]
+            if len(texts) == len(part.states):
+                found = np.array([scale.number(state) for state in texts])
+    return np.asarray(found)
+
+
+def ends_of(numbers: NumberStates, value: Any) -> tuple[float, float] | None:
+    """Return the ends of ranges and of one recorded value; None for other conditions."""
+    low, high = -math.inf, math.inf
+    for part in value.parts():
+        if isinstance(part, Range):
+            first, last = edges_of(numbers, part)
+        elif type(part) is OneOf and len(part.states) == 1 and not isinstance(part.states[0], str):
+            x, half = numbers.scale.number(part.states[0]), numbers.map.step / 2
+            first, last = x - half, x + half
+        else:
+            return None
+        low, high = max(low, first), min(high, last)
+    return low, max(low, high)
+
+
+def value_shares(variable: Variable, value: Any) -> FloatArray:
+    """Return the share of each state of a column of numbers that a value, or a state, is."""
+    numbers = variable.numbers
+    assert numbers is not None
+    x = variable.number(value)
+    if x is None:
+        return np.eye(len(variable))[variable.index(value)]
+    half = numbers.map.step / 2
+    return numbers.masses(x - half, x + half)
 
 
 def _intersection(variable: Variable, ranges: Sequence[Range], kind: str) -> Interval:
@@ -406,9 +466,9 @@ def _intersection(variable: Variable, ranges: Sequence[Range], kind: str) -> Int
 
 def numbers_of_states(variable: Variable) -> tuple[str, FloatArray]:
     """Return what `state_numbers` does; if ranges make no sense, say what to write instead."""
-    found = state_numbers(variable)
-    if found is not None:
-        return found
+    kind_and_numbers = state_numbers(variable)
+    if kind_and_numbers is not None:
+        return kind_and_numbers
     name, states = variable.name, ", ".join(label_text(s) for s in variable.states[:3])
     raise DataError(
         f"a range of {name!r} makes no sense, because its states are in no order ({states}"

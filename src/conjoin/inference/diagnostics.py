@@ -19,21 +19,8 @@ MIN_ESS = 100.0
 def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
     """Return the potential scale reduction of halves of chains (Gelman et al., Bayesian Data Analysis).
 
-    Parameters
-    ----------
-    sums, squares : arrays of float, shape (chains, batches, quantities)
-        Sums of the values of each batch, and of their squares; the number of batches is even.
-    length : int
-        The number of values per batch.
-
-    Examples
-    --------
-    Two chains of two batches of two values, [1, 3, 2, 4] and [2, 2, 1, 5]:
-
-    >>> sums = np.array([[[4.0], [6.0]], [[4.0], [6.0]]])
-    >>> squares = np.array([[[10.0], [20.0]], [[8.0], [26.0]]])
-    >>> split_r_hat(sums, squares, 2).round(4)  # W = 3, B = 2/3, sqrt((3/2 + 1/3) / 3)
-    array([0.7817])
+    `sums` and `squares`: sums of the values of each batch, and of their squares; the number of
+    batches is even.
     """
     chains, batches, quantities = sums.shape
     halves = sums.reshape(chains * 2, batches // 2, quantities).sum(1)
@@ -54,13 +41,7 @@ def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArra
 
 
 def standard_error(sums: FloatArray, length: int) -> FloatArray:
-    """Return the Monte Carlo standard error of the mean, from the spread of the batch means.
-
-    Examples
-    --------
-    >>> standard_error(np.array([[[4.0], [6.0]], [[4.0], [6.0]]]), 2)  # means 2, 3, 2, 3
-    array([0.28867513])
-    """
+    """Return the Monte Carlo standard error of the mean, from the spread of the batch means."""
     means = sums.reshape(-1, sums.shape[2]) / length
     return np.sqrt(means.var(axis=0, ddof=1) / len(means))
 
@@ -70,13 +51,6 @@ def effective_size(sums: FloatArray, squares: FloatArray, length: int) -> FloatA
 
     It is never larger than the number of values, although chains can do better than independent
     draws.
-
-    Examples
-    --------
-    >>> sums = np.array([[[4.0], [6.0]], [[4.0], [6.0]]])
-    >>> squares = np.array([[[10.0], [20.0]], [[8.0], [26.0]]])
-    >>> effective_size(sums, squares, 2)  # the variance of all eight is 2, that of the mean 1/12
-    array([8.])
     """
     count = sums.shape[0] * sums.shape[1] * length
     mean = sums.sum((0, 1)) / count

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conjoin.errors import ModelError, names_lack_of_memory
+import numpy as np
+
+from conjoin.errors import DataWarning, ModelError, names_lack_of_memory
 from conjoin.inference.approximate import (
     explained,
     search,
     trusted_log_partition,
     trusted_marginals,
 )
-from conjoin.inference.conditions import Condition, label_text
+from conjoin.inference.condition_text import conditions_text
+from conjoin.inference.conditions import nearest
 from conjoin.inference.evidence import (
     Evidence,
     Given,
-    check_given,
     event_of,
     evidence_of,
     no_new_marginals,
+)
+from conjoin.inference.fine_evidence import (
+    log_evidence,
+    number_event,
+    row_values,
+    with_fine,
+    with_numbers,
 )
 from conjoin.inference.methods import check_options, engine, fitting
 from conjoin.inference.plan import Forecast, TooLarge
 from conjoin.inference.results import (
     Assignment,
-    Joint,
+    JointProbabilities,
     LogValue,
     Marginals,
     Probability,
@@ -53,7 +63,7 @@ def marginals(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     given : mapping or str, optional
         The evidence: {variable: state or condition}, or text such as "rain=yes, age > 40, city in {A, B}"
@@ -88,10 +98,20 @@ def marginals(
     (exact)
     """
     check_options("marginals", options)
-    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
-    if mixed is not None:
-        return mixed_questions.marginals(mixed, targets)
-    model, known = known_of(model, given, targets)
+    network, known = known_of(model, given, targets)
+    found = _marginals(network, known, targets, method, max_memory, options)
+    return with_numbers(joint_of(model), network, known, found)
+
+
+def _marginals(
+    model: Network,
+    known: Evidence,
+    targets: Sequence[str] | None,
+    method: str,
+    max_memory: float | None,
+    options: dict[str, Any],
+) -> Marginals:
+    """Return the probabilities of the states of each variable."""
     check_options("marginals", options, method)
     if method == "exact":
         return engine("marginals", "exact")(model, known, targets=targets, max_memory=max_memory)
@@ -132,7 +152,7 @@ def log_partition(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     given : mapping or str, optional
         Sum only over instances that agree with this; a likelihood per state is a factor of each instance.
@@ -154,9 +174,6 @@ def log_partition(
     log Z = 1.38629 (exact)
     """
     check_options("log_partition", options)
-    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
-    if mixed is not None:
-        return mixed_questions.log_partition(mixed)
     model, known = known_of(model, given)
     check_options("log_partition", options, method)
     no_new_marginals(known)
@@ -196,7 +213,7 @@ def probability(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     query : mapping or str
         The event: conditions that all hold, such as {variable: state} or "age > 40, income=high".
@@ -228,14 +245,23 @@ def probability(
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
     check_options("probability", options)
-    mixed, mixed_questions = with_numbers(model, given, {"method": method, **options})
-    if mixed is not None:
-        found: Probability = mixed_questions.probability(mixed, query)
-        warn_of_between(mixed.model, found.query)
-        return found
-    model, known = known_of(model, given)
+    network, known = known_of(model, given)
     check_options("probability", options, method)
-    event = event_of(model.domain, query, known.numbers)
+    asked = evidence_of(network.domain, query)
+    warn_of_numbers(asked, event=True)
+    event = event_of(network.domain, query)
+    found = _number_probability(model, network, known, event, method, max_memory)
+    if found is None:
+        found = _probability(network, known, event, method, max_memory, options)
+    found.query = dict(asked.given)
+    return found
+
+
+def _probability(
+    model: Network, known: Evidence, event: Evidence, method: str, max_memory: float | None,
+    options: dict[str, Any],
+) -> Probability:  # fmt: skip
+    """Return the probability of an event, which states decide."""
     if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
         from conjoin.inference import exact
 
@@ -252,29 +278,73 @@ def probability(
     return Probability(log, run, error, event.given, known.given)
 
 
+def _number_probability(
+    model: Any, network: Network, known: Evidence, event: Evidence, method: str,
+    max_memory: float | None,
+) -> Probability | None:  # fmt: skip
+    """Return the probability of an event that does not follow from states: of numbers within them.
+
+    That of one number only follows from its distribution.
+    """
+    fine = getattr(joint_of(model), "fine", None)
+    if fine is None or method not in ("auto", "exact") or known.marginals:
+        return None
+    listed = list(event.given.items())
+    name, value = listed[0] if listed else ("", None)
+    if len(listed) != 1 or name not in fine.names or name in known.given:
+        return _cut_probability(joint_of(model), known, event, max_memory)
+    found = with_numbers(
+        joint_of(model), network, known, _marginals(network, known, [name], method, None, {})
+    )
+    p = number_event(found[name], value)
+    if p is None:
+        return None
+    with np.errstate(divide="ignore"):
+        return Probability(float(np.log(p)), found.run, query=event.given, given=known.given)
+
+
+def _cut_probability(
+    model: Any, known: Evidence, event: Evidence, max_memory: float | None
+) -> Probability | None:
+    """Return the probability of ranges of numbers; None if there are none, or too many."""
+    from conjoin.inference.exact import impossible, run_of
+
+    both = known.both(event)
+    names = model.fine.names
+    if not any(model.domain.names[v] in names for v in both.ranges):
+        return None
+    try:
+        below = log_evidence(model, known, max_memory)
+        if below == -np.inf:
+            raise impossible(known.given)
+        log = (
+            log_evidence(model, both, max_memory) - below if not both.is_contradictory else -np.inf
+        )
+    except TooLarge:
+        return None
+    run = run_of(with_fine(model, both)[1])
+    return Probability(min(log, 0.0), run, query=event.given, given=known.given)
+
+
 @names_lack_of_memory
 @names_left_out
-def joint(
+def joint_distribution(
     model: Any,
     targets: Sequence[str],
     given: Given = None,
     *,
-    bins: Any = None,
     max_memory: float | None = None,
-) -> Joint:
+) -> JointProbabilities:
     """Return the joint distribution of a few variables given evidence, exactly.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     targets : sequence of str
         The variables, in the order of the table's axes.
     given : mapping, optional
         The evidence.
-    bins : int, or mapping, optional
-        For columns of numbers: the number of ranges (5 by default), of equal probability, or {column:
-        cut points}; a value at a cut point belongs to the range above it.
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free.
     """
@@ -282,11 +352,6 @@ def joint(
 
     if isinstance(targets, str):
         raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
-    mixed, mixed_questions = with_numbers(model, given)
-    if mixed is not None:
-        return mixed_questions.joint(mixed, targets, bins)
-    if bins is not None:
-        raise ModelError("bins are for columns of numbers, and this model has none")
     model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
@@ -305,11 +370,11 @@ def most_probable(
 
     Hidden columns are summed out, which makes this a harder problem. Then the answer is the best
     instance found, `run` says by how much another can be better at most, and `run.exact` whether none is.
-    In a model with numbers it is the best row that an ascent from several starts found.
+    A column of numbers has the median of its most probable interval.
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
         The model.
     given : mapping, optional
         The evidence.
@@ -333,12 +398,16 @@ def most_probable(
     score 1 (exact)
     """
     check_options("most_probable", options)
-    others = {name: value for name, value in options.items() if name != "starts"}
-    mixed, mixed_questions = with_numbers(model, given, others)
-    if mixed is not None:
-        return mixed_questions.most_probable(mixed, method, **options)
-    model, known = known_of(model, given)
+    network, known = known_of(model, given)
     check_options("most_probable", options, method)
+    found = _most_probable(network, known, method, max_memory, options)
+    return replace(found, states=row_values(joint_of(model), known, found.states))
+
+
+def _most_probable(
+    model: Network, known: Evidence, method: str, max_memory: float | None, options: dict[str, Any]
+) -> Assignment:
+    """Return the most probable states."""
     if not set(model.domain.hidden_names) <= set(known.certain):
         if method not in ("auto", "exact"):
             raise ModelError(
@@ -390,56 +459,38 @@ def forecast(model: Any, given: Given = None, *, max_memory: float | None = None
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     given : mapping, optional
-        The evidence; only the names matter, and ranges of numbers.
+        The evidence; only the names matter.
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free. A model that needs more is
         rejected.
     """
     from conjoin.inference import exact
 
-    mixed, mixed_questions = with_numbers(model, given)
-    if mixed is not None:
-        return mixed_questions.forecast(mixed, max_memory)
     model, known = known_of(model, given)
     return exact.forecast(model, known, max_memory=max_memory)
 
 
-def with_numbers(
-    model: Any, given: Given, options: Mapping[str, Any] | None = None
-) -> tuple[Any, Any]:
-    """Return a model with numbers and its evidence, and what answers for it; None for other models.
-
-    Such models have one method, so `options` must not choose another.
-    """
-    if isinstance(model, Network):
-        return None, None
-    from conjoin.inference import mixed_questions
-
-    check_given(given)
-    mixed = mixed_questions.mixed_known(model, given)
-    if mixed is not None:
-        warn_of_between(mixed.model, mixed.given)
-    chosen = {name: value for name, value in (options or {}).items() if name != "max_memory"}
-    if chosen.get("method") in ("auto", "exact"):
-        del chosen["method"]
-    if mixed is not None and chosen:
-        wrong = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
-        raise ModelError(
-            f"{wrong} is for networks of states, and this model has columns of numbers; leave it out"
-        )
-    return mixed, mixed_questions
+def warn_of_numbers(known: Evidence, *, event: bool = False) -> None:
+    """Warn of numbers that are far outside their columns, unless of an event, or not on their grids."""
+    for name, value in known.given.items():
+        v = known.domain.index(name)
+        numbers = known.domain.variables[v].numbers
+        if numbers is None:
+            continue
+        scale, x = numbers.scale, known.values.get(v)
+        words = conditions_text({name: value if x is None else scale.short(x)})
+        if not event and scale.is_far(nearest(numbers, value) if x is None else x).all():
+            warnings.warn(scale.far_words(words), DataWarning, stacklevel=4)
+        elif x is not None and scale.is_between(x):
+            warnings.warn(scale.between_words(words), DataWarning, stacklevel=4)
 
 
-def warn_of_between(model: Any, given: Mapping[str, Any]) -> None:
-    """Warn of known numbers in the evidence that are not on the grids of their columns."""
-    for name, value in given.items():
-        if name in model.domain.numeric and not isinstance(value, Condition):
-            scale = model.scale(name)
-            if scale.is_between(scale.number(value)):
-                scale.warn_of_between(f"{label_text(name)}={value}")
+def joint_of(model: Any) -> Any:
+    """Return the network of a fitted estimator, and any other model as it is."""
+    return getattr(model, "model_", model)
 
 
 def known_of(
@@ -447,10 +498,10 @@ def known_of(
 ) -> tuple[Network, Evidence]:
     """Check the model and the names; return the network and the evidence.
 
-    A fitted estimator, which has a method `known`, stands for its network.
+    A fitted estimator, which has a method `_known`, stands for its network.
     """
-    if hasattr(model, "known"):
-        network, known = model.known(given)
+    if hasattr(model, "_known"):
+        network, known = model._known(given)
     elif isinstance(model, Network):
         network, known = model, evidence_of(model.domain, given)
     else:
@@ -459,11 +510,12 @@ def known_of(
         raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
     for name in targets or ():
         network.domain.index(name)
+    warn_of_numbers(known)
     if known.is_contradictory:
         from conjoin.inference.exact import impossible
 
         raise impossible(known.given)
-    return network, evidence_of(network.domain, known)
+    return with_fine(network, evidence_of(network.domain, known))
 
 
 def _fitted(model: Network, known: Evidence, max_memory: float | None) -> Evidence:

@@ -22,21 +22,7 @@ def event_probability(
     max_memory: float | None,
     options: dict[str, Any],
 ) -> tuple[float, float, Run]:
-    """Return the log-probability of an event given evidence, its standard error and its run.
-
-    Parameters
-    ----------
-    model : Network
-        The model.
-    event, known : Evidence
-        The event and the evidence, without new marginals.
-    method : str
-        The engine, or "auto".
-    max_memory : float, optional
-        Memory limit of exact inference, in bytes.
-    options : dict
-        Options of the engine.
-    """
+    """Return the log-probability of an event given evidence, its standard error and its run."""
     from conjoin.inference.engines import log_partition, marginals, states_only
 
     together = known.both(event)
@@ -58,13 +44,13 @@ def event_probability(
         dependency and not shares and method in ("auto", "mean_field")
     ):
         asked = [*domain.observed.names, *(name for name in shares if domain[name].hidden)]
-        own = fitting("marginals", method, options)
-        found = marginals(model, known, targets=asked, **settings, **own)
+        engine_options = fitting("marginals", method, options)
+        answer = marginals(model, known, targets=asked, **settings, **engine_options)
         p = 1.0
         for name, share in shares.items():
-            p = float(found.array(name) @ share)
+            p = float(answer.array(name) @ share)
         with np.errstate(divide="ignore"):
-            return log + float(np.log(p)), _relative(found.run.error, p), found.run
+            return log + float(np.log(p)), _relative(answer.run.error, p), answer.run
     if method == "gibbs" or (method == "auto" and dependency):
         names = {name: together.certain[name] for name in shares if name in together.certain}
         if len(names) == len(shares):
@@ -74,11 +60,13 @@ def event_probability(
                 fitting("probability", "gibbs", options),
             )
         else:
-            own = fitting("marginals", "gibbs", options)
-            found_log, error, run = _one_by_one(model, event, known, list(shares), own)
+            engine_options = fitting("marginals", "gibbs", options)
+            found_log, error, run = _one_by_one(model, event, known, list(shares), engine_options)
         return log + found_log, error, run
-    own = fitting("log_partition", method, options)
-    below, above = (log_partition(model, given, **settings, **own) for given in (known, together))
+    engine_options = fitting("log_partition", method, options)
+    below, above = (
+        log_partition(model, given, **settings, **engine_options) for given in (known, together)
+    )
     error = float(np.hypot(above.error, below.error))
     return above.value - below.value, error, above.run
 
@@ -102,9 +90,9 @@ def _by_states(
 
     if not query:
         return 0.0, 0.0, Run("gibbs", note="certain given the evidence")
-    found = probability(model, query, given, **options)
-    exact = found.log_stderr == 0 and found.value > 0
-    return found.log, found.log_stderr, Run("gibbs", note="" if exact else "sampled")
+    estimate = probability(model, query, given, **options)
+    exact = estimate.log_stderr == 0 and estimate.value > 0
+    return estimate.log, estimate.log_stderr, Run("gibbs", note="" if exact else "sampled")
 
 
 def _one_by_one(
@@ -115,12 +103,12 @@ def _one_by_one(
 
     log, variance = 0.0, 0.0
     for k, name in enumerate(names):
-        found = marginals(model, known, targets=[name], method="gibbs", **options)
+        answer = marginals(model, known, targets=[name], method="gibbs", **options)
         after = known.both(event.without([*names[:k], *names[k + 1 :]]))
-        p = float(found.array(name) @ _share(known, after, model.domain.index(name)))
+        p = float(answer.array(name) @ _share(known, after, model.domain.index(name)))
         if p == 0:
-            return -np.inf, 0.0, found.run
+            return -np.inf, 0.0, answer.run
         log += float(np.log(p))
-        variance += _relative(found.run.error, p) ** 2
+        variance += _relative(answer.run.error, p) ** 2
         known = after
     return log, float(np.sqrt(variance)), Run("gibbs", note="sampled")

@@ -29,45 +29,32 @@ from conjoin.inference.conditions import (
     Not,
     OneOf,
     Range,
+    ends_of,
     range_weights,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a row.
+    """What is known of a row."""
 
-    Attributes
-    ----------
-    domain : Domain
-        The variables.
-    given : dict
-        The evidence by name, as it was given: states and conditions.
-    states : dict
-        {position: code} of the variables whose states are certain.
-    likelihoods : dict
-        {position: log-likelihood of each state} of others.
-    marginals : dict
-        {position: new distribution} of the variables that get a new marginal.
-    fitted : dict
-        {position: log-likelihood of each state} that produced new marginals, as part of `likelihoods`.
-    constants : dict
-        {position: log-likelihood} of conditions on variables whose states are certain.
-    notes : tuple of str
-        What was approximated.
-    numbers : mapping
-        For variables whose states are bins of numbers, the remembered numbers of each bin.
-    """
-
-    domain: Domain
-    given: Mapping[str, Any]
-    states: dict[int, int]
+    domain: Domain  # the variables
+    given: Mapping[str, Any]  # the evidence by name, as it was given: states and conditions
+    states: dict[int, int]  # {position: code} of the variables whose states are certain
+    # {position: log-likelihood of each state} of others
     likelihoods: dict[int, FloatArray] = field(default_factory=dict)
+    # {position: new distribution} of the variables that get a new marginal
     marginals: dict[int, NewMarginal] = field(default_factory=dict)
+    # {position: log-likelihood of each state} that produced new marginals, as part of `likelihoods`
     fitted: dict[int, FloatArray] = field(default_factory=dict)
+    # {position: log-likelihood} of conditions on variables whose states are certain
     constants: dict[int, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    numbers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what was approximated
+    # {position: value} of columns of numbers whose values are known
+    values: dict[int, float] = field(default_factory=dict)
+    # {position: ends} of columns of numbers of which nothing but a range is known
+    ranges: dict[int, tuple[float, float]] = field(default_factory=dict)
+    to_states: tuple[str, ...] = ()  # columns of numbers whose values count as their states only
 
     @property
     def constant(self) -> float:
@@ -107,7 +94,7 @@ class Evidence:
         merged = dict(self.given)
         for name, value in other.given.items():
             merged[name] = joined(merged[name], value) if name in merged else value
-        found = _resolved(self.domain, merged, {**self.numbers, **other.numbers})
+        found = _resolved(self.domain, merged)
         return found.with_likelihoods(self.fitted) if self.fitted else found
 
     def with_likelihoods(self, fitted: dict[int, FloatArray]) -> Evidence:
@@ -120,7 +107,7 @@ class Evidence:
     def without(self, names: Sequence[str]) -> Evidence:
         """Return the evidence on all other columns."""
         left = {name: value for name, value in self.given.items() if name not in names}
-        return _resolved(self.domain, left, self.numbers)
+        return _resolved(self.domain, left)
 
     @property
     def is_contradictory(self) -> bool:
@@ -138,19 +125,10 @@ Given = Mapping[str, Any] | str | Evidence | None
 """The types of `given`: a mapping, a text, or evidence that was read before."""
 
 
-def evidence_of(
-    domain: Domain, given: Any = None, numbers: Mapping[str, Sequence[Any]] | None = None
-) -> Evidence:
+def evidence_of(domain: Domain, given: Any = None) -> Evidence:
     """Return evidence in its one meaning, whichever way it was written.
 
-    Parameters
-    ----------
-    domain : Domain
-        The variables.
-    given : mapping, str or Evidence, optional
-        {name: state or condition}, or conditions as text (see `condition_text`).
-    numbers : mapping, optional
-        For variables whose states are bins, numbers of each bin that are distributed as in the data.
+    `given`: {name: state or condition}, or conditions as text (see `condition_text`).
 
     Examples
     --------
@@ -162,17 +140,17 @@ def evidence_of(
     rain=yes, age in {30, 40}
     """
     if isinstance(given, Evidence):
-        return given if given.domain is domain else _resolved(domain, given.given, given.numbers)
+        return given if given.domain is domain else _resolved(domain, given.given)
     if isinstance(given, Mapping):
         read = {name: as_condition(domain[name], value) for name, value in given.items()}
-        return _resolved(domain, read, numbers or {})
+        return _resolved(domain, read)
     if given is None:
         return Evidence(domain, {}, {})
     check_given(given)
     found: dict[str, Any] = {}
     for name, value in parse_conditions(given, domain):
         found[name] = joined(found[name], value, name) if name in found else value
-    return _resolved(domain, found, numbers or {})
+    return _resolved(domain, found)
 
 
 def check_given(given: Any) -> None:
@@ -234,22 +212,27 @@ def joined(one: Any, other: Any, name: str = "") -> Any:
     return AllOf(tuple(parts))
 
 
-def _resolved(
-    domain: Domain, given: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]]
-) -> Evidence:
+def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
     """Turn conditions into states and likelihoods."""
     states: dict[int, int] = {}
     likelihoods: dict[int, FloatArray] = {}
     marginals: dict[int, NewMarginal] = {}
     constants: dict[int, float] = {}
     notes: list[str] = []
+    values: dict[int, float] = {}
+    ranges: dict[int, tuple[float, float]] = {}
     for name, value in given.items():
         v = domain.index(name)
         variable = domain.variables[v]
         if not isinstance(value, Condition):
+            if variable.numbers is not None and value not in variable.states:
+                values[v] = number_value(variable.numbers.scale, value)
             states[v] = variable.index(value)
             continue
-        weights, target, note = states_and_likelihoods(variable, value, numbers.get(name))
+        ends = None if variable.numbers is None else ends_of(variable.numbers, value)
+        if ends is not None:
+            ranges[v] = ends
+        weights, target, note = states_and_likelihoods(variable, value)
         notes += note
         if target is not None:
             marginals[v] = target
@@ -262,18 +245,18 @@ def _resolved(
             with np.errstate(divide="ignore"):
                 likelihoods[v] = np.log(weights)
     return Evidence(
-        domain, given, states, likelihoods, marginals, {}, constants, tuple(notes), numbers
+        domain, given, states, likelihoods, marginals, {}, constants, tuple(notes), values, ranges
     )
 
 
 def states_and_likelihoods(
-    variable: Variable, value: Any, numbers: Sequence[Any] | None
+    variable: Variable, value: Any
 ) -> tuple[FloatArray, NewMarginal | None, list[str]]:
     """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
     target: NewMarginal | None = None
-    by = "its values are spread evenly" if numbers is None else "by its training values"
+    by = "its values are spread evenly"
     if not isinstance(value, Condition):
         value = OneOf(value)
     parts = value.parts()
@@ -283,10 +266,10 @@ def states_and_likelihoods(
         elif isinstance(part, Not):
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
-            weights = weights * part.weights(variable, numbers)
+            weights = weights * part.weights(variable)
             notes += [
                 f"its ranges cut the bin {label} of {variable.name}, {by}"
-                for label in part.cut_bins(variable, numbers)
+                for label in ([] if variable.numbers else part.cut_bins(variable))
             ]
         elif isinstance(part, Marginal):
             if target is not None:
@@ -294,7 +277,7 @@ def states_and_likelihoods(
             target = part.distribution(variable)
     ranges = [part for part in parts if isinstance(part, Range)]
     if ranges:
-        shares, partial = range_weights(variable, ranges, numbers)
+        shares, partial = range_weights(variable, ranges)
         weights = weights * shares
         for label in partial:
             share = shares[variable.index(label)]
@@ -302,11 +285,16 @@ def states_and_likelihoods(
     return weights, target, notes
 
 
-def event_of(
-    domain: Domain, query: Given, numbers: Mapping[str, Sequence[Any]] | None = None
-) -> Evidence:
-    """Return an event: conditions that hold or do not hold."""
-    event = evidence_of(domain, query, numbers)
+def event_of(domain: Domain, query: Given) -> Evidence:
+    """Return an event: conditions that hold or do not hold.
+
+    That a number has a value means that it is recorded as this value.
+    """
+    event = evidence_of(domain, query)
+    if event.values:
+        names = [domain.names[v] for v in event.values]
+        recorded = {n: OneOf(x) if n in names else x for n, x in event.given.items()}
+        event = _resolved(domain, recorded)
     for name, value in event.given.items():
         for part in value.parts() if isinstance(value, Condition) else ():
             if isinstance(part, Likelihood | Marginal):

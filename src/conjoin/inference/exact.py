@@ -9,6 +9,7 @@ helper variables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,20 @@ from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
 from conjoin.errors import ModelError
-from conjoin.inference.compilation import SMALL, compiled, refusal
+from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.evidence import Evidence, Given, event_of, evidence_of, no_new_marginals
 from conjoin.inference.free_memory import memory_limit
 from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import Forecast, Plan
-from conjoin.inference.results import Assignment, Joint, LogValue, Marginals, Probability, Run
+from conjoin.inference.results import (
+    Assignment,
+    JointProbabilities,
+    LogValue,
+    Marginals,
+    Probability,
+    Run,
+)
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
@@ -49,21 +57,18 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 def run_of(known: Evidence) -> Run:
     """Return how an answer of exact inference was found; it is not exact if the evidence is not."""
-    return EXACT.noting(known.notes)
+    run = EXACT.noting(known.notes)
+    if not known.to_states:
+        return run
+    told = f"known to its interval: {', '.join(known.to_states)}"
+    return replace(run, note="; ".join(filter(None, [run.note, told])))
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
     """Return the cost of the marginals of all variables, without running anything.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping, optional
-        The evidence; only the names matter.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free. A model that needs more is
-        rejected.
+    `max_memory`: in bytes; by default three quarters of the memory that is free. A model that needs
+    more is rejected.
     """
     ready = compiled(model)
     known = evidence_of(ready.domain, given)
@@ -79,16 +84,7 @@ def marginals(
 ) -> Marginals:
     """Return the exact distribution of each variable given the evidence.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping or str, optional
-        The evidence: {variable: state or condition}, or conditions as text.
-    targets : sequence of str, optional
-        The variables of interest; by default all.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
+    `given`: the evidence: {variable: state or condition}, or conditions as text.
 
     Examples
     --------
@@ -108,8 +104,8 @@ def marginals(
     log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS, known.tilt())
     if log_z[0] == -np.inf:
         raise impossible(known.given)
-    names = None if targets is None else tuple(targets)
-    return Marginals(domain, split_marginals(domain, plan, codes, flat[0]), run_of(known), names)
+    arrays = split_marginals(domain, plan, codes, flat[0])
+    return Marginals(domain, arrays, run_of(known), targets)
 
 
 def split_marginals(
@@ -140,13 +136,10 @@ def log_partition(
     The parameters are as for `marginals`. The difference of log Z with evidence and without is the
     log-probability of the evidence; likelihoods are factors of it.
     """
-    ready = compiled(model)
-    known = evidence_of(ready.domain, given)
+    known = evidence_of(compiled(model).domain, given)
     no_new_marginals(known)
-    codes = known.states
-    plan = ready.plan(tuple(codes), max_memory, keep_tables=False, soft=known.likelihoods)
-    log_z, _, _ = plan.run(plan.slots(list(codes.values())), SUM, known.tilt())
-    return LogValue(float(log_z[0]) + known.constant, run_of(known), given=dict(known.given))
+    log_z = log_sum(model, known, max_memory, None)
+    return LogValue(log_z, run_of(known), given=dict(known.given))
 
 
 def probability(
@@ -156,33 +149,26 @@ def probability(
     *,
     max_memory: float | None = None,
 ) -> Probability:
-    """Return P(query | evidence), exactly.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    query : mapping or str
-        Conditions on any number of variables.
-    given : mapping or str, optional
-        The evidence.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
-    """
+    """Return P(query | evidence), exactly."""
     known = _known(model, given, max_memory)
-    below = _log_sum(model, known, max_memory)
+    below = log_sum(model, known, max_memory)
     if below == -np.inf:
         raise impossible(known.given)
-    event = event_of(known.domain, query, known.numbers)
+    event = event_of(known.domain, query)
     together = known.both(event)
-    log = _log_sum(model, together, max_memory) - below
+    log = log_sum(model, together, max_memory) - below
     return Probability(log, run_of(together), query=event.given, given=known.given)
 
 
-def _log_sum(model: Network, known: Evidence, max_memory: float | None) -> float:
+def log_sum(
+    model: Network,
+    known: Evidence,
+    max_memory: float | None,
+    targets: Sequence[int] | None = (),
+) -> float:
     """Return the logarithm of the sum over all instances that agree with evidence."""
     codes, soft = known.states, known.likelihoods
-    plan = compiled(model).plan(tuple(codes), max_memory, targets=(), keep_tables=False, soft=soft)
+    plan = compiled(model).plan(tuple(codes), max_memory, targets, keep_tables=False, soft=soft)
     log_z = plan.run(plan.slots(list(codes.values())), SUM, known.tilt())[0]
     return float(log_z[0]) + known.constant
 
@@ -193,21 +179,10 @@ def joint(
     given: Given = None,
     *,
     max_memory: float | None = None,
-) -> Joint:
+) -> JointProbabilities:
     """Return the joint distribution of a few variables given the evidence, exactly.
 
     The joint states of the targets are answered as rows of evidence, in one batch.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    targets : sequence of str
-        The variables, in the order of the axes.
-    given : mapping, optional
-        The evidence.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
     """
     ready = compiled(model)
     domain = ready.domain
@@ -218,9 +193,9 @@ def joint(
         raise ModelError("a target is named twice")
     asked = [v for v in scope if v not in known]
     shape = [int(domain.cards[v]) for v in asked]
-    size = 8 * np.prod(shape, dtype=float)
-    if size > SMALL and size > memory_limit(max_memory):
-        raise refusal(size, None, memory_limit(max_memory))
+    size, limit = 8 * np.prod(shape, dtype=float), memory_limit(max_memory)
+    if size > limit:
+        raise refusal(size, None, limit)
     fixed, soft = (*known, *asked), evidence.likelihoods
     plan = ready.plan(fixed, max_memory, targets=(), keep_tables=False, soft=soft)
     rows = joint_codes(domain.cards, asked)[:, asked]
@@ -235,7 +210,7 @@ def joint(
     index = tuple(known.get(v, slice(None)) for v in scope)
     order = [asked.index(v) for v in scope if v not in known]
     table[index] = (p / p.sum()).reshape(shape).transpose(order) if shape else 1.0
-    return Joint(domain.subset(scope), table, run_of(evidence))
+    return JointProbabilities(domain.subset(scope), table, run_of(evidence))
 
 
 def most_probable(
@@ -284,18 +259,7 @@ def sample(
 
     Hidden columns are drawn, too, and dropped.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    size : int
-        The number of instances.
-    given : mapping, optional
-        The evidence.
-    random_state : int or Generator
-        The seed or the source of the random numbers.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
+    `random_state`: the seed or the source of the random numbers.
     """
     ready = compiled(model)
     known = _known(model, given, max_memory)
@@ -309,53 +273,21 @@ def sample(
     return drawn.over(ready.domain.observed)
 
 
-def log_likelihood(model: Network, rows: Any, *, max_memory: float | None = None) -> FloatArray:
-    """Return log P of each row, exactly; missing values are summed over.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    rows : Table, array of codes, mapping or iterable of mappings
-        Rows, complete or not.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
-    """
-    log_z = log_partition(model, max_memory=max_memory).value
-    codes = codes_of(model.domain, rows, complete=False)
-    result = np.empty(len(codes))
-    for pattern, which in _patterns(model.domain, codes):
-        result[which] = _run_rows(model, pattern, codes[which], SUM, max_memory)[1]
-    return result - log_z
-
-
-def marginal_rows(
-    model: Network, rows: Any, *, max_memory: float | None = None
-) -> list[FloatArray]:
+def marginal_rows(model: Network, rows: Any) -> list[FloatArray]:
     """Return, for each variable, its distribution in each row given the row's other values.
 
-    Rows with the same missing values share one plan.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    rows : Table, array of codes, mapping or iterable of mappings
-        Rows with missing values; the distribution of a known value is certain.
-    max_memory : float, optional
-        In bytes; by default three quarters of the memory that is free.
-
-    Returns
-    -------
-    probabilities : list of array
-        One array per variable, rows by states; NaN in impossible rows.
+    Rows with the same missing values share one plan. The distribution of a known value is certain, and
+    NaN in impossible rows.
     """
     domain = model.domain
     codes = codes_of(domain, rows, complete=False)
     result = [np.zeros((len(codes), card)) for card in domain.cards.tolist()]
     for pattern, which in _patterns(domain, codes):
-        plan, log_z, flat = _run_rows(model, pattern, codes[which], MARGINALS, max_memory)
+        plan = compiled(model).plan(pattern, None)
+        known, inverse = np.unique(codes[which][:, list(pattern)], axis=0, return_inverse=True)
+        log_z, flat, _ = plan.run(plan.slots(known, len(known)), MARGINALS)
         flat[log_z == -np.inf] = np.nan
+        flat = flat[inverse.ravel()]
         for v in range(len(domain)):
             p = plan.place[v]
             if p >= 0:
@@ -374,14 +306,3 @@ def _patterns(domain: Domain, codes: Codes) -> list[tuple[tuple[int, ...], IntAr
     bounds = np.searchsorted(group.ravel()[order], np.arange(len(distinct) + 1))
     parts = np.split(order, bounds[1:-1])
     return [(tuple(np.flatnonzero(known[p[0]]).tolist()), p) for p in parts]
-
-
-def _run_rows(
-    model: Network, pattern: tuple[int, ...], codes: Codes, mode: int, max_memory: float | None
-) -> tuple[Plan, FloatArray, FloatArray]:
-    """Return the plan, log Z and the marginals of rows with the same missing values."""
-    plan = compiled(model).plan(pattern, max_memory, keep_tables=mode != SUM)
-    distinct, which = np.unique(codes[:, list(pattern)], axis=0, return_inverse=True)
-    log_z, flat, _ = plan.run(plan.slots(distinct, len(distinct)), mode)
-    which = which.ravel()
-    return plan, log_z[which], flat[which]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,39 +19,20 @@ STEPS = 4
 
 
 def memory_limit(max_memory: float | None = None) -> float:
-    """Return the memory limit of exact inference: the given one, or a share of what is free, in bytes.
-
-    Examples
-    --------
-    >>> memory_limit(1e9)
-    1000000000.0
-    """
-    if max_memory is not None:
-        return float(max_memory)
-    free = min(_free(), default=float(FALLBACK)) * SHARE
-    return _rounded(max(free, 1 << 20))
-
-
-def _rounded(size: float) -> float:
-    """Round down to a quarter step between two powers of two.
-
-    Examples
-    --------
-    >>> _rounded(1000), _rounded(1024), _rounded(1400)
-    (896.0, 1024.0, 1280.0)
-    """
-    step = 2.0 ** (int(size).bit_length() - 1) / STEPS
-    return size // step * step
-
-
-def _free() -> Iterable[float]:
-    """Return the limits that the system states; asking takes half a millisecond, so once a second."""
-    return _free_in(int(monotonic()))
+    """Return the memory limit of exact inference: the given one, or a share of what is free, in bytes."""
+    return _share_of_free(int(monotonic())) if max_memory is None else float(max_memory)
 
 
 @lru_cache(maxsize=1)
-def _free_in(second: int) -> tuple[float, ...]:  # noqa: ARG001
-    return tuple(_limits())
+def _share_of_free(second: int) -> float:  # noqa: ARG001
+    """Return the share of the free memory; asking takes half a millisecond, so once a second."""
+    return _rounded(max(min(_limits(), default=float(FALLBACK)) * SHARE, 1 << 20))
+
+
+def _rounded(size: float) -> float:
+    """Round down to a quarter step between two powers of two."""
+    step = 2.0 ** (int(size).bit_length() - 1) / STEPS
+    return size // step * step
 
 
 def _limits() -> Iterator[float]:

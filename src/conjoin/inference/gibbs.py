@@ -30,34 +30,19 @@ from conjoin.models.network import Network
 
 @dataclass(frozen=True, eq=False)
 class GibbsResult:
-    """Marginals estimated by Gibbs chains.
+    """Marginals estimated by Gibbs chains."""
 
-    Attributes
-    ----------
-    domain : Domain
-        The variables.
-    given : dict
-        The evidence, by name.
-    marginals : dict
-        For each variable the probability of each state: the mean of its conditional distribution
-        over all sweeps (Rao-Blackwellised).
-    stderr : dict
-        Their Monte Carlo standard errors, in the same form.
-    r_hat : dict
-        For each variable the largest split R-hat of its states: how far the chains, and their halves,
-        disagree. 1 is best.
-    ess : dict
-        For each variable the smallest effective sample size of its states.
-    n_samples, chains : int
-        The number of sweeps per chain and the number of chains.
-    """
-
-    domain: Domain
-    given: dict[str, Any]
+    domain: Domain  # the variables
+    given: dict[str, Any]  # the evidence, by name
+    # For each variable the probability of each state: the mean of its conditional distribution over
+    # all sweeps (Rao-Blackwellised)
     marginals: dict[str, FloatArray]
-    stderr: dict[str, FloatArray]
+    stderr: dict[str, FloatArray]  # their Monte Carlo standard errors, in the same form
+    # For each variable the largest split R-hat of its states: how far the chains, and their halves,
+    # disagree. 1 is best
     r_hat: dict[str, float]
-    ess: dict[str, float]
+    ess: dict[str, float]  # for each variable the smallest effective sample size of its states
+    # n_samples, chains: the number of sweeps per chain and the number of chains
     n_samples: int
     chains: int
 
@@ -99,25 +84,11 @@ def gibbs(
 ) -> GibbsResult:
     """Estimate the marginals of all variables given evidence.
 
-    Parameters
-    ----------
-    model : Network
-        A dependency, Markov or Bayesian network. The distribution of a dependency network is the one
-        that its sweeps converge to; it may depend on the order.
-    given : mapping, optional
-        The evidence: {variable: state}.
-    n_samples : int
-        Number of sweeps per chain; a sweep draws every unknown variable once.
-    burn_in : int
-        Number of sweeps before them that are discarded.
-    chains : int
-        Number of independent chains, each from a random start.
-    order : sequence of str, optional
-        The order of a sweep, by default the order of the domain.
-    random_state : int or Generator
-        The random numbers.
-    n_jobs : int, optional
-        Number of chains that run in parallel; results do not depend on it.
+    `model`: a dependency, Markov or Bayesian network. The distribution of a dependency network is
+    the one that its sweeps converge to; it may depend on the order. `n_samples`: number of sweeps
+    per chain; a sweep draws every unknown variable once. `chains`: number of independent chains,
+    each from a random start. `order`: the order of a sweep, by default the order of the domain.
+    `n_jobs`: number of chains that run in parallel; results do not depend on it.
 
     Warns
     -----
@@ -225,7 +196,7 @@ def chain_batches(
     length = -(-n_samples // batches)
     sampler = Sampler(form, given, order)
     tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
-    done = run(_chain_sums, tasks, n_jobs, what="Gibbs chains")
+    done = run(_chain_sums, tasks, n_jobs, "Gibbs chains")
     sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
     return sums, squares, length
 
@@ -250,23 +221,10 @@ def marginals(
 ) -> Marginals:
     """Return the distribution of each variable as Gibbs chains estimate it.
 
-    Parameters
-    ----------
-    model : Network
-        Any kind of model.
-    given : mapping, optional
-        The evidence.
-    targets : sequence of str, optional
-        The variables to return, by default all.
-    n_samples, burn_in, chains, random_state, n_jobs
-        As for `gibbs`.
-
-    Returns
-    -------
-    Marginals
-        `run.converged` says whether the chains agree; `run.error` is the largest standard error.
+    Returns `run.converged` says whether the chains agree; `run.error` is the largest standard
+    error.
     """
-    found = estimate(
+    estimated = estimate(
         model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
         n_jobs=n_jobs,
     )  # fmt: skip
@@ -274,18 +232,18 @@ def marginals(
     arrays = [
         np.eye(len(variable))[evidence[v]]
         if v in evidence
-        else found.marginals.get(variable.name, np.full(len(variable), np.nan))
+        else estimated.marginals.get(variable.name, np.full(len(variable), np.nan))
         for v, variable in enumerate(model.domain)
     ]
-    error = max((float(e.max()) for e in found.stderr.values()), default=0.0)
-    unsettled, (r_hat, _) = found.unsettled(), found.worst()
-    note = f"{found.chains} chains of {found.n_samples:,} sweeps "
+    error = max((float(e.max()) for e in estimated.stderr.values()), default=0.0)
+    unsettled, (r_hat, _) = estimated.unsettled(), estimated.worst()
+    note = f"{estimated.chains} chains of {estimated.n_samples:,} sweeps "
     if unsettled:
         note += (
-            f"disagree on {len(unsettled)} of {len(found.marginals)} variables (R-hat up to "
+            f"disagree on {len(unsettled)} of {len(estimated.marginals)} variables (R-hat up to "
             f"{r_hat:.3g}): do not trust them"
         )
     else:
         note += f"agree (R-hat up to {r_hat:.3f}), standard errors up to {error:.2g}"
     how = Run("gibbs", converged=not unsettled, note=note, error=error)
-    return Marginals(model.domain, arrays, how, None if targets is None else tuple(targets))
+    return Marginals(model.domain, arrays, how, targets)

@@ -32,17 +32,7 @@ MAX_CHANGES = 1000
 
 
 def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | None) -> Assignment:
-    """Return the best instance found that agrees with the evidence, and an upper bound.
-
-    Parameters
-    ----------
-    model : MarkovNetwork
-        A network with hidden columns.
-    known : Evidence
-        The evidence; it may name hidden columns.
-    max_memory : float
-        In bytes.
-    """
+    """Return the best instance found that agrees with the evidence, and an upper bound."""
     domain = model.domain
     codes, soft = known.states, known.likelihoods
     summed = [v for v in np.flatnonzero(domain.hidden).tolist() if v not in codes]
@@ -50,12 +40,12 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | Non
     states = joint_codes(domain.cards, summed)[:, summed]
     slots = plan.slots(list(codes.values()), len(states))
     slots[:, len(codes) : len(codes) + len(summed)] = states
-    best, _, found = plan.run(slots, MAXIMUM, known.tilt())
+    best, _, modes = plan.run(slots, MAXIMUM, known.tilt())
     bound = float(log_sum(best[None])[0])
     if bound == -np.inf:
         raise impossible(known.given)
     model = weighted_markov_network(model, soft)
-    rows = whole_rows(domain, plan, found[best > -np.inf], codes)
+    rows = whole_rows(domain, plan, modes[best > -np.inf], codes)
     rows[:, summed] = np.iinfo(rows.dtype).max
     rows = np.unique(rows, axis=0)
     rows = rows[np.argsort(-model.log_potential(rows), kind="stable")[:CANDIDATES]]
@@ -77,21 +67,8 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | Non
 def improved(states: HiddenStates, rows: Codes, free: BoolArray) -> tuple[Codes, FloatArray]:
     """Change one free variable of each row at a time for as long as that makes the row more probable.
 
-    Parameters
-    ----------
-    states : HiddenStates
-        The network.
-    rows : array of codes
-        Rows without missing values, except for those of hidden variables that are summed out.
-    free : array of bool, rows by visible variables
-        The variables that may change.
-
-    Returns
-    -------
-    rows : array of codes
-        The improved rows.
-    scores : array of float
-        Their log-potentials.
+    `rows`: rows without missing values, except for those of hidden variables that are summed out.
+    Returns `rows`, the improved rows; `scores`, their log-potentials.
     """
     cards = states.domain.observed.cards
     rows = rows.copy()

@@ -24,18 +24,8 @@ def most_probable(
 ) -> Assignment:
     """Return the best of several instances that no change of one variable improves.
 
-    Parameters
-    ----------
-    model : Network
-        Any kind of model.
-    given : mapping, optional
-        The evidence.
-    starts : int
-        Number of starts: the first states of all variables, then random ones.
-    max_sweeps : int
-        Maximum number of sweeps; a dependency network may never converge.
-    random_state : int or Generator
-        The random numbers.
+    `starts`: number of starts: the first states of all variables, then random ones. `max_sweeps`:
+    maximum number of sweeps; a dependency network may never converge.
     """
     domain = model.domain
     sampler = Sampler(model.form, domain.encode_partial(given or {}))

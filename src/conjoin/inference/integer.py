@@ -29,16 +29,7 @@ def most_probable(
 ) -> Assignment:
     """Return the most probable instance, or the best one found in time, with a bound.
 
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    given : mapping, optional
-        The evidence.
-    time_limit : float
-        In seconds.
-    gap : float
-        The relative gap between the best instance and the bound at which to stop.
+    `gap`: the relative gap between the best instance and the bound at which to stop.
     """
     no_dependency_network(model, "ilp")
     given = dict(given or {})
@@ -51,20 +42,20 @@ def most_probable(
     if not len(cards):
         row = _complete(model, given, [])
         return Assignment(model.domain.decode(row), constant, Run("ilp", exact=True), constant)
-    found = _solve(features, cards, time_limit, gap)
-    if found.status == 2:
+    solution = _solve(features, cards, time_limit, gap)
+    if solution.status == 2:
         raise impossible(given)
-    if found.x is None:
+    if solution.x is None:
         raise ModelError(
             f"no instance was found in {time_limit:g} s; allow more with time_limit, or use "
             "method='annealing'"
         )
-    chosen = np.split(found.x[: cards.sum()], np.cumsum(cards)[:-1])
+    chosen = np.split(solution.x[: cards.sum()], np.cumsum(cards)[:-1])
     row = _complete(model, given, [int(part.argmax()) for part in chosen])
     best = score(model, row)
-    dual = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
+    dual = solution.mip_dual_bound if solution.mip_dual_bound is not None else solution.fun
     bound = max(best, constant - float(dual))
-    done = found.status == 0
+    done = solution.status == 0
     note = "" if done else f"stopped after {time_limit:g} s, {bound - best:.3g} nats from the bound"
     run = Run("ilp", exact=done, converged=done, note=note)
     return Assignment(model.domain.decode(row), best, run, bound=bound)
@@ -89,14 +80,14 @@ def _solve(features: Features, cards: IntArray, time_limit: float, gap: float) -
         shape=(len(features), len(tests)),
     )
     finite = np.flatnonzero(np.isfinite(weights))
-    own = sparse.eye_array(len(features), format="csr")[:, finite]
+    holds = sparse.eye_array(len(features), format="csr")[:, finite]
     entry_feature = features.entry_feature
     entry = np.flatnonzero(weights[entry_feature] > 0)
     others = np.flatnonzero(~(weights > 0))
     blocks = [
         [variables, sparse.csr_array((len(cards), len(finite)))],  # each has one state
-        [-states[features.indices[entry]], own[entry_feature[entry]]],  # only if each test holds
-        [(tested @ states)[others], -own[others]],  # if all tests hold; never if it has no column
+        [-states[features.indices[entry]], holds[entry_feature[entry]]],  # only if each test holds
+        [(tested @ states)[others], -holds[others]],  # if all tests hold; never if it has no column
     ]
     high = np.concatenate([np.ones(len(cards)), np.zeros(len(entry)), features.lengths[others] - 1])
     low = np.where(np.arange(len(high)) < len(cards), 1.0, -np.inf)

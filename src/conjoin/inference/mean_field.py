@@ -18,6 +18,7 @@ from conjoin.inference.chain import possible_form
 from conjoin.inference.instances import no_dependency_network
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.inference.results import LogValue, Marginals, Run
+from conjoin.kernels.mean_field_steps import expected_potential, mean_field
 from conjoin.models.network import Network
 
 SOFT_ZERO = -50.0
@@ -55,14 +56,12 @@ def _solve(
     tolerance: float,
     random_state: RandomState,
 ) -> _Solution:
-    from conjoin.kernels.mean_field import expected_potential, mean_field
-
     evidence = model.domain.encode_partial(given or {})
     form = possible_form(model.form, evidence)
     features = form.with_hard_weight(SOFT_ZERO).arrays
     free = np.setdiff1d(np.arange(len(model.domain)), list(evidence)).astype(np.int64)
     rng = np.random.default_rng(seed_sequence(random_state))
-    found: list[_Solution] = []
+    solutions: list[_Solution] = []
     # Without a joint distribution there is no bound by which to choose among several starts.
     for start in range(starts if form.is_joint else 1):
         q = _start(model.domain, evidence, rng if start else None)
@@ -74,8 +73,8 @@ def _solve(
         if not converged:
             note += f", not converged (last change {change:.1g})"
         run = Run("mean_field", converged=converged, note=note)
-        found.append(_Solution(q, float(bound), run, bool(form.hard.any())))
-    return max(found, key=lambda solution: solution.bound)
+        solutions.append(_Solution(q, float(bound), run, bool(form.hard.any())))
+    return max(solutions, key=lambda solution: solution.bound)
 
 
 def marginals(
@@ -90,27 +89,14 @@ def marginals(
 ) -> Marginals:
     """Return the distribution of each variable in the closest product of independent ones.
 
-    Parameters
-    ----------
-    model : Network
-        Any kind of model.
-    given : mapping, optional
-        The evidence.
-    targets : sequence of str, optional
-        The variables to return, by default all.
-    starts : int
-        Number of starts, the first uniform, the others random; the best bound of log Z is kept.
-    max_sweeps : int
-        Maximum number of sweeps.
-    tolerance : float
-        The iteration has converged when no probability changes by more than this in a sweep.
-    random_state : int or Generator
-        The random numbers.
+    `starts`: number of starts, the first uniform, the others random; the best bound of log Z is
+    kept. `tolerance`: the iteration has converged when no probability changes by more than this in
+    a sweep.
     """
-    found = _solve(model, given, starts, max_sweeps, tolerance, random_state)
+    best = _solve(model, given, starts, max_sweeps, tolerance, random_state)
     cards = model.domain.cards
-    arrays = np.split(found.q, np.cumsum(cards)[:-1]) if len(cards) else []
-    return Marginals(model.domain, arrays, found.run, None if targets is None else tuple(targets))
+    arrays = np.split(best.q, np.cumsum(cards)[:-1]) if len(cards) else []
+    return Marginals(model.domain, arrays, best.run, targets)
 
 
 def log_partition(
@@ -124,6 +110,6 @@ def log_partition(
 ) -> LogValue:
     """Return a lower bound of log Z; the parameters are as for `marginals`."""
     no_dependency_network(model, "mean_field")
-    found = _solve(model, given, starts, max_sweeps, tolerance, random_state)
-    kind = "an estimate, zeros softened" if found.has_zeros else "a lower bound"
-    return LogValue(found.bound, replace(found.run, note=f"{kind}; {found.run.note}"))
+    best = _solve(model, given, starts, max_sweeps, tolerance, random_state)
+    kind = "an estimate, zeros softened" if best.has_zeros else "a lower bound"
+    return LogValue(best.bound, replace(best.run, note=f"{kind}; {best.run.note}"))

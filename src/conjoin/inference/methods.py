@@ -63,8 +63,8 @@ def options_of(question: str, method: str) -> frozenset[str]:
         from conjoin.inference.rare_probability import probability
 
         both = [q for q in ("marginals", "log_partition") if method in ("auto", *ENGINES[q])]
-        own = _parameters(probability) if method in ("auto", "gibbs") else frozenset()
-        return own.union(*(options_of(q, method) for q in both))
+        of_sampling = _parameters(probability) if method in ("auto", "gibbs") else frozenset()
+        return of_sampling.union(*(options_of(q, method) for q in both))
     methods = ENGINES[question] if method == "auto" else (method,)
     return frozenset().union(*(_parameters(engine(question, m)) for m in methods))
 

@@ -25,17 +25,7 @@ MAX_PASSES = 10_000
 
 
 def with_new_marginals(model: Network, known: Evidence, max_memory: float | None) -> Evidence:
-    """Return evidence without new marginals, whose likelihoods produce them.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    known : Evidence
-        The evidence.
-    max_memory : float, optional
-        In bytes; by default what is free.
-    """
+    """Return evidence without new marginals, whose likelihoods produce them."""
     if not known.marginals:
         return known
     wanted = known.marginals

@@ -1,12 +1,12 @@
-"""The distribution of a number: atoms, and a mixture of (cut) Gaussians of its normal score.
+"""The distribution of a number: the probabilities of its states, and Gaussians within the intervals.
 
-The map from scores to values is a line between any two knots, so probabilities, means and standard
-deviations are sums of closed forms over the knots.
+Within an interval, the normal score of a value is a mixture of Gaussians that are cut at its ends. The
+map from scores to values is a line between any two knots, so probabilities, means and standard
+deviations are sums of closed forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,66 +14,55 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.number_map import NumberMap
 from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
 from conjoin.kernels.layouts import packed
-from conjoin.models.gaussians import log_cell
-from conjoin.models.hidden_states import log_sum
-from conjoin.models.number_map import NumberMap
-from conjoin.progress import progress
 
 FAR = 7.0
 """Quantiles are looked for up to this distance from the outermost knots, in scores."""
 
-NEGLIGIBLE_PEAK = 1e-12
-"""Parts whose highest density is this share of the highest of all cannot have the mode."""
-
-CELLS_AT_ONCE = 1 << 20
-"""Number of densities of parts that are computed at the same time."""
-
-LARGEST_PARTS = 3
-"""Number of parts of a mixture whose means are candidates for its mode."""
-
-BISECTIONS = 40
-"""Steps of the search for a quantile; scores are then exact to 10 decimals."""
+BISECTIONS = 45
+"""Steps of the search for a quantile within an interval."""
 
 TIE = 1e-9
 """Probabilities that differ by less, relative to themselves, are equal."""
 
-ROWS_AT_ONCE = 1 << 12
-"""Number of rows after which means show their progress."""
+LEAST = 1e-300
+"""The probability of a Gaussian between its cuts is at least this."""
 
 
 @dataclass(frozen=True, eq=False)
 class NumberDistributions:
-    """Distributions of one column, one per row.
+    """Distributions of one column, one per row."""
 
-    Attributes
-    ----------
-    scale : NumberScale
-        The column.
-    map : NumberMap
-        Its map between values and normal scores.
-    atoms : array, shape (rows, atoms)
-        The probabilities of the atoms.
-    weights, means, sds : arrays, shape (rows, parts)
-        The rest, a mixture of Gaussians of the normal score.
-    low, high : arrays, shape (parts,)
-        The scores between which each Gaussian is cut; infinite if it is whole.
-    """
-
-    scale: NumberScale
-    map: NumberMap
-    atoms: FloatArray
-    weights: FloatArray
+    states: NumberStates  # the column
+    p: FloatArray  # the probability of each state; shape (rows, states)
+    # shares, means, sds: the Gaussians in each interval; shape (rows, intervals, parts)
+    shares: FloatArray
     means: FloatArray
     sds: FloatArray
-    low: FloatArray
-    high: FloatArray
+
+    @classmethod
+    def of_states(cls, states: NumberStates, p: FloatArray) -> NumberDistributions:
+        """Return distributions within whose intervals nothing else is known."""
+        shape = len(p), int(states.intervals.sum()), 1
+        return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
+
+    @property
+    def scale(self) -> NumberScale:
+        """The scale of the column."""
+        return self.states.scale
+
+    @property
+    def map(self) -> NumberMap:
+        """The map between values and normal scores."""
+        return self.states.map
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self.p)
 
     def __getitem__(self, row: int) -> NumberDistribution:
         rows = slice(row, row + 1) if row >= 0 else slice(row, row + 1 or None)
@@ -81,177 +70,161 @@ class NumberDistributions:
 
     def select(self, rows: Any) -> NumberDistributions:
         """Return the distributions of some rows."""
-        return NumberDistributions(
-            self.scale, self.map, self.atoms[rows], self.weights[rows], self.means[rows],
-            self.sds[rows], self.low, self.high,
-        )  # fmt: skip
+        parts = self.shares[rows], self.means[rows], self.sds[rows]
+        return NumberDistributions(self.states, self.p[rows], *parts)
 
     @cached_property
-    def _at_cuts(self) -> tuple[FloatArray, FloatArray]:
-        """The cumulative probability of each Gaussian at its lower and at its upper cut.
+    def _place(self) -> IntArray:
+        """The place of each state among the intervals, -1 for single values."""
+        return np.where(self.states.intervals, np.cumsum(self.states.intervals) - 1, -1)
 
-        Gaussians of which only the upper tail is left are reflected.
+    def _inside(self, state: IntArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of lower and of higher scores in a state of each row.
+
+        The state must be an interval.
         """
         from scipy.special import ndtr
 
-        lower, upper = (
-            ndtr(self._side * (cut - self.means) / self.sds) for cut in (self.low, self.high)
-        )
+        at = np.arange(len(self)), self._place[state]
+        share, mean, sd = self.shares[at], self.means[at], self.sds[at]
+        low, high = (end[:, None] for end in self.states.ends[:, state])
+        y = np.clip(score[:, None], low, high)
+        side = np.where(low > mean, -1.0, 1.0)  # differences of small numbers are more exact
+        below, own, above = (ndtr(side * (x - mean) / sd) for x in (low, y, high))
+        whole = np.maximum(np.abs(above - below), LEAST)
+        lower = (share * np.abs(own - below) / whole).sum(axis=1)
+        upper = (share * np.abs(above - own) / whole).sum(axis=1)
         return lower, upper
 
-    @cached_property
-    def _inside(self) -> FloatArray:
-        """The probability of each Gaussian between its cuts."""
-        lower, upper = self._at_cuts
-        return np.maximum(np.abs(upper - lower), 1e-300)
+    def _split(self, values: FloatArray, strict: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of values that are lower, and of the others.
 
-    @cached_property
-    def _side(self) -> FloatArray:
-        return np.where(self.low > self.means, -1.0, 1.0)
-
-    def _score_cdf(self, score: FloatArray, above: bool = False) -> FloatArray:
-        """Return the probability of lower scores, or of those above; atoms not counted."""
-        from scipy.special import ndtr
-
-        whole, sign = self._whole, -1.0 if above else 1.0
-        z = (score[:, None] - self.means[:, :whole]) / self.sds[:, :whole]
-        total = np.einsum("rk,rk->r", self.weights[:, :whole], ndtr(sign * z))
-        if whole < len(self.low):
-            at = np.clip(score[:, None], self.low[whole:], self.high[whole:])
-            z = self._side[:, whole:] * (at - self.means[:, whole:]) / self.sds[:, whole:]
-            end = self._at_cuts[int(above)][:, whole:]
-            share = np.abs(ndtr(z) - end) / self._inside[:, whole:]
-            total = total + (self.weights[:, whole:] * share).sum(axis=1)
-        return np.asarray(total)
-
-    @cached_property
-    def _whole(self) -> int:
-        """The number of parts, from the first on, that are not cut."""
-        cut = np.isfinite(self.low) | np.isfinite(self.high)
-        return int(cut.argmax()) if cut.any() else len(cut)
-
-    def _edge(self, x: npt.ArrayLike, strict: bool) -> FloatArray:
-        """Return the upper end of the cell of the last value that is at most x, or less than x."""
-        at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
-        step = self.scale.step
-        if step is None:
-            return at - self.map.step / 2 if strict else at + self.map.step / 2
-        number = np.ceil(at / step - 1e-6) - 1 if strict else np.floor(at / step + 1e-6)
-        return (number + 0.5) * step
+        A value itself belongs to the others if `strict`, and otherwise to the lower ones; so do all
+        numbers within half a step of it.
+        """
+        edge = values + (-0.5 if strict else 0.5) * self.map.step
+        single = self.states.single
+        state = np.clip(self.states.codes(edge), 0, len(self.states) - 1)
+        rows = np.arange(len(self))
+        total = np.concatenate([np.zeros((len(self), 1)), self.p.cumsum(axis=1)], axis=1)
+        lower, upper = total[rows, state], total[:, -1] - total[rows, state + 1]
+        own = self.p[rows, state]
+        alone = ~self.states.intervals[state]
+        below = np.where(single[state] < edge, own, 0.0)
+        inner = np.flatnonzero(~alone)
+        if len(inner):
+            part = self.select(inner)._inside(state[inner], self.map.to_scores(edge[inner]))
+            below[inner] = own[inner] * part[0]
+        above = np.where(alone, own - below, 0.0)
+        if len(inner):
+            above[inner] = own[inner] * part[1]
+        return lower + below, upper + above
 
     def cdf(self, x: npt.ArrayLike, *, strict: bool = False) -> FloatArray:
         """Return the probability of values that are at most x, or less than x if `strict`."""
-        edge = self._edge(x, strict)
-        rest = self._score_cdf(self.map.to_scores(edge))
-        below = self.map.atoms[None] < edge[:, None]
-        return np.clip(rest + (self.atoms * below).sum(axis=1), 0.0, 1.0)
+        values = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
+        finite = np.where(np.isinf(values), 0.0, values)
+        found = np.clip(self._split(finite, strict)[0], 0.0, 1.0)
+        return np.where(np.isinf(values), (values > 0).astype(np.float64), found)
 
-    def probability(self, low: npt.ArrayLike = -np.inf, high: npt.ArrayLike = np.inf) -> FloatArray:
-        """Return the probability of values from `low` to `high`, both included."""
-        shape = (len(self),)
-        first, last = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-        upper = np.where(np.isposinf(last), 1.0, self.cdf(np.where(np.isposinf(last), 0.0, last)))
-        start = np.where(np.isneginf(first), 0.0, first)
-        lower = np.where(np.isneginf(first), 0.0, self.cdf(start, strict=True))
-        return np.maximum(upper - lower, 0.0)
+    def probability(self, low: npt.ArrayLike, high: npt.ArrayLike) -> FloatArray:
+        """Return the probability of values from low to high, both included."""
+        return np.maximum(self.cdf(high) - self.cdf(low, strict=True), 0.0)
 
     def tails(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of values that are as improbable as given ones, or more so.
+        """Return the probability of values that are as extreme as given ones, or as rare.
 
-        How improbable a value is: an atom has its probability; any other value has twice the probability
-        of values at least as low, or at least as high, whichever is less, atoms not counted. The
-        probability of all values that are no more probable than the given one in this sense follows.
-
-        Parameters
-        ----------
-        values : array of float
-            A recorded value per row.
-
-        Returns
-        -------
-        tails : array
-            The probabilities, one per row.
-        best : array
-            The probability of the most probable atom or, if that is more, of all that is no atom.
+        A single value is as rare as all states of single values that are no more probable, and as all
+        more extreme values. Also returns the probability of the most probable state of that kind, or of
+        all intervals together.
         """
-        rest = self.weights.sum(axis=1)
-        lower = self._score_cdf(self.map.to_scores(self._edge(values, strict=False)))
-        upper = self._score_cdf(self.map.to_scores(self._edge(values, strict=True)), above=True)
-        level = np.minimum(2 * np.minimum(lower, upper), rest)
-        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
-        if not atoms:
-            return level, rest
-        own = self.atoms[np.arange(len(self)), np.clip(atom, 0, atoms - 1)]
-        level = np.where(atom < atoms, own, level)
-        rarer = self.atoms <= level[:, None] * (1 + TIE)
-        tails = np.minimum(level, rest) + (self.atoms * rarer).sum(axis=1)
-        return np.minimum(tails, 1.0), np.maximum(self.atoms.max(axis=1), rest)
+        rest = (self.p * self.states.intervals).sum(axis=1)
+        lower = self._split(values, strict=False)[0]
+        upper = self._split(values, strict=True)[1]
+        extreme = np.minimum(2 * np.minimum(lower, upper), 1.0)
+        if self.states.intervals.all():
+            return extreme, np.ones(len(self))
+        state = np.clip(self.states.codes(values), 0, len(self.states) - 1)
+        single = ~self.states.intervals
+        own = self.p[np.arange(len(self)), state]
+        level = np.where(single[state], own, np.minimum(extreme, rest))
+        rarer = (self.p[:, single] <= level[:, None] * (1 + TIE)) * self.p[:, single]
+        tails = np.minimum(rarer.sum(axis=1) + np.minimum(level, rest), 1.0)
+        return tails, np.maximum(self.p[:, single].max(axis=1), rest)
 
     def log_mass(self, values: FloatArray) -> FloatArray:
         """Return the log-probability of recorded values, one per row."""
-        from scipy.special import ndtr
-
-        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
-        low, high = self.map.cell(values)
-        ends = [np.clip(end[:, None], self.low, self.high) for end in (low, high)]
-        first, last = ((end - self.means) / self.sds for end in ends)
-        sign = np.where(first > 0, -1.0, 1.0)  # differences of small numbers are more exact
-        part = np.abs(ndtr(sign * last) - ndtr(sign * first)) / self._inside
-        mass = (self.weights * part).sum(axis=1)
-        if atoms:
-            own = self.atoms[np.arange(len(self)), np.clip(atom, 0, atoms - 1)]
-            mass = np.where(atom < atoms, own, mass)
+        state = np.clip(self.states.codes(values), 0, len(self.states) - 1)
+        alone = ~self.states.intervals[state]
+        mass = np.where(alone, self.p[np.arange(len(self)), state], 0.0)
+        inner = np.flatnonzero(~alone)
+        if len(inner):
+            part, half = self.select(inner), self.map.step / 2
+            ends = [part._split(values[inner] + side, strict=False) for side in (0.0, -2 * half)]
+            lower = ends[0][0] - ends[1][0]
+            upper = ends[1][1] - ends[0][1]
+            mass[inner] = np.where(ends[0][0] < 0.5, lower, upper)
         with np.errstate(divide="ignore"):
-            logs = np.log(mass)
-        far = np.flatnonzero((mass < 1e-200) & (atom >= atoms))
-        if len(far) and self._whole:
-            whole = slice(self._whole)  # far out in the tails, only logarithms tell a difference
-            width = ((high - low)[far, None]) / self.sds[far, whole]
-            middle = ((low + high)[far, None] / 2 - self.means[far, whole]) / self.sds[far, whole]
-            with np.errstate(divide="ignore"):
-                parts = np.log(self.weights[far, whole]) + log_cell(middle, width)
-            logs[far] = np.maximum(logs[far], log_sum(parts))
+            logs = np.log(np.maximum(mass, 0.0))
+        tiny = np.flatnonzero((mass < 1e-14) & ~alone)
+        if len(tiny):
+            logs[tiny] = self.select(tiny).log_likelihood(values[tiny])
         return logs
 
     def density(self, x: npt.ArrayLike) -> FloatArray:
-        """Return the probability density at x, per unit of the column; that of an atom is per step."""
+        """Return the density at x, per unit of the column; that of a single value is per step."""
         at = np.broadcast_to(np.asarray(x, np.float64), (len(self),))
         return np.exp(self.log_likelihood(at)) / self.map.step
 
     def log_likelihood(self, values: FloatArray) -> FloatArray:
         """Return the log-density of values, one per row, per step of the column."""
-        atom, atoms = self.map.atom_of(values), len(self.map.atoms)
-        middle = self.map.to_scores(values)[:, None]
-        z = (middle - self.means) / self.sds
-        whole = self._whole
+        from scipy.special import log_ndtr, ndtr
+
+        rows = np.arange(len(self))
+        state = np.clip(self.states.codes(values), 0, len(self.states) - 1)
+        single = self.states.single[state]
+        elsewhere = np.abs(values - single) > (0.5 + TIE) * self.map.step  # never for intervals
         with np.errstate(divide="ignore"):
-            parts = np.log(self.weights / self.sds) - 0.5 * z * z
-            own = np.log(np.append(self.atoms, np.ones((len(self), 1)), axis=1))
-        if whole < len(self.low):
-            inside = (middle >= self.low[whole:]) & (middle < self.high[whole:])
-            cut = parts[:, whole:] - np.log(self._inside[:, whole:])
-            parts[:, whole:] = np.where(inside, cut, -np.inf)
-        width = self.map.slopes_at(values) * self.map.step
-        logs = log_sum(parts) + np.log(width) - 0.5 * np.log(2 * np.pi)
-        return np.where(atom < atoms, own[np.arange(len(self)), atom], logs)
+            logs = np.where(elsewhere, -np.inf, np.log(self.p[rows, state]))
+        inner = np.flatnonzero(self.states.intervals[state])
+        if not len(inner):
+            return logs
+        at = inner, self._place[state[inner]]
+        share, mean, sd = self.shares[at], self.means[at], self.sds[at]
+        low, high = (end[:, None] for end in self.states.ends[:, state[inner]])
+        score = self.map.to_scores(values[inner])[:, None]
+        side = np.where(low > mean, -1.0, 1.0)
+        first, last = (side * (x - mean) / sd for x in (low, high))
+        whole = np.abs(ndtr(last) - ndtr(first))
+        nearest = log_ndtr(np.maximum(first, last))  # where the difference underflows
+        with np.errstate(divide="ignore"):
+            cut = np.where(whole > LEAST, np.log(whole), nearest)
+            parts = np.log(share) - 0.5 * ((score - mean) / sd) ** 2 - np.log(sd) - cut
+        width = self.map.slopes_at(values[inner]) * self.map.step
+        logs[inner] += np.logaddexp.reduce(parts, axis=1) + np.log(width) - 0.5 * np.log(2 * np.pi)
+        return logs
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """The means of the values and of their squares."""
-        from conjoin.kernels.number_moments import Knots, mixture_moments, normal_series
+        from conjoin.kernels.number_moments import Knots, mixture_moments
 
-        mixture = [packed(x, np.float64, 2) for x in (self.weights, self.means, self.sds)]
-        low, high = (packed(cut, np.float64) for cut in (self.low, self.high))
+        rows, intervals, parts = self.shares.shape
+        weights = (self.shares * self.p[:, self.states.intervals, None]).reshape(rows, -1)
+        mixture = [
+            packed(x, np.float64, 2)
+            for x in (weights, self.means.reshape(rows, -1), self.sds.reshape(rows, -1))
+        ]
+        cuts = self.states.ends[:, self.states.intervals]
+        low, high = (packed(np.repeat(cut, parts), np.float64) for cut in cuts)
         lines = (self.map.scores, self.map.values, self.map.slopes)
-        knots = Knots(*(packed(x, np.float64) for x in lines))
-        found = np.empty((len(self), 2))
-        starts = range(0, len(self), ROWS_AT_ONCE)
-        for start in progress(starts, "means") if len(starts) > 1 else starts:
-            part = slice(start, start + ROWS_AT_ONCE)
-            rows = (x[part] for x in mixture)
-            mixture_moments(*rows, low, high, knots, normal_series(), found[part])
+        found = np.zeros((rows, 2))
+        if intervals:
+            knots = Knots(*(packed(x, np.float64) for x in lines))
+            mixture_moments(*mixture, low, high, knots, found)
+        single = ~self.states.intervals
         first, second = (
-            self.atoms @ self.map.atoms**power + own
+            self.p[:, single] @ self.states.single[single] ** power + own
             for power, own in zip((1, 2), found.T, strict=True)
         )
         return first, second
@@ -267,25 +240,33 @@ class NumberDistributions:
 
     def quantile(self, p: npt.ArrayLike) -> FloatArray:
         """Return the smallest recorded value whose cumulative probability is at least p."""
-        return np.asarray(self.scale.rounded(self.map.to_values(self._quantile_scores(p))))
+        return np.asarray(self.scale.rounded(self._quantiles(p)))
 
-    def _quantile_scores(self, p: npt.ArrayLike) -> FloatArray:
-        """Return the smallest scores whose cumulative probability is at least p."""
+    def _quantiles(self, p: npt.ArrayLike) -> FloatArray:
+        """Return the smallest values whose cumulative probability is at least p."""
         wanted = np.broadcast_to(np.asarray(p, np.float64), (len(self),))
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise DataError("the probability of a quantile must be between 0 and 1")
-        atom_scores = self.map.to_scores(self.map.atoms)
-        reach = float(np.abs(self.map.scores).max()) + FAR
-        low, high = np.full(len(self), -reach), np.full(len(self), reach)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            at_most = atom_scores <= middle[:, None]
-            reached = self._score_cdf(middle) + (self.atoms * at_most).sum(axis=1)
-            short = reached < wanted
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        for score in atom_scores:
-            high = np.where(np.abs(high - score) < 1e-9, score, high)
-        return high
+        total = self.p.cumsum(axis=1)
+        reached = total >= wanted[:, None] - 1e-12
+        reached[:, -1] = True
+        state = reached.argmax(axis=1)
+        rows = np.arange(len(self))
+        values = self.states.single[state]
+        inner = np.flatnonzero(self.states.intervals[state])
+        if len(inner):
+            own = self.p[inner, state[inner]]
+            before = total[inner, state[inner]] - own
+            left = np.clip((wanted[inner] - before) / np.maximum(own, LEAST), 0.0, 1.0)
+            part = self.select(inner)
+            reach = float(np.abs(self.map.scores).max()) + FAR
+            low, high = (np.clip(end, -reach, reach) for end in self.states.ends[:, state[inner]])
+            for _ in range(BISECTIONS):
+                middle = (low + high) / 2
+                short = part._inside(state[inner], middle)[0] < left
+                low, high = np.where(short, middle, low), np.where(short, high, middle)
+            values[inner] = self.map.to_values(high)
+        return np.asarray(values[rows])
 
     def median(self) -> FloatArray:
         """Return the medians."""
@@ -298,115 +279,40 @@ class NumberDistributions:
         """
         if not 0 < level < 1:
             raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
-        low, high = (self._quantile_scores(p) for p in ((1 - level) / 2, (1 + level) / 2))
-        middle = self.scale.rounded(self.map.to_values((low + high) / 2))
-        first, last = self.map.to_values(low), self.map.to_values(high)
+        low, high = (self._quantiles(p) for p in ((1 - level) / 2, (1 + level) / 2))
+        middle = self.scale.rounded((low + high) / 2)
+        first, last = low, high
         if self.scale.step is not None:
             step = self.scale.step
-            first = np.ceil(first / step - 1e-9) * step
-            last = np.floor(last / step + 1e-9) * step
+            first = np.ceil(low / step - 1e-9) * step
+            last = np.floor(high / step + 1e-9) * step
         none = first > last
         first, last = np.where(none, middle, first), np.where(none, middle, last)
         return np.asarray(self.scale.rounded(first)), np.asarray(self.scale.rounded(last))
 
-    def mode(
-        self,
-        log_weight: Callable[[FloatArray], FloatArray] | None = None,
-        start: FloatArray | None = None,
-    ) -> FloatArray:
-        """Return the most probable recorded value of each row: atoms, and densities per step.
+    def mode(self) -> FloatArray:
+        """Return the most probable recorded value of each row, by mass and by density per step.
 
-        Parameters
-        ----------
-        log_weight : callable, optional
-            The log-likelihood of values, which is added; minus infinity excludes a value.
-        start : array of float, optional
-            A value of each row that the result is at least as probable as.
+        Tried are single values, and in each interval the center of its largest part.
         """
-        if not len(self):
-            return np.zeros(0)
-
-        likely = self._with_high_parts()
-
-        def logs(values: FloatArray) -> FloatArray:
-            found = likely.log_likelihood(values)
-            return found if log_weight is None else found + log_weight(values)
-
-        best = np.full(len(self), np.nan) if start is None else start
-        top = np.full(len(self), -np.inf) if start is None else logs(start)
-        fixed = self._fixed_candidates()
-        found = likely._log_likelihoods(fixed) + (0.0 if log_weight is None else log_weight(fixed))
-        highest = found.argmax(axis=1)
-        mass = found[np.arange(len(self)), highest]
-        better = (mass > top) | np.isnan(best)
-        best, top = np.where(better, fixed[highest], best), np.where(better, mass, top)
-        for values in self._candidates():
-            mass = logs(values)
-            better = mass > top
-            best, top = np.where(better, values, best), np.where(better, mass, top)
-        for distance in self._distances():
-            values = np.asarray(self.scale.rounded(best + distance))
-            mass = logs(values)
-            better = mass > top
-            best, top = np.where(better, values, best), np.where(better, mass, top)
-        return best
-
-    def _with_high_parts(self) -> NumberDistributions:
-        """Return the distributions without parts whose density is nowhere near the highest one."""
-        whole = self._whole
-        peaks = self.weights[:, :whole] / self.sds[:, :whole]
-        high = peaks > NEGLIGIBLE_PEAK * peaks.max(axis=1, keepdims=True, initial=0.0)
-        at = np.argsort(-peaks, axis=1, kind="stable")[:, : int(high.sum(axis=1).max(initial=0))]
-
-        def kept(x: FloatArray) -> FloatArray:
-            return np.concatenate([np.take_along_axis(x, at, axis=1), x[:, whole:]], axis=1)
-
-        first = whole - at.shape[1]
-        return NumberDistributions(
-            self.scale, self.map, self.atoms, kept(self.weights), kept(self.means), kept(self.sds),
-            self.low[first:], self.high[first:],
-        )  # fmt: skip
-
-    def _log_likelihoods(self, values: FloatArray) -> FloatArray:
-        """Return the log-density of each of the values in each row, per step of the column."""
-        result = np.empty((len(self), len(values)))
-        size = max(1, CELLS_AT_ONCE // max(1, self.weights.shape[1] * len(values)))
-        for start in range(0, len(self), size):
-            part = np.arange(start, min(start + size, len(self)))
-            repeated = self.select(np.repeat(part, len(values)))
-            found = repeated.log_likelihood(np.tile(values, len(part)))
-            result[part] = found.reshape(len(part), -1)
-        return result
-
-    def _fixed_candidates(self) -> FloatArray:
-        """Return values to try in all rows: between the knots, and atoms."""
-        inner = self.map.values[1:-1]
-        between = self.scale.rounded((inner[:-1] + inner[1:]) / 2)
-        middle = self.scale.rounded(self.map.to_values(np.zeros(1)))
-        return np.unique(np.concatenate([between, self.map.atoms, middle]))
-
-    def _candidates(self) -> Iterator[FloatArray]:
-        """Yield values of each row: means and ends of the largest parts."""
-        rows, half = np.arange(len(self)), self.map.step / 2
-        for k in np.argsort(-self.weights, axis=1, kind="stable")[:, :LARGEST_PARTS].T:
-            means = self.map.to_values(self.means[rows, k])
-            low, high = (
-                np.where(
-                    np.isfinite(ends),
-                    self.map.to_values(np.nan_to_num(ends, posinf=0.0, neginf=0.0)) + side,
-                    means,
+        rows = np.arange(len(self))
+        best, top = np.zeros(len(self)), np.full(len(self), -np.inf)
+        for state in range(len(self.states)):
+            value = np.full(len(self), self.states.single[state])
+            if self.states.intervals[state]:
+                place = int(self._place[state])
+                largest = (self.shares[:, place] / self.sds[:, place]).argmax(axis=1)
+                low, high = self.states.ends[:, state]
+                low, high = (
+                    max(low, float(self.map.scores[0])),
+                    min(high, float(self.map.scores[-1])),
                 )
-                for ends, side in ((self.low[k], half), (self.high[k], -half))
-            )
-            for values in (means, low, high):
-                yield np.asarray(self.scale.rounded(values))
-
-    def _distances(self) -> Iterator[float]:
-        """Yield distances to try on both sides of the best value so far, smaller and smaller."""
-        size = float(self.map.values[-1] - self.map.values[0]) / 16
-        for _ in range(14):
-            size = max(size / 2, self.scale.step or 0.0)
-            yield from (size, -size)
+                center = np.clip(self.means[rows, place, largest], low, max(low, high))
+                value = np.asarray(self.scale.rounded(self.map.to_values(center)))
+            logs = self.log_likelihood(value)
+            better = logs > top
+            best, top = np.where(better, value, best), np.where(better, logs, top)
+        return best
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return a draw from each distribution."""
@@ -420,16 +326,13 @@ class NumberDistribution:
 
     Examples
     --------
-    >>> from conjoin.data.number_scale import NumberScale
     >>> scale = NumberScale.of("age", range(18, 99))
-    >>> line = NumberMap(np.array([0.0, 100.0]), np.array([-5.0, 5.0]), 1.0, np.zeros(0))
-    >>> one, zero = np.ones((1, 1)), np.zeros((1, 1))
-    >>> cut = np.array([np.inf])
-    >>> age = NumberDistributions(scale, line, one[:, :0], one, zero, one, -cut, cut)[0]
-    >>> age
-    age: mean 50, 90% interval 34 to 66
-    >>> round(age.probability(45, 55), 4), age.quantile(0.9), round(age.cdf(50), 4)
-    (0.4177, 63, 0.5199)
+    >>> states = NumberStates.learn(scale, np.arange(18.0, 99.0))
+    >>> p = np.zeros((1, len(states)))
+    >>> p[0, states.codes(np.array([50.0]))] = 1.0
+    >>> age = NumberDistributions.of_states(states, p)[0]
+    >>> age.quantile(0.0) <= 50 <= age.quantile(1.0), age.cdf(18), age.cdf(98)
+    (True, 0.0, 1.0)
     """
 
     def __init__(self, rows: NumberDistributions) -> None:
@@ -474,6 +377,11 @@ class NumberDistribution:
         first = -np.inf if low is None else self.scale.number(low)
         last = np.inf if high is None else self.scale.number(high)
         return float(self._rows.probability(first, last)[0])
+
+    def states(self) -> dict[str, float]:
+        """Return the probability of each state of the column: of intervals and of single values."""
+        own = self._rows
+        return dict(zip(own.states.labels(), own.p[0].tolist(), strict=True))
 
     def sample(self, n: int, random_state: int | np.random.Generator = 0) -> list[Any]:
         """Return n draws."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -115,33 +114,15 @@ def is_ordered(variable: Variable) -> bool:
     return variable.cuts is not None or state_numbers(variable) is not None
 
 
-def bin_shares(
-    variable: Variable, inside: Interval, numbers: Sequence[Any] | None = None
-) -> FloatArray:
-    """Return the share of each bin of a variable that lies in a range.
-
-    Parameters
-    ----------
-    variable : Variable
-        Bins of numbers.
-    inside : Interval
-        The range.
-    numbers : sequence of array, optional
-        For each bin, numbers that are distributed as in the data; without them they are taken to be
-        evenly spread over the bin.
-    """
+def bin_shares(variable: Variable, inside: Interval) -> FloatArray:
+    """Return the share of each bin of a variable that lies in a range; numbers are spread evenly."""
     assert variable.cuts is not None
     shares = np.empty(len(variable))
     whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.states)
     for k in range(len(variable)):
-        known: Any = numbers[k] if numbers is not None else ()
         last = k == len(variable) - 1
         low, high = variable.cuts[k], variable.cuts[k + 1]
-        shares[k] = (
-            float(inside.contains(np.asarray(known)).mean())
-            if len(known)
-            else _even_share(inside, low, high, last, whole)
-        )
+        shares[k] = _even_share(inside, low, high, last, whole)
     return shares
 
 

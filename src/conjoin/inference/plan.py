@@ -19,6 +19,9 @@ from conjoin.kernels.elimination_layouts import (
     Program,
     Terms,
 )
+from conjoin.kernels.elimination_order import greedy_order, link_scopes, lower_bound
+from conjoin.kernels.junction_tree import junction_tree, schedule
+from conjoin.kernels.message_passing import answer
 
 _NOTHING = np.empty(0)
 """Where a kernel puts results that are not wanted."""
@@ -48,24 +51,12 @@ class TooLarge(ModelError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Forecast:
-    """The time and memory that exact inference will need.
+    """The time and memory that exact inference will need."""
 
-    Attributes
-    ----------
-    seconds : float
-        The approximate time for one row of evidence.
-    bytes : int
-        The memory of its tables.
-    largest : int
-        The number of cells of its largest table.
-    variables : int
-        The number of variables of its largest clique.
-    """
-
-    seconds: float
-    bytes: int
-    largest: int
-    variables: int
+    seconds: float  # the approximate time for one row of evidence
+    bytes: int  # the memory of its tables
+    largest: int  # the number of cells of its largest table
+    variables: int  # the number of variables of its largest clique
 
     def __str__(self) -> str:
         return (
@@ -75,13 +66,7 @@ class Forecast:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes as text.
-
-    Examples
-    --------
-    >>> size_text(3 << 20)
-    '3 MiB'
-    """
+    """Return a number of bytes as text."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     step = 0
     while size >= 1024 and step < len(units) - 1:
@@ -91,33 +76,18 @@ def size_text(size: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """An elimination order of the free variables, or the result of a search that found none.
+    """An elimination order of the free variables, or the result of a search that found none."""
 
-    Attributes
-    ----------
-    place : array of int
-        For each variable its number among the free ones, or -1 - slot if it has evidence.
-    size : array of int
-        The number of states of each free variable.
-    order : array of int
-        The free variables, as they are eliminated.
-    separators : array of uint64
-        For each, the bit set of its neighbours when it is eliminated.
-    total, largest : float
-        The number of cells of all tables, and log2 of the largest. `total` is infinite if no order within
-        the limit was found.
-    proven : bool
-        Whether no order at all fits within the limit. If `total` is infinite and this is False, the
-        search ended without finding one, and `largest` is the best that it found.
-    """
-
+    # For each variable its number among the free ones, or -1 - slot if it has evidence
     place: IntArray
-    size: IntArray
-    order: IntArray
+    size: IntArray  # the number of states of each free variable
+    order: IntArray  # the free variables, as they are eliminated
+    # For each, the bit set of its neighbours when it is eliminated
     separators: npt.NDArray[np.uint64]
+    # total, largest: the number of cells of all tables, and log2 of the largest. `total` is infinite
+    # if no order within the limit was found; `largest` is then a lower bound, or the best that was found
     total: float
     largest: float
-    proven: bool = False
 
     def ranks(self) -> IntArray:
         """Return when each variable is eliminated; variables with evidence come last."""
@@ -138,24 +108,9 @@ def find_order(
     Greedy orders by fill and by table size are tried, with ties broken in several ways, as long as the
     search costs less than running the plan is expected to.
 
-    Parameters
-    ----------
-    cards : array of int
-        The number of states of each variable.
-    first, var : arrays of int
-        The scopes whose variables are linked: where each starts, and the variables.
-    given : array of int
-        The variables with evidence, in the order of their slots.
-    max_memory : float
-        In bytes; orders that exceed it are rejected.
-
-    Returns
-    -------
-    Order
-        Its `total` is infinite if no order fits (`proven`) or none was found.
+    `first` and `var`: the scopes whose variables are linked: where each starts, and the variables.
+    `given`: the variables with evidence, in the order of their slots.
     """
-    from conjoin.kernels.elimination_order import greedy_order, link_scopes, lower_bound
-
     place = np.zeros(len(cards), np.int64)
     place[given] = -1 - np.arange(len(given))
     free = np.flatnonzero(place >= 0)
@@ -173,7 +128,7 @@ def find_order(
     if n > 64:
         bound = lower_bound(adjacency, log_size)
         if bound > limit:
-            return Order(place, size, order, adjacency, np.inf, bound, proven=True)
+            return Order(place, size, order, adjacency, np.inf, bound)
     tried, wanted, spent = 0, 2, 0.0
     smallest = np.inf
     while tried < wanted:
@@ -196,37 +151,16 @@ def find_order(
 
 
 class Plan:
-    """A program of messages for one set of variables with evidence; their states are arguments.
-
-    Parameters
-    ----------
-    terms : Terms
-        The terms of the network.
-    order : Order
-        The elimination order.
-    used : array of bool, optional
-        The terms that take part; by default all.
-
-    Attributes
-    ----------
-    terms : Terms
-    tree : JunctionTree
-    program : Program
-    place : array of int
-        For each variable its number among the free ones, or -1 - slot if it has evidence.
-    marginal_first : array of int
-        Where the probabilities of each free variable start in the marginals.
-    """
+    """A program of messages for one set of variables with evidence; their states are arguments."""
 
     def __init__(self, terms: Terms, order: Order, used: BoolArray | None = None) -> None:
-        from conjoin.kernels.junction_tree import junction_tree, schedule
-
         if used is None:
             used = np.ones(len(terms.first) - 1, np.bool_)
         self.terms = terms
-        self.place = order.place
+        self.place = order.place  # as in `Order`
         self.tree: JunctionTree = junction_tree(order.separators, order.order, order.size)
         self.program: Program = schedule(self.tree, terms, used, order.place)
+        # Where the probabilities of each free variable start in the marginals.
         self.marginal_first = np.zeros(len(order.size) + 1, np.int64)
         np.cumsum(order.size, out=self.marginal_first[1:])
 
@@ -286,28 +220,11 @@ class Plan:
     def run(
         self, given: IntArray, mode: int, tilt: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Answer rows of evidence, one state per slot.
+        """Answer rows of evidence, one state per slot; `tilt` is the log-likelihood of all states.
 
-        Parameters
-        ----------
-        given : array of int, shape (rows, slots)
-            The evidence.
-        mode : int
-            SUM, MARGINALS or MAXIMUM (see `kernels.message_passing`).
-        tilt : array of float, optional
-            The log-likelihood of each state of each variable, for a plan with room for it.
-
-        Returns
-        -------
-        log_z : array of float
-            log Z of each row, or the log-potential of its best instance.
-        marginals : array of float, shape (rows, states)
-            The marginals of the free variables, if they are wanted.
-        states : array of int, shape (rows, free variables)
-            The best instance, if it is wanted.
+        Returns log Z of each row, or the log-potential of its best instance, and, in the modes for them,
+        the marginals of the free variables and the best instance.
         """
-        from conjoin.kernels.message_passing import answer
-
         rows = len(given)
         log_z = np.empty(rows)
         marginals = np.empty((rows, self.marginal_first[-1] if mode == MARGINALS else 0))
@@ -325,27 +242,11 @@ class Plan:
         weights: FloatArray,
         shares: FloatArray | None = None,
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Return log Z and the expectation of each term, for any tables and weights.
+        """Return log Z, the probability of each cell of the tables, and the mean of each feature.
 
-        Parameters
-        ----------
-        given : array of int
-            One row of evidence.
-        values, weights : arrays of float
-            The log-values of all tables, and the weights of the features.
-        shares : array of float, optional
-            Zeros to write the probabilities of cells to, instead of a new array.
-
-        Returns
-        -------
-        log_z : float
-        shares : array of float
-            The probability of each cell of the tables.
-        means : array of float
-            The mean of each feature.
+        `values` are the log-values of all tables, `weights` those of the features. The probabilities of
+        cells are written to `shares`, if zeros are given.
         """
-        from conjoin.kernels.message_passing import answer
-
         terms = self.terms._replace(values=values, weights=weights)
         log_z, marginals = np.empty(1), np.empty((1, self.marginal_first[-1]))
         shares = np.zeros(len(values)) if shares is None else shares
@@ -360,8 +261,6 @@ class Plan:
         self, given: IntArray, uniform: FloatArray, tilt: FloatArray | None = None
     ) -> tuple[float, IntArray]:
         """Draw rows of the free variables given one row of evidence; return log Z, too."""
-        from conjoin.kernels.message_passing import answer
-
         log_z, states = np.empty(1), np.empty((len(uniform), len(self.tree.size)), np.int64)
         answer(
             self.tree, self.program, self._tilted(tilt), given[None], DRAWS, self.marginal_first, log_z,

@@ -13,7 +13,7 @@ from conjoin.data.domain import Variable
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.compilation import compiled
-from conjoin.inference.engines import known_of, marginals, with_numbers
+from conjoin.inference.engines import known_of, marginals
 from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.exact import impossible, run_of
 from conjoin.inference.methods import check_options
@@ -31,28 +31,17 @@ SHOWN = 12
 
 @dataclass(frozen=True)
 class Question:
-    """One column that could be asked for.
+    """One column that could be asked for."""
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    information : float
-        The expected information about the target, in bits: its mutual information with the column, given
-        the evidence.
-    answers : dict
-        {state: probability of this answer}.
-    targets : dict
-        {state: {target's state: probability}}: the distribution of the target after each possible
-        answer.
-    ordered : bool
-        Whether the answers are ranges of a number, from the lowest to the highest.
-    """
-
-    name: str
+    name: str  # the column
+    # The expected information about the target, in bits: its mutual information with the column,
+    # given the evidence
     information: float
-    answers: dict[Any, float]
+    answers: dict[Any, float]  # {state: probability of this answer}
+    # {state: {target's state: probability}}: the distribution of the target after each possible
+    # answer
     targets: dict[Any, dict[Any, float]]
+    # Whether the answers are ranges of a number, from the lowest to the highest
     ordered: bool = False
 
 
@@ -128,8 +117,8 @@ def next_questions(
 
     Parameters
     ----------
-    model : Network, MixedNetwork or JointModel
-        The model. Numbers are cut into ranges of equal probability.
+    model : Network or JointModel
+        The model. The answers to a question for a number are its intervals.
     target : str
         The column that matters.
     given : mapping or str, optional
@@ -164,10 +153,6 @@ def next_questions(
       tails (0.5): no 0.5 -> 0.5
     """
     check_options("marginals", options)
-    mixed, mixed_questions = with_numbers(model, given, options)
-    if mixed is not None:
-        asked: Questions = mixed_questions.next_questions(mixed, target)
-        return asked
     network, known = known_of(model, given)
     v = network.domain.index(target)
     if v in known.states:

@@ -12,19 +12,8 @@ RandomState = int | np.random.Generator | np.random.SeedSequence
 def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
     """Return the seed sequence of a random state.
 
-    Parameters
-    ----------
-    random_state : int or Generator
-        An integer always gives the same sequence. A generator is advanced, so that the next call
-        with it gives another one. A seed sequence is returned as it is.
-
-    Examples
-    --------
-    >>> seed_sequence(3).entropy
-    3
-    >>> generator = np.random.default_rng(3)
-    >>> seed_sequence(generator).entropy == seed_sequence(generator).entropy
-    False
+    `random_state`: an integer always gives the same sequence. A generator is advanced, so that the
+    next call with it gives another one. A seed sequence is returned as it is.
     """
     if isinstance(random_state, np.random.SeedSequence):
         return random_state

@@ -24,23 +24,13 @@ MAX_LOG_STDERR = 0.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated probability.
+    """An estimated probability."""
 
-    Attributes
-    ----------
-    value : float
-        The probability.
-    log : float
-        Its logarithm, which does not underflow.
-    log_stderr : float
-        The Monte Carlo standard error of the logarithm: about the relative error of the value.
-    factors : dict
-        For each target, its estimated probability given the targets before it and the evidence.
-    """
-
-    value: float
-    log: float
+    value: float  # the probability
+    log: float  # its logarithm, which does not underflow
+    # The Monte Carlo standard error of the logarithm: about the relative error of the value
     log_stderr: float
+    # For each target, its estimated probability given the targets before it and the evidence
     factors: dict[str, float]
 
     @property
@@ -69,20 +59,7 @@ def probability(
     the earlier targets held fixed. Only the variables that a target depends on are drawn; if there are
     none, the factor is the conditional distribution itself and exact.
 
-    Parameters
-    ----------
-    model : Network
-        A dependency, Markov or Bayesian network.
-    query : mapping
-        {variable: state}. The targets are taken in this order.
-    given : mapping, optional
-        The evidence.
-    n_samples, burn_in, chains, order, random_state, n_jobs
-        As for `gibbs`, for each factor.
-
-    Returns
-    -------
-    Estimate
+    `query`: {variable: state}. The targets are taken in this order.
 
     Examples
     --------

@@ -23,39 +23,20 @@ SHARES = "shares of bins"
 
 @dataclass(frozen=True)
 class Run:
-    """How an answer was found.
+    """How an answer was found."""
 
-    Attributes
-    ----------
-    method : str
-        The engine.
-    exact : bool
-        Whether the answer is exact up to rounding.
-    converged : bool
-        Whether an iteration converged, or a search was completed.
-    note : str
-        Further information on how certain the answer is.
-    error : float, optional
-        The largest standard error of the probabilities, if they were sampled.
-    """
-
-    method: str
-    exact: bool = False
-    converged: bool = True
-    note: str = ""
+    method: str  # the engine
+    exact: bool = False  # whether the answer is exact up to rounding
+    converged: bool = True  # whether an iteration converged, or a search was completed
+    note: str = ""  # further information on how certain the answer is
+    # The largest standard error of the probabilities, if they were sampled
     error: float | None = None
 
     def __str__(self) -> str:
         return f"{self.method}: {self.note}" if self.note else self.method
 
     def noting(self, notes: Sequence[str]) -> Run:
-        """Return the run with what was approximated in the evidence; if anything was, it is not exact.
-
-        Examples
-        --------
-        >>> print(Run("exact", exact=True).noting(["20% of the bin 30-39 of age counts"]))
-        shares of bins: 20% of the bin 30-39 of age counts
-        """
+        """Return the run with what was approximated in the evidence; if anything was, it is not exact."""
         if not notes:
             return self
         told = [self.note, *(note for note in notes if note not in self.note)]
@@ -63,8 +44,8 @@ class Run:
         return replace(self, method=method, exact=False, note="; ".join(filter(None, told)))
 
 
-class Marginals(Mapping[str, dict[Any, float]]):
-    """The distribution of each variable: a mapping of names to {state: probability}.
+class Marginals(Mapping[str, Any]):
+    """The distribution of each variable: {state: probability}, or a `NumberDistribution`.
 
     Hidden variables are among them only if they were asked for by name.
 
@@ -91,11 +72,12 @@ class Marginals(Mapping[str, dict[Any, float]]):
         domain: Domain,
         arrays: list[FloatArray],
         run: Run,
-        names: tuple[str, ...] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.domain, self.run = domain, run
         self._arrays = arrays
-        self._names = domain.observed.names if names is None else names
+        self._names = domain.observed.names if names is None else tuple(names)
+        self.numbers: Mapping[str, Any] = {}  # the distributions of columns of numbers
 
     def array(self, name: str) -> FloatArray:
         """Return the probabilities of one variable, in the order of its states."""
@@ -105,7 +87,9 @@ class Marginals(Mapping[str, dict[Any, float]]):
         """Return the probabilities of all variables of the domain that are not hidden."""
         return self._arrays[: len(self.domain.observed)]
 
-    def __getitem__(self, name: str) -> dict[Any, float]:
+    def __getitem__(self, name: str) -> Any:
+        if name in self.numbers:
+            return self.numbers[name]
         states = self.domain[name].states
         return dict(zip(states, self.array(name).tolist(), strict=True))
 
@@ -118,30 +102,24 @@ class Marginals(Mapping[str, dict[Any, float]]):
     def __repr__(self) -> str:
         first = list(self)[:20]
         width = max((len(shown(name)) for name in first), default=0)
-        lines = [
-            f"{shown(name):<{width}}  "
-            + ", ".join(f"{shown(s)} {p:.4g}" for s, p in self[name].items())
-            for name in first
-        ]
+        lines = [f"{shown(name):<{width}}  {distribution_words(self[name])}" for name in first]
         if len(self) > len(first):
             lines.append(f"... and {len(self) - len(first)} more")
         return "\n".join([*lines, f"({self.run})"])
 
 
+def distribution_words(found: Any) -> str:
+    """Return the probabilities of states, or the mean of a number and its 90% interval."""
+    if isinstance(found, Mapping):
+        return ", ".join(f"{shown(state)} {p:.4g}" for state, p in found.items())
+    low, high = found.interval(0.9)
+    ends = [found.scale.text(found.scale.number(end)) for end in (low, high)]
+    return f"mean {found.scale.short(found.mean())}, 90% between {ends[0]} and {ends[1]}"
+
+
 @dataclass(frozen=True)
 class LogValue:
     """The logarithm of a partition function, log Z.
-
-    Attributes
-    ----------
-    value : float
-        The natural logarithm.
-    run : Run
-        How it was found.
-    error : float
-        Its standard error; 0 if it is exact.
-    given : mapping
-        The evidence: the sum is over the instances that agree with it.
 
     Examples
     --------
@@ -151,9 +129,10 @@ class LogValue:
     log Z(rain=yes) = 0.5 (exact)
     """
 
-    value: float
-    run: Run
-    error: float = 0.0
+    value: float  # the natural logarithm
+    run: Run  # how it was found
+    error: float = 0.0  # its standard error; 0 if it is exact
+    # The evidence: the sum is over the instances that agree with it
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def __float__(self) -> float:
@@ -168,16 +147,8 @@ class LogValue:
 class Probability(float):
     """A probability: a number that knows its logarithm, its error and how it was found.
 
-    Parameters
-    ----------
-    log : float
-        The natural logarithm of the probability.
-    run : Run
-        How it was found.
-    log_error : float
-        The standard error of the logarithm: about the relative error of the probability.
-    query, given : mapping, optional
-        The question: the states whose probability this is, and the evidence.
+    `log_error`: the standard error of the logarithm: about the relative error of the probability.
+    `query` and `given`: the question: the states whose probability this is, and the evidence.
 
     Examples
     --------
@@ -227,24 +198,14 @@ class Probability(float):
 
 @dataclass(frozen=True)
 class Assignment(Mapping[str, Any]):
-    """A state for each variable: a mapping of names to states.
+    """A state for each variable: a mapping of names to states."""
 
-    Attributes
-    ----------
-    states : dict
-        The states, including the evidence.
-    score : float
-        The log-potential of this instance (for a dependency network, the sum of the logarithms of its
-        conditionals).
-    bound : float
-        Upper bound of the score of any instance that agrees with the evidence; infinite if unknown.
-    run : Run
-        How it was found.
-    """
-
-    states: dict[str, Any]
+    states: dict[str, Any]  # the states, including the evidence
+    # The log-potential of this instance (for a dependency network, the sum of the logarithms of its
+    # conditionals)
     score: float
-    run: Run
+    run: Run  # how it was found
+    # Upper bound of the score of any instance that agrees with the evidence; infinite if unknown
     bound: float = field(default=np.inf)
 
     @property
@@ -268,22 +229,12 @@ class Assignment(Mapping[str, Any]):
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
-    """The joint distribution of a few variables.
+class JointProbabilities:
+    """The joint distribution of a few variables."""
 
-    Attributes
-    ----------
-    domain : Domain
-        These variables, in the order of the axes.
-    table : array of float
-        Probabilities.
-    run : Run
-        How they were found.
-    """
-
-    domain: Domain
-    table: FloatArray
-    run: Run
+    domain: Domain  # these variables, in the order of the axes
+    table: FloatArray  # probabilities
+    run: Run  # how they were found
 
     def __getitem__(self, states: Any) -> float:
         if not isinstance(states, tuple):

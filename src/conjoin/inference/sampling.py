@@ -12,15 +12,15 @@ from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
 from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
-from conjoin.inference.engines import states_only, warn_of_between
+from conjoin.inference.engines import joint_of, known_of, states_only
 from conjoin.inference.evidence import Given, evidence_of
+from conjoin.inference.joint_rows import with_values
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
-from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
 
@@ -31,7 +31,6 @@ BLOCK_CELLS = 1 << 24
 
 
 @names_left_out
-@takes_estimators(numbers=True)
 @names_lack_of_memory
 def sample(
     model: Any,
@@ -52,9 +51,8 @@ def sample(
 
     Parameters
     ----------
-    model : Network, MixedNetwork or JointModel
-        The model. A mixed network has independent draws only, so the options of Gibbs sampling have no
-        meaning for it.
+    model : Network or JointModel
+        The model.
     n : int
         Number of rows.
     given : mapping or str, optional
@@ -80,7 +78,6 @@ def sample(
     Returns
     -------
     Table
-        Or, if the model has numbers, a MixedTable.
 
     Examples
     --------
@@ -91,38 +88,24 @@ def sample(
     >>> len(table), round(float(table.marginals()[0][1]), 1)
     (10000, 0.9)
     """
-    if isinstance(model, MixedNetwork):
-        from conjoin.inference.mixed_evidence import MixedKnown
-
-        if method not in ("auto", "exact"):
-            raise ModelError(f"a model with numbers is not sampled by {method!r}; leave it out")
-        seed = int(seed_sequence(random_state).generate_state(1)[0])
-        known = MixedKnown.asked(model, given)
-        warn_of_between(model, known.given)
-        return known.sample(n, seed)
-    parts = list(
+    network, known = known_of(model, given)
+    rows = list(
         samples(
-            model, n, given, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,
+            network, n, known, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,
             chains=chains, order=order, random_state=random_state, n_jobs=n_jobs,
         )
     )  # fmt: skip
-    if len(parts) == 1:
-        return parts[0]
-    domain = model.domain.observed
+    domain = network.domain.observed
     empty = np.zeros((0, len(domain)), code_dtype(domain.cards))
-    return Table(domain, np.concatenate([empty, *(part.codes for part in parts)]))
+    codes = rows[0].codes if len(rows) == 1 else np.concatenate([empty, *(t.codes for t in rows)])
+    drawn = Table.adopt(domain, codes)
+    seed = int(seed_sequence(random_state).generate_state(1)[0])
+    rng = np.random.default_rng(seed)
+    return with_values(joint_of(model), drawn, known.values, rng, known.ranges)
 
 
 def sampling_method(model: Network, given: Given = None) -> str:
-    """Return the method that `sample` chooses by itself: "exact" or "gibbs".
-
-    Parameters
-    ----------
-    model : Network
-        The model.
-    given : mapping, optional
-        The evidence.
-    """
+    """Return the method that `sample` chooses by itself: "exact" or "gibbs"."""
     if isinstance(model, DependencyNetwork):
         return "gibbs"
     if ancestral.can_draw(model, evidence_of(model.domain, given)):
@@ -134,7 +117,7 @@ def sampling_method(model: Network, given: Given = None) -> str:
     return "exact"
 
 
-@takes_estimators()
+@takes_estimators
 def samples(
     model: Network,
     n: int,
@@ -236,17 +219,8 @@ def _chain_rows(
 def table_diagnostics(table: Table, chains: int) -> tuple[float | None, float | None]:
     """Return the largest R-hat and the smallest effective size of all states of a drawn table.
 
-    Parameters
-    ----------
-    table : Table
-        What `sample` returned, by Gibbs sampling.
-    chains : int
-        The number of chains it came from. The halves of chains are compared, so one is enough.
-
-    Returns
-    -------
-    r_hat, ess : float or None
-        None if the chains have too few rows.
+    `chains`: the number of chains it came from. The halves of chains are compared, so one is
+    enough.
     """
     share = len(table) // chains
     batches = min(BATCHES, share // 2 * 2)

@@ -8,18 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
-from conjoin.data.mixed_table import MixedTable
 from conjoin.errors import ModelError, did_you_mean
-from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import label_text
-from conjoin.inference.engines import known_of, marginals, warn_of_between, with_numbers
-from conjoin.inference.evidence import Evidence, Given
+from conjoin.inference.engines import joint_of, marginals
+from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.methods import check_options
-from conjoin.inference.mixed_evidence import MixedKnown
-from conjoin.inference.mixed_questions import marginals as mixed_marginals
-from conjoin.inference.mixed_questions import mixed_known
 from conjoin.inference.number_distribution import NumberDistribution
 from conjoin.models.left_out import names_left_out
 
@@ -29,21 +25,11 @@ SHOWN = 20
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """Answers under different evidence.
+    """Answers under different evidence."""
 
-    Attributes
-    ----------
-    evidence : list of Evidence, or of dict
-        The evidence as it is, and after each change.
-    answers : list of Marginals or MixedMarginals
-        The distributions of the targets under each.
-    changes : list of str
-        The changes, in words.
-    """
-
-    evidence: list[Any]
-    answers: list[Any]
-    changes: list[str]
+    evidence: list[Any]  # the evidence as it is, and after each change
+    answers: list[Any]  # the distributions of the targets under each
+    changes: list[str]  # the changes, in words
 
     def moved(self, name: str) -> float:
         """Return the largest change of the distribution of a column.
@@ -109,7 +95,7 @@ def what_if(
 
     Parameters
     ----------
-    model : Network, MixedNetwork or JointModel
+    model : Network or JointModel
         The model.
     row : mapping or str, or a table of one row
         What is known. Of a table, a frame or a row of a pandas frame, missing values and columns that
@@ -146,50 +132,25 @@ def what_if(
         raise ModelError("give at least one change")
     check_options("marginals", options)
     row = evidence_of_row(model, row)
-    mixed, _ = with_numbers(model, row, options)
-    if mixed is not None:
-        return _mixed_what_if(model, mixed, listed, targets)
-    network, known = known_of(model, row)
-    if targets is not None:
-        known_of(model, None, targets)
-        known = known.without(targets)
+    domain, known = _asked(model, row)
+    for name in targets or ():
+        domain.index(name)
+        known = known.without(targets or ())
     evidence = [known]
     read: list[str] = []
     for change in listed:
         forgotten, kept = _forgotten(change)
-        _, new = known_of(model, kept)
+        _, new = _asked(model, kept)
         evidence.append(known.without([*forgotten, *new.given]).both(new))
         read.append(_words(str(new), forgotten))
     determined = set().union(*(e.certain for e in evidence))
     names = targets
     if names is None:
-        names = [n for n in network.domain.observed.names if n not in determined]
+        names = [n for n in domain.observed.names if n not in determined]
         _check_open(names)
-    answers = [marginals(network, e, targets=names, **options) for e in evidence]
+    own = joint_of(model)
+    answers = [marginals(own, e, targets=names, **options) for e in evidence]
     return WhatIf(evidence, answers, read)
-
-
-def _mixed_what_if(
-    model: Any, known: MixedKnown, changes: list[Any], targets: Sequence[str] | None
-) -> WhatIf:
-    """Compare the answers of a model with numbers."""
-    network, left = known.model, set(targets or ())
-    for name in left:
-        network.domain.check(name)
-    start = {n: v for n, v in known.given.items() if n not in left}
-    evidence, read = [start], []
-    for change in changes:
-        forgotten, kept = _forgotten(change)
-        new = mixed_known(model, kept).given  # type: ignore[union-attr]
-        gone = {*forgotten, *new}
-        evidence.append({n: v for n, v in start.items() if n not in gone} | new)
-        read.append(_words(conditions_text(new), forgotten))
-        warn_of_between(network, new)
-    asked = [MixedKnown(network, given) for given in evidence]
-    certain = {name for one in asked for name in one.certain}
-    names = list(targets or [n for n in network.names if n not in certain])
-    _check_open(names)
-    return WhatIf(evidence, [mixed_marginals(one, names) for one in asked], read)
 
 
 def evidence_of_row(model: Any, row: Any) -> Given:
@@ -201,14 +162,12 @@ def evidence_of_row(model: Any, row: Any) -> Given:
         return row
     if hasattr(row, "to_frame") and hasattr(row, "index"):
         row = row.to_frame().T
-    elif isinstance(row, MixedTable):
-        row = row.as_states()
     elif isinstance(row, list | tuple):
         row = np.array(row, object)
     columns = columns_of(row)
     if len(columns[0].codes) != 1:
         raise ModelError(f"give one row, not {len(columns[0].codes)}")
-    own = getattr(model, "model_", model).domain
+    own = joint_of(model).domain
     found = {c.name: c.labels[c.codes[0]] for c in columns if c.codes[0] >= 0}
     known = {name: value for name, value in found.items() if name in own.names}
     if found and not known:
@@ -217,6 +176,14 @@ def evidence_of_row(model: Any, row: Any) -> Given:
             + did_you_mean(next(iter(found)), own.observed.names)
         )
     return known
+
+
+def _asked(model: Any, given: Given) -> tuple[Domain, Evidence]:
+    """Return the columns of a model, and evidence on them; numbers keep their values."""
+    network = joint_of(model)
+    if hasattr(model, "_known"):
+        return network.domain, model._known(given)[1]
+    return network.domain, evidence_of(network.domain, given)
 
 
 def _check_open(names: Sequence[str]) -> None:

@@ -17,18 +17,13 @@ from typing import Any, overload
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.columns import Column
-from conjoin.data.domain import Domain
+from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
-from conjoin.data.mixed_table import MixedTable
-from conjoin.data.table import code_dtype
 from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
-from conjoin.inference.completion import Completion
-from conjoin.inference.engines import known_of
-from conjoin.inference.mixed import MixedAnswers
+from conjoin.inference.engines import joint_of
+from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.number_distribution import TIE, NumberDistributions
-from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -47,40 +42,24 @@ SMALLEST = 1e-300
 
 @dataclass(frozen=True)
 class Surprise:
-    """A cell of a table.
+    """A cell of a table."""
 
-    Attributes
-    ----------
-    row : int
-        The position of the row, counted from 0: ``frame.iloc[row]``.
-    column : str
-        The column.
-    value : object
-        What the cell holds.
-    probability : float
-        The probability of this value given the rest of the row; 0 if the model does not know the value.
-        That of a number is the probability of the value as recorded, to the step of its column.
-    tail : float
-        The probability of all values that are as improbable as this one or more so, given the rest of the
-        row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`).
-    suggestion : object
-        The most probable state given the rest of the row; of a number, the median, which lies in the
-        range that `Surprises.words` states.
-    suggested_probability : float
-        Its probability.
-    surprise : float
-        The base-2 logarithm of how much more probable the most probable state is than `tail`, in bits;
-        0 if `tail` is more. Frequent numbers with a probability of their own count as states, and all
-        other numbers together as one more.
-    """
-
-    row: int
-    column: str
-    value: Any
+    row: int  # the position of the row, counted from 0: ``frame.iloc[row]``
+    column: str  # the column
+    value: Any  # what the cell holds
+    # The probability of this value given the rest of the row; 0 if the model does not know the
+    # value. That of a number is the probability of the value as recorded, to the step of its column
     probability: float
+    # The probability of all values that are as improbable as this one or more so, given the rest of
+    # the row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`)
     tail: float
+    # The most probable state given the rest of the row; of a number, the median, which lies in the
+    # range that `Surprises.words` states
     suggestion: Any
-    suggested_probability: float
+    suggested_probability: float  # its probability
+    # The base-2 logarithm of how much more probable the most probable state is than `tail`, in
+    # bits; 0 if `tail` is more. Frequent numbers with a probability of their own count as states,
+    # and all other numbers together as one more
     surprise: float
 
 
@@ -143,15 +122,7 @@ class Surprises(Sequence[Surprise]):
         return len(self.rows)
 
     def words(self, at: int, first_row: int = 0) -> str:
-        """Return a cell in words, with what was expected instead: of a number, a range.
-
-        Parameters
-        ----------
-        at : int
-            The place of the cell among all.
-        first_row : int
-            The number of the first row.
-        """
+        """Return a cell in words, with what was expected instead: of a number, a range."""
         part, i = self._found[self.columns[at]], int(self._at[at])
         column, value = self.names[self.columns[at]], part.value(i)
         start = f"row {self.rows[at] + first_row}: {shown(column)}={shown(value)}"
@@ -181,32 +152,20 @@ class Surprises(Sequence[Surprise]):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The known cells of one column.
+    """The known cells of one column."""
 
-    Attributes
-    ----------
-    rows : array of int
-        Their rows.
-    raw : Column
-        The column as it was written.
-    probability, tails, best : arrays of float
-        The probability of each value, of those no more probable, and of the most probable state.
-    suggested : callable
-        Returns the most probable states, or the medians, of some of the cells, with their
-        probabilities.
-    exact : bool
-        Whether no probability was sampled.
-    number : callable, optional
-        For a column of numbers, returns the distributions of some of the cells.
-    """
-
-    rows: IntArray
-    raw: Column
+    rows: IntArray  # their rows
+    raw: Column  # the column as it was written
+    # probability, tails, best: the probability of each value, of those no more probable, and of the
+    # most probable state
     probability: FloatArray
     tails: FloatArray
     best: FloatArray
+    # Returns the most probable states, or the medians, of some of the cells, with their
+    # probabilities
     suggested: Callable[[IntArray], list[tuple[Any, float]]]
-    exact: bool = True
+    exact: bool = True  # whether no probability was sampled
+    # For a column of numbers, returns the distributions of some of the cells
     number: Callable[[IntArray], NumberDistributions] | None = None
 
     @classmethod
@@ -228,7 +187,7 @@ class _Cells:
 
     @classmethod
     def of_numbers(
-        cls, rows: IntArray, raw: Column, values: FloatArray, answers: MixedAnswers, name: str
+        cls, rows: IntArray, raw: Column, values: FloatArray, answers: JointRows, name: str
     ) -> _Cells:
         """Return the cells of a column of numbers; values that are no numbers are NaN."""
         found, known = answers.number(name), ~np.isnan(values)
@@ -268,9 +227,9 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
 
     Parameters
     ----------
-    model : Network, MixedNetwork or JointModel
+    model : Network or JointModel
         The model, which may have been learned from the same table.
-    table : Table, MixedTable, 2-dimensional array, or frame
+    table : Table, 2-dimensional array, or frame
         The rows. Missing values are summed out. Columns that the model does not know are ignored; values
         that it does not know have probability 0.
     random_state : int
@@ -294,37 +253,32 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     >>> found.row, found.column, bool(found.suggestion == a[7])
     (7, 'v1', True)
     """
-    own = getattr(model, "model_", model)
-    if not isinstance(own, MixedNetwork):
-        own, _ = known_of(model)
-    rows = table.as_states() if isinstance(table, MixedTable) else table
-    return column_surprises(own, columns_of(rows), random_state)
+    return column_surprises(joint_of(model), columns_of(table), random_state)
 
 
-def column_surprises(
-    model: Network | MixedNetwork, columns: Sequence[Column], random_state: int
-) -> Surprises:
+def column_surprises(model: Network, columns: Sequence[Column], random_state: int) -> Surprises:
     """Rank the cells of columns (see `surprises`)."""
-    if isinstance(model, MixedNetwork):
-        return _mixed_surprises(model, columns)
     domain = model.domain.observed
     by_name = {column.name: column for column in columns}
-    present = [v for v, name in enumerate(domain.names) if name in by_name]
+    present = [name for name in domain.names if name in by_name]
     _check(by_name, domain.names, present)
     rows = len(columns[0].codes)
-    codes = np.full((rows, len(domain)), -1, np.int64)
-    for v in present:
-        column = by_name[domain.names[v]]
-        found = column.find_in(domain.variables[v], strict=False)
-        codes[:, v] = np.append(found, -1)[column.codes]
+    none = np.full(rows, -1, np.int64)
+    given = [by_name.get(name, Column(name, none, [])) for name in domain.names]
+    table = table_of_columns(given, domain, strict=False)
     cells = []
-    for v in progress(present, "checking columns"):
-        raw = by_name[domain.names[v]]
+    for name in progress(present, "checking columns"):
+        raw, v = by_name[name], domain.index(name)
         at = np.flatnonzero(raw.codes >= 0)
-        p, exact = _given_the_rest(model, domain, codes[at], v, random_state)
-        states = domain.variables[v].states
-        cells.append(_Cells.of_states(at, raw, states, p, codes[at, v], exact))
-    return Surprises(tuple(domain.names[v] for v in present), cells)
+        answers = JointRows(model, table.select(at), random_state)
+        if name in domain.numeric and table.numbers is not None:
+            values = table.column(name)[at]
+            cells.append(_Cells.of_numbers(at, raw, values, answers, name))
+        else:
+            found = answers.answer(name)
+            states, own = domain.variables[v].states, answers.codes[:, v]
+            cells.append(_Cells.of_states(at, raw, states, found.p, own, bool(found.exact.all())))
+    return Surprises(tuple(present), cells)
 
 
 def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[Any]) -> None:
@@ -333,50 +287,3 @@ def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[A
         raise DataError(
             "the table has none of the columns of the model. " + did_you_mean(first, names)
         )
-
-
-def _mixed_surprises(model: MixedNetwork, columns: Sequence[Column]) -> Surprises:
-    """Rank the cells of a table with numbers."""
-    by_name = {column.name: column for column in columns}
-    present = [name for name in model.names if name in by_name]
-    _check(by_name, model.names, present)
-    table = MixedTable.like(model.domain, columns, strict=False)
-    cells = []
-    for name in progress(present, "checking columns"):
-        raw = by_name[name]
-        at = np.flatnonzero(raw.codes >= 0)
-        part = table.select(at)
-        answers = MixedAnswers(model, part)
-        if name in model.domain.numeric:
-            cells.append(_Cells.of_numbers(at, raw, part.column(name), answers, name))
-            continue
-        variable = model.domain.categories[name]
-        own = part.categories.codes[:, model.domain.categories.index(name)].astype(np.int64)
-        own[own == part.categories.missing] = -1
-        p = answers.category(name)
-        cells.append(_Cells.of_states(at, raw, variable.states, p, own, exact=True))
-    return Surprises(tuple(present), cells)
-
-
-def _given_the_rest(
-    model: Network, domain: Domain, codes: IntArray, v: int, random_state: int
-) -> tuple[FloatArray, bool]:
-    """Return the distribution of a variable given the rest of each row, and whether all are exact."""
-    missing = codes < 0
-    missing[:, v] = False
-    dtype = code_dtype(domain.cards)
-    rows = np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype)
-    result = np.empty((len(rows), int(domain.cards[v])))
-    holes = missing.any(axis=1)
-    full = np.flatnonzero(~holes)
-    if len(full):
-        complete = rows[full]
-        complete[:, v] = 0
-        result[full] = np.nan_to_num(model.conditional(domain.names[v], complete))
-    rest, exact = np.flatnonzero(holes), True
-    if len(rest):
-        open_rows = rows[rest]
-        open_rows[:, v] = np.iinfo(dtype).max
-        result[rest], sure = Completion(model, open_rows, random_state).marginals(v)
-        exact = bool(sure.all())
-    return result, exact

@@ -36,13 +36,7 @@ MAX_TABLE_AXES = 40
 
 
 def row_strides(shape: tuple[int, ...]) -> list[int]:
-    """Return how far apart the neighbours on each axis are in a table that is stored row by row.
-
-    Examples
-    --------
-    >>> row_strides((2, 3, 4))
-    [12, 4, 1]
-    """
+    """Return how far apart the neighbours on each axis are in a table that is stored row by row."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 1, 0, -1):
         strides[axis - 1] = strides[axis] * shape[axis]
@@ -110,13 +104,13 @@ def tables_and_features(mn: MarkovNetwork) -> tuple[list[TableFactor], Features]
             tables.append(factor)
             continue
         cells = np.prod(cards[list(factor.variables)], dtype=float)
-        if cells <= max(SMALL_TABLE, CELLS_PER_FEATURE * factor.splits.n_leaves):
+        if cells <= max(SMALL_TABLE, CELLS_PER_FEATURE * factor.n_leaves):
             tables.append(TableFactor.tabulated(factor.variables, cards, factor.evaluate))
         else:
             trees.append(factor)
     features = mn.features
     if trees:
-        paths = factor_features(cards, [tree.splits for tree in trees])
+        paths = factor_features(cards, trees)
         features = Features.concatenate([features, paths])
     return tables, features
 
@@ -157,19 +151,9 @@ def with_chains(
     and so on, each a table over three variables; the weight goes to the last two. Conjunctions with a
     common prefix share its helpers.
 
-    Parameters
-    ----------
-    tables, features
-        The network; features with off values stay as they are.
-    rank : array of int
-        The position of each variable in the chains.
-
-    Returns
-    -------
-    cards : array of int
-        The number of states of all variables, with the helpers after the network's own.
-    terms : Terms
-        The terms over these variables.
+    `tables` and `features`: the network; features with off values stay as they are. Returns
+    `cards`, the number of states of all variables, with the helpers after the network's own;
+    `terms`, the terms over these variables.
     """
     long = long_features(features)
     cards = features.tests.cards.tolist()

@@ -26,17 +26,7 @@ _products: WeakKeyDictionary[Network, MarkovNetwork] = WeakKeyDictionary()
 def most_probable(
     model: Network, given: Mapping[str, Any] | None = None, *, max_memory: float | None = None
 ) -> Assignment:
-    """Return the instance with the highest product of conditionals.
-
-    Parameters
-    ----------
-    model : DependencyNetwork
-        A chain, or another network with few loops.
-    given : mapping, optional
-        The evidence.
-    max_memory : float, optional
-        In bytes; by default what is free.
-    """
+    """Return the instance with the highest product of conditionals."""
     if not isinstance(model, DependencyNetwork):
         raise ModelError(
             f"method='viterbi' needs a dependency network; for a {model.kind} use 'exact'"
@@ -45,9 +35,9 @@ def most_probable(
     if product is None:
         product = MarkovNetwork(model.domain, factors=[_factor(cpd) for cpd in model.cpds])
         _products[model] = product
-    found = exact.most_probable(product, given, max_memory=max_memory)
+    best = exact.most_probable(product, given, max_memory=max_memory)
     run = Run("viterbi", exact=True, note="the highest product of conditionals")
-    return Assignment(found.states, found.score, run, bound=found.score)
+    return Assignment(best.states, best.score, run, bound=best.score)
 
 
 def _factor(cpd: CPD) -> Factor:

@@ -14,19 +14,11 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 from conjoin.models.network import Network
-from conjoin.models.vocabulary import mask_words, set_mask
+from conjoin.models.vocabulary import mask_words, state_masks
 
 
 class WeightedCPD:
-    """A CPD times a likelihood of each state of its target.
-
-    Parameters
-    ----------
-    cpd : CPD
-        The distribution without the likelihood.
-    log_weights : array of float
-        The logarithm of the likelihood of each state.
-    """
+    """A CPD times a likelihood of each state of its target."""
 
     def __init__(self, cpd: CPD, log_weights: FloatArray) -> None:
         self.cpd, self.log_weights = cpd, log_weights
@@ -44,17 +36,14 @@ class WeightedCPD:
     def features(self) -> Features:
         """Return the features of the CPD, and one per state."""
         states = np.flatnonzero(self.log_weights != 0)
-        masks = np.array(
-            [set_mask([s], mask_words(self.cards)) for s in states.tolist()], np.uint64
-        )
-        own = Features.from_tests(
+        per_state = Features.from_tests(
             self.cards,
             np.arange(len(states)),
             np.full(len(states), self.target),
-            masks.reshape(len(states), mask_words(self.cards)),
+            state_masks(states, mask_words(self.cards)),
             self.log_weights[states],
         )
-        return Features.concatenate([self.cpd.features(), own])
+        return Features.concatenate([self.cpd.features(), per_state])
 
     def moved(self, cards: IntArray, position: IntArray) -> WeightedCPD:
         """Return the CPD over reordered variables, given the new position of each."""
@@ -65,13 +54,6 @@ def weighted_network(model: Network, log_weights: Mapping[int, FloatArray]) -> N
     """Return a network times a likelihood of each state of some variables.
 
     In a dependency network the likelihood of a variable's states enters its own conditional.
-
-    Parameters
-    ----------
-    model : Network
-        The network.
-    log_weights : mapping
-        The logarithms of the likelihoods, by position.
     """
     if not log_weights:
         return model

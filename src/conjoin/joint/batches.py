@@ -51,17 +51,8 @@ def adam(
 ) -> FloatArray:
     """Minimise a function whose gradient is known but for noise, and return the last point.
 
-    Parameters
-    ----------
-    gradient : callable
-        Returns an estimate of the gradient at a point.
-    start : array of float
-        The starting point.
-    steps : int
-        The number of steps.
-    rate : float
-        About how far each coordinate moves in one of the first steps; later steps are shorter, the last
-        ones 0.
+    `gradient`: returns an estimate of the gradient at a point. `rate`: about how far each
+    coordinate moves in one of the first steps; later steps are shorter, the last ones 0.
 
     Examples
     --------

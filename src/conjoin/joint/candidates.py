@@ -26,24 +26,13 @@ MAX_LACKING = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A network in the making.
+    """A network in the making."""
 
-    Attributes
-    ----------
-    name : str
-        What it is, for the provenance.
-    log_density : array of float
-        The log-probability of each distinct held-out row.
-    finish : callable
-        Learns it further on all rows, if some were held out, and returns the network.
-    hidden : bool
-        Whether it has a hidden column.
-    """
-
-    name: str
-    log_density: FloatArray
+    name: str  # what it is, for the provenance
+    log_density: FloatArray  # the log-probability of each distinct held-out row
+    # Learns it further on all rows, if some were held out, and returns the network
     finish: Callable[[], MarkovNetwork]
-    hidden: bool = False
+    hidden: bool = False  # whether it has a hidden column
 
     def beats(self, other: Candidate, weights: FloatArray, errors: float = MIN_ERRORS) -> bool:
         """Return whether it is better by more than the choice among candidates gains by chance."""

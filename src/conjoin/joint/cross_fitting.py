@@ -17,19 +17,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.bayesian.dependence_tree import tree_network
-from conjoin.bayesian.directed_network import fitted, learn_structure
-from conjoin.bayesian.directed_search import Parents
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.inference.engines import log_partition
 from conjoin.joint.candidates import Candidate, hidden_name
-from conjoin.joint.hidden_column import HiddenFit, Priors
+from conjoin.joint.dependence_tree import tree_network
+from conjoin.joint.directed_network import fitted, learn_structure
+from conjoin.joint.directed_search import Parents
+from conjoin.joint.expectations import Expectations
+from conjoin.joint.hidden_column import HiddenModel, Priors
+from conjoin.joint.hidden_fit import HiddenFit, fit_further, fit_hidden
 from conjoin.joint.hidden_search import MIN_STATES
 from conjoin.joint.hidden_tables import HiddenTables, stacked, stacking_weights, tree_part
-from conjoin.joint.likelihood import Expectations
-from conjoin.joint.marginal_likelihood import MarginalFit, incomplete
+from conjoin.joint.incomplete_rows import MarginalModel, incomplete
 from conjoin.joint.missing_values import joined
 from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
@@ -87,7 +88,7 @@ class Fold(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class FoldMixture:
     """Fits of hidden columns for every fold, and their shares.
 
     Attributes
@@ -104,39 +105,36 @@ class Mixture:
     shares: FloatArray
     log_density: FloatArray
 
-    def network(
-        self,
-        base: MarkovNetwork,
-        tree: MarkovNetwork,
-        complete: Table,
-        lacking: Table | None,
-        name: str,
-    ) -> MarkovNetwork:
-        """Return the fits of all folds, a thin network and a tree as one network.
+    def learned_further(self, complete: Table, lacking: Table | None) -> FoldMixture:
+        """Return the mixture with its fits learned further from all rows.
 
-        Parameters
-        ----------
-        base, tree : MarkovNetwork
-            The thin network and the tree.
-        complete : Table
-            All rows, missing values drawn: the fits are learned further from these.
-        lacking : Table, optional
-            All rows, if some lack values. These are summed out, unless that takes too long.
-        name : str
-            The name of the hidden column.
+        `complete`: all rows, missing values drawn. `lacking`: all rows, if some lack values. These are
+        summed out, unless that takes too long.
         """
-        tables, kinds = self.fits[0][0].tables, len(self.fits[0])
         used = [fit for fits in self.fits for fit, q in zip(fits, self.shares, strict=False) if q]
         passes = len(used) + sum(fit.iterations for fit in used) // 4
         if lacking is not None and passes * incomplete(lacking).sum() <= MAX_SUMS:
             complete = _select(lacking, ~incomplete(lacking))
         else:
             lacking = None
-        rows = tables.rows(*merge_rows(complete.codes, complete.weights))
-        for fit in used:
-            further = fit if lacking is None else MarginalFit(fit, lacking)
-            further.fit_all(rows)
-            fit.parameters, fit.log_z = further.parameters, further.log_z
+        rows = self.fits[0][0].model.tables.rows(*merge_rows(complete.codes, complete.weights))
+
+        def further(fit: HiddenFit, share: float) -> HiddenFit:
+            if not share:
+                return fit
+            if lacking is not None:
+                fit = replace(fit, model=MarginalModel(fit.model, lacking))
+            return fit_further(fit, rows)
+
+        pairs = [zip(fits, self.shares, strict=False) for fits in self.fits]
+        return replace(self, fits=[[further(*pair) for pair in fold] for fold in pairs])
+
+    def network(self, base: MarkovNetwork, tree: MarkovNetwork, name: str) -> MarkovNetwork:
+        """Return the fits of all folds, a thin network and a tree as one network.
+
+        `name`: the name of the hidden column.
+        """
+        tables, kinds = self.fits[0][0].model.tables, len(self.fits[0])
         parts = [fit.part() for fits in self.fits for fit in fits]
         shares = np.tile(self.shares[:kinds] / len(self.fits), len(self.fits))
         parts += [tables.part(base), tree_part(tables, tree)]
@@ -279,16 +277,17 @@ class CrossFitting:
         def finish() -> MarkovNetwork:
             name = hidden_name(self.model.domain)
             lacking = None if self.parts is None else joined(*self.parts)
-            return mixture.network(_mean(bases), self.tree, self.everything, lacking, name)
+            final = mixture.learned_further(self.everything, lacking)
+            return final.network(_mean(bases), self.tree, name)
 
         used = np.count_nonzero(mixture.shares[: len(FITS)]) * len(self.folds)
-        states = mixture.fits[0][-1].tables.states
+        states = mixture.fits[0][-1].model.tables.states
         name = f"{without.name}, {used} x {states} hidden states"
         return [Candidate(name, mixture.log_density, finish, hidden=True)] if used else []
 
     def mixture(
         self, bases: Sequence[MarkovNetwork], others: Sequence[FloatArray]
-    ) -> Mixture | None:
+    ) -> FoldMixture | None:
         """Fit hidden columns over the thin networks of all folds, and return their best mixture.
 
         Parameters
@@ -312,7 +311,7 @@ class CrossFitting:
         densities = [
             np.concatenate(
                 [
-                    fit.log_density(fit.tables.rows(*fold[2:]), fit.parameters, fit.log_z)
+                    fit.log_density(fit.model.tables.rows(fold.rows, fold.weights))
                     for fit, fold in zip(kind, self.folds, strict=True)
                 ]
             )
@@ -325,7 +324,7 @@ class CrossFitting:
         with np.errstate(divide="ignore"):
             logs = np.log(shares)
         mixed: FloatArray = np.logaddexp.reduce(np.stack(densities, axis=1) + logs, axis=1)
-        return Mixture(fits, shares, mixed)
+        return FoldMixture(fits, shares, mixed)
 
     def _fits(
         self, base: MarkovNetwork, fold: Fold, each: Sequence[HiddenTables]
@@ -337,9 +336,9 @@ class CrossFitting:
             tables = some.over(base)
             train = tables.rows(*merge_rows(fold.train.codes, fold.train.weights))
             held = tables.rows(fold.rows, fold.weights)
-            fits.append(HiddenFit(tables, priors))
-            score = fits[-1].fit(train, held, self.rng, reached=reached)
-            reached = max(score, reached)
+            model = HiddenModel(tables, priors)
+            fits.append(fit_hidden(model, train, held, self.rng, reached=reached))
+            reached = max(fits[-1].score(held), reached)
         return fits
 
 

@@ -20,51 +20,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import Float32Array, FloatArray
-from conjoin.joint.batches import adam, batches
-from conjoin.joint.hidden_tables import Chunk, HiddenRows, HiddenTables, Part
-from conjoin.joint.lbfgs import descend
-
-MAX_ITERATIONS, PATIENCE = 150, 8
-"""Number of steps of a fit, and number of steps without a better validation score before it stops."""
-
-STRIDE, STRIDES_TO_COME = 10, 3
-"""A fit stops if even this multiple of its gain in the last steps would not make it the best."""
+from conjoin.joint.hidden_tables import Chunk, HiddenRows, HiddenTables
 
 EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
 
-START_ROWS = 1 << 13
-"""Number of rows that this mixture is learned from, if there are many."""
-
-BATCH_ROWS, RATE = 1 << 11, 0.1
-"""Number of rows of a batch, if there are many rows, and how far parameters move in a step."""
-
 
 class Priors(NamedTuple):
-    """The shape of a fit: the dimensions of the latent space, and the standard deviations of priors.
+    """The shape of a fit: the dimensions of the latent space, and the standard deviations of priors."""
 
-    Attributes
-    ----------
-    dimensions : int
-        The number of dimensions of the points g_z.
-    single_sd : float
-        Of the rows of T, on features that test one state.
-    longer_sd : float
-        Of the rows of T, on longer features; 0 to leave these alone.
-    state_sd : float
-        Of e_z.
-    """
-
-    dimensions: int
-    single_sd: float
-    longer_sd: float
-    state_sd: float
+    dimensions: int  # the number of dimensions of the points g_z
+    single_sd: float  # of the rows of T, on features that test one state
+    longer_sd: float  # of the rows of T, on longer features; 0 to leave these alone
+    state_sd: float  # of e_z
 
 
 SETTINGS = (
@@ -79,27 +52,18 @@ SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """The parameters of a fit.
+    """The parameters of a fit."""
 
-    Attributes
-    ----------
-    common : array, shape (features,)
-        c: what all hidden states add to the weights of the thin network.
-    points : array, shape (states, dimensions)
-        g: the point of each hidden state.
-    single, longer : arrays, shape (dimensions, features of that kind)
-        T, on the features that test a single state and on the longer ones.
-    own : array, shape (states, features that test a single state)
-        e: what each hidden state adds.
-    log_shares : array, shape (states,)
-        The logarithms of the probabilities of the hidden states, up to a constant.
-    """
-
+    # c: what all hidden states add to the weights of the thin network; shape (features,)
     common: FloatArray
-    points: FloatArray
+    points: FloatArray  # g: the point of each hidden state; shape (states, dimensions)
+    # single, longer: t, on the features that test a single state and on the longer ones; shape
+    # (dimensions, features of that kind)
     single: FloatArray
     longer: FloatArray
+    # e: what each hidden state adds; shape (states, features that test a single state)
     own: FloatArray
+    # The logarithms of the probabilities of the hidden states, up to a constant; shape (states,)
     log_shares: FloatArray
 
     @property
@@ -123,38 +87,15 @@ class Parameters:
         return self.log_shares - np.logaddexp.reduce(self.log_shares)
 
 
-class HiddenFit:
-    """One fit of a hidden column.
+class HiddenModel:
+    """The distributions with a hidden column over one thin network, as functions of their parameters.
 
-    Parameters
-    ----------
-    tables : HiddenTables
-        The thin network and the number of hidden states.
-    priors : Priors
-        The shape of the fit.
-
-    Attributes
-    ----------
-    parameters : Parameters
-        The parameters with the best validation score.
-    log_z : array, shape (states,)
-        The log Z of each hidden state under them.
-    iterations : int
-        The number of steps that it took to get there.
+    `tables`: the thin network and the number of hidden states.
     """
-
-    parameters: Parameters
-    log_z: FloatArray
-    iterations: int
 
     def __init__(self, tables: HiddenTables, priors: Priors) -> None:
         self.tables, self.priors = tables, priors
         self.longer = tables.longer if priors.longer_sd else tables.longer[:0]
-
-    def part(self) -> Part:
-        """Return the fit as part of a larger mixture."""
-        weights = self.weights(self.parameters)
-        return Part(self.tables.matrix @ weights.T, self.parameters.log_probabilities - self.log_z)
 
     def weights(self, p: Parameters) -> FloatArray:
         """Return the weights of all features given each hidden state."""
@@ -181,7 +122,7 @@ class HiddenFit:
 
     def mean_log_density(self, rows: HiddenRows, p: Parameters, log_z: FloatArray) -> float:
         """Return the mean log-probability of the rows."""
-        value = float(rows.sums @ self._common(p))
+        value = rows.total(self._common(p))
         for chunk, scores, _ in self._scores(rows, p, log_z):
             value += float(chunk.weights @ _log_sums(scores))
         return value / rows.count
@@ -214,107 +155,7 @@ class HiddenFit:
             scores += mapped @ points
             yield chunk, scores, mapped
 
-    def fit(
-        self,
-        train: HiddenRows,
-        valid: HiddenRows,
-        rng: np.random.Generator,
-        max_steps: int = MAX_ITERATIONS,
-        reached: float = -np.inf,
-    ) -> float:
-        """Learn the parameters; return the mean log-probability of the validation rows.
-
-        Parameters
-        ----------
-        train, valid : HiddenRows
-            Rows to learn from, and rows that tell when to stop: where they score best, or where that
-            will clearly stay below the score that another fit has reached.
-        rng : Generator
-            Draws the starting point.
-        max_steps : int
-            The maximum number of steps.
-        reached : float
-            The score of the best other fit.
-        """
-        best, scores = -np.inf, []
-        for step, (p, log_z) in enumerate(self._descent(train, self._start(train, rng)), 1):
-            scores.append(self.mean_log_density(valid, p, log_z))
-            if scores[-1] > best:
-                best, self.parameters, self.log_z, self.iterations = scores[-1], p, log_z, step
-            if step >= min(max_steps, self.iterations + PATIENCE):
-                break
-            gain = best - scores[-STRIDE - 1] if step > STRIDE else np.inf
-            if best + STRIDES_TO_COME * gain < reached:
-                break
-        return best
-
-    def fit_all(self, rows: HiddenRows) -> None:
-        """Continue on all rows, for a quarter of the steps that were taken on most of them."""
-        steps = self._descent(rows, self.parameters)
-        for p, log_z in islice(steps, -(-self.iterations // 4)):
-            self.parameters, self.log_z = p, log_z
-
-    def fit_batches(
-        self,
-        rows: HiddenRows,
-        rng: np.random.Generator,
-        steps: int,
-        further: bool = False,
-    ) -> None:
-        """Learn the parameters from batches of rows, if there are many.
-
-        Parameters
-        ----------
-        rows : HiddenRows
-            The rows.
-        rng : Generator
-            Draws the batches.
-        steps : int
-            The number of batches.
-        further : bool
-            Whether to continue from the parameters reached so far, in short steps.
-        """
-        tables, drawn = self.tables, batches(rows.weights, BATCH_ROWS, rng)
-        if not further:
-            some = next(batches(rows.weights, min(START_ROWS, len(rows.codes)), rng))
-            self.parameters = self._start(rows.drawn(some), rng)
-        p = self.parameters
-        precision = self._precisions(p) / rows.count
-
-        def gradient(flat: FloatArray) -> FloatArray:
-            now = p.like(flat)
-            found = tables.expectations(self.weights(now))
-            if found is None:
-                return np.zeros_like(flat)
-            self.parameters, self.log_z = now, found[0]
-            _, likelihood = self._log_likelihood(rows.drawn(next(drawn)), now, *found)
-            return precision * flat - likelihood.flat() / BATCH_ROWS
-
-        gradient(adam(gradient, p.flat(), steps, RATE / 4 if further else RATE))
-
-    def _descent(
-        self, rows: HiddenRows, start: Parameters
-    ) -> Iterator[tuple[Parameters, FloatArray]]:
-        """Yield the parameters that each step reaches, and log Z of each hidden state."""
-        tables, log_z = self.tables, np.zeros(self.tables.states)
-        precision = self._precisions(start)
-
-        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
-            nonlocal log_z
-            p = start.like(flat)
-            found = tables.expectations(self.weights(p))
-            if found is None:
-                return np.inf, np.zeros_like(flat)
-            log_z, means = found
-            value, gradient = self._log_likelihood(rows, p, log_z, means)
-            prior = flat * precision
-            return 0.5 * float(prior @ flat) - value, prior - gradient.flat()
-
-        scale = self._curvature(start, rows).flat() + precision
-        for step in descend(objective, start.flat(), scale=scale):
-            yield start.like(step.point), log_z
-
-    def _log_likelihood(
+    def value_and_gradient(
         self, rows: HiddenRows, p: Parameters, log_z: FloatArray, means: FloatArray
     ) -> tuple[float, Parameters]:
         """Return the log-likelihood of the rows, and its gradient.
@@ -323,7 +164,7 @@ class HiddenFit:
         weighted by the posterior of that state, less the expectation of this sum.
         """
         single, longer = self.tables.single, self.longer
-        value = float(rows.sums @ self._common(p))
+        value = rows.total(self._common(p))
         points32 = p.points.astype(np.float32)
         held = np.zeros((self.tables.states, len(single) + 1))
         mapped_sums = np.zeros_like(p.points)
@@ -354,7 +195,14 @@ class HiddenFit:
         )
         return value, gradient
 
-    def _start(self, rows: HiddenRows, rng: np.random.Generator) -> Parameters:
+    def start(self, rows: HiddenRows, rng: np.random.Generator) -> tuple[Parameters, FloatArray]:
+        """Return parameters to start from, and log Z of each hidden state under them."""
+        p = self._from_mixture(rows, rng)
+        found = self.tables.expectations(self.weights(p))
+        assert found is not None, "the weights of a thin network are not extreme"
+        return p, found[0]
+
+    def _from_mixture(self, rows: HiddenRows, rng: np.random.Generator) -> Parameters:
         """Return parameters read off a mixture of independent columns, by its singular vectors."""
         tables = self.tables
         log_ratio, shares = mixture(rows, tables, rng)
@@ -373,17 +221,20 @@ class HiddenFit:
         common = np.zeros(len(tables.features))
         return Parameters(common, np.clip(points, -4, 4), mapping, longer, own, np.log(shares))
 
-    def _precisions(self, p: Parameters) -> FloatArray:
+    def precisions(self, p: Parameters) -> FloatArray:
         """Return the precision of the prior of every parameter."""
         priors = self.priors
         sds = (1.0, 1.0, priors.single_sd, priors.longer_sd or 1.0, priors.state_sd, 10.0)
         pairs = zip(p.parts, sds, strict=True)
         return np.concatenate([np.full(part.size, sd**-2) for part, sd in pairs])
 
-    def _curvature(self, p: Parameters, rows: HiddenRows) -> Parameters:
+    def curvature(self, p: Parameters, log_z: FloatArray, rows: HiddenRows) -> Parameters:  # noqa: ARG002
         """Return an approximate Hessian diagonal of the negative log-likelihood."""
-        count = rows.count
-        mean = rows.sums / count
+        return self._curvature(p, rows.count, rows.sums)
+
+    def _curvature(self, p: Parameters, count: float, sums: FloatArray) -> Parameters:
+        """Return it for a number of rows, and the sums of the features over them."""
+        mean = sums / count
         variance = np.maximum(mean * (1 - mean), 1e-3) * count
         shares = np.exp(p.log_probabilities)[:, None]
         single, longer = variance[self.tables.single], variance[self.longer]
@@ -407,13 +258,9 @@ def mixture(
 ) -> tuple[FloatArray, FloatArray]:
     """Fit a mixture of independent columns by EM.
 
-    Returns
-    -------
-    log_ratio : array, shape (hidden states, features that test a single state)
-        How the log-probability of each state given a hidden state differs from that of its column,
-        centred; for columns with two states, the difference of their log-odds.
-    shares : array, shape (hidden states,)
-        The probabilities of the hidden states.
+    Returns `log_ratio`, how the log-probability of each state given a hidden state differs from
+    that of its column, centred; for columns with two states, the difference of their log-odds;
+    `shares`, the probabilities of the hidden states.
     """
     column, state = tables.single_states
     cards = tables.network.domain.cards

@@ -18,7 +18,15 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes
 from conjoin.joint.batches import batches
-from conjoin.joint.hidden_column import MAX_ITERATIONS, HiddenFit, Priors
+from conjoin.joint.hidden_column import HiddenModel, Priors
+from conjoin.joint.hidden_fit import (
+    MAX_ITERATIONS,
+    HiddenFit,
+    fit_batches,
+    fit_further,
+    fit_further_batches,
+    fit_hidden,
+)
 from conjoin.joint.hidden_tables import (
     HiddenRows,
     HiddenTables,
@@ -60,26 +68,16 @@ Rows = tuple[Codes, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Networks over the tables of one thin network, and their shares of the mixture.
+    """Networks over the tables of one thin network, and their shares of the mixture."""
 
-    Attributes
-    ----------
-    fits : list of HiddenFit
-        The fits, which come first.
-    shares : array
-        The shares of the fits, of the thin network and of the tree.
-    log_density : array
-        The log-probability of each held-out row.
-    """
-
-    fits: list[HiddenFit]
-    shares: FloatArray
-    log_density: FloatArray
+    fits: list[HiddenFit]  # the fits, which come first
+    shares: FloatArray  # the shares of the fits, of the thin network and of the tree
+    log_density: FloatArray  # the log-probability of each held-out row
 
     @property
     def states(self) -> int:
         """The number of hidden states of each fit."""
-        return self.fits[0].tables.states
+        return self.fits[0].model.tables.states
 
     def network(
         self,
@@ -92,29 +90,21 @@ class Mixture:
     ) -> MarkovNetwork:
         """Return the mixture as one network with a hidden column.
 
-        Parameters
-        ----------
-        base, tree : MarkovNetwork
-            The thin network and the tree, learned from all rows.
-        rows : tuple, optional
-            All rows, from which the fits are learned further.
-        name : str
-            The name of the hidden column.
-        steps : int
-            The number of batches that the fits were learned from, if there are many rows.
-        rng : Generator
-            Draws further batches.
+        `base` and `tree`: the thin network and the tree, learned from all rows. `rows`: all rows,
+        from which the fits are learned further. `steps`: the number of batches that the fits were
+        learned from, if there are many rows.
         """
-        tables = self.fits[0].tables
+        tables = self.fits[0].model.tables
         parts: list[Part] = []
         everything = None if rows is None else tables.rows(*rows)
         for fit, share in zip(self.fits, self.shares, strict=False):
+            final = fit
             if everything is not None and share > 0:
                 if _in_batches(everything.codes):
-                    fit.fit_batches(everything, rng, -(-steps // 4), further=True)
+                    final = fit_further_batches(fit, everything, rng, -(-steps // 4))
                 else:
-                    fit.fit_all(everything)
-            parts.append(fit.part())
+                    final = fit_further(fit, everything)
+            parts.append(final.part())
         parts += [tables.part(base), tree_part(tables, tree)]
         return stacked(tables, parts, self.shares, name)
 
@@ -122,20 +112,8 @@ class Mixture:
 class HiddenSearch:
     """The search over one thin network.
 
-    Parameters
-    ----------
-    base : MarkovNetwork
-        The thin network.
-    sizes : sequence of int
-        Numbers of hidden states, in ascending order.
-    settings : sequence of Priors
-        The kinds of fit.
-    steps : int
-        The number of batches of rows to learn from, if there are many.
-    rng : Generator
-        The random numbers.
-    max_states : int, optional
-        The maximum number of hidden states of all fits of a size together.
+    `steps`: the number of batches of rows to learn from, if there are many. `max_states`: the
+    maximum number of hidden states of all fits of a size together.
     """
 
     def __init__(
@@ -153,12 +131,8 @@ class HiddenSearch:
     def best(self, train: Rows, held: Rows, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
 
-        Parameters
-        ----------
-        train, held : tuple
-            Rows to learn from and rows to choose by.
-        others : sequence of arrays
-            The log-probabilities of the held-out rows under the thin network and the tree.
+        `train` and `held`: rows to learn from and rows to choose by. `others`: the
+        log-probabilities of the held-out rows under the thin network and the tree.
         """
         weights = held[1] / held[1].sum()
         best, reached = None, max(float(weights @ density) for density in others)
@@ -177,7 +151,7 @@ class HiddenSearch:
         shares = found.shares[: len(found.fits)]
         order = np.argsort(-shares, kind="stable")[:most]
         kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
-        self.settings = [found.fits[i].priors for i in sorted(kept)]
+        self.settings = [found.fits[i].model.priors for i in sorted(kept)]
 
     def _fits(self, train: Rows, held: Rows) -> Iterator[list[HiddenFit]]:
         """Yield the fits of each size, for the settings that are left by then."""
@@ -199,15 +173,16 @@ class HiddenSearch:
                     tables.rows(*self._some(train, TRIAL_ROWS // (2 if wide else 1))),
                     tables.rows(*self._some(held, STOPPING_ROWS)),
                 )
-            fits = [HiddenFit(tables, priors) for priors in self.settings]
             most = states >= self._states(sizes[-1])
-            for fit in progress(fits, f"hidden columns of {states} states"):
-                if not most:
-                    reached = max(fit.fit(few, stopping, self.rng, max_steps, reached), reached)
-                elif _in_batches(train[0]):
-                    fit.fit_batches(whole, self.rng, self.steps)
-                else:
-                    reached = max(fit.fit(whole, stopping, self.rng, reached=reached), reached)
+            fits: list[HiddenFit] = []
+            for priors in progress(self.settings, f"hidden columns of {states} states"):
+                model = HiddenModel(tables, priors)
+                if most and _in_batches(train[0]):
+                    fits.append(fit_batches(model, whole, self.rng, self.steps))
+                    continue
+                rows, steps = (whole, MAX_ITERATIONS) if most else (few, max_steps)
+                fits.append(fit_hidden(model, rows, stopping, self.rng, steps, reached))
+                reached = max(fits[-1].score(stopping), reached)
             yield fits
 
     def _states(self, size: int) -> int:
@@ -228,8 +203,8 @@ class HiddenSearch:
         return codes[some], drawn[some].astype(np.float64) * (total / draws)
 
     def _mixed(self, fits: list[HiddenFit], held: Rows, others: Sequence[FloatArray]) -> Mixture:
-        rows = fits[0].tables.rows(*held)
-        densities = [fit.log_density(rows, fit.parameters, fit.log_z) for fit in fits]
+        rows = fits[0].model.tables.rows(*held)
+        densities = [fit.log_density(rows) for fit in fits]
         densities += list(others)
         shares = stacking_weights(densities, rows.weights)
         shares = np.where(shares > 1e-3, shares, 0.0)

@@ -21,7 +21,7 @@ from conjoin.data.domain import Domain, Variable
 from conjoin.data.table import Codes
 from conjoin.inference.plan import MAX_MEMORY, Plan, find_order
 from conjoin.inference.terms import terms_of
-from conjoin.joint.likelihood import Expectations
+from conjoin.joint.expectations import Expectations
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
 
@@ -41,21 +41,17 @@ DENSE_SHARE = 0.2
 class HiddenTables:
     """A thin network with a hidden column, as tables over its columns and the hidden one.
 
-    Parameters
-    ----------
-    network : MarkovNetwork
-        The thin network, over features; every state of every column has a feature of its own.
-    states : int
-        The number of states of the hidden column.
+    `network`: the thin network, over features; every state of every column has a feature of its
+    own.
     """
 
     def __init__(self, network: MarkovNetwork, states: int) -> None:
         self.network, self.states = network, states
         features = network.features
         self.features = features.select(np.flatnonzero(features.lengths > 0))
-        base = Expectations(self.features, max_table=MAX_MEMORY)
-        self.tables = base.tables
-        self.matrix = base.tables.matrix
+        self.base = Expectations(self.features, max_table=MAX_MEMORY)
+        self.tables = self.base.tables
+        self.matrix = self.tables.matrix
         self.transposed = self.matrix.T.tocsr()
         hidden = len(network.domain)
         cards = np.append(network.domain.cards, states)
@@ -108,42 +104,33 @@ class HiddenTables:
     def expectations(self, weights: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return log Z and the means of the features for each hidden state.
 
-        Parameters
-        ----------
-        weights : array, shape (states, features)
-            The weights given each hidden state.
-
-        Returns
-        -------
-        log_z : array, shape (states,)
-        means : array, shape (states, features)
-            None instead of both if the weights are so extreme that floats cannot hold the result.
+        Returns none instead of both if the weights are so extreme that floats cannot hold log Z.
         """
-        count, offset = self.cells * self.states, self._offset
+        count = self.cells * self.states
         values = np.empty(count + self.states)
         values[:count] = (self.matrix @ weights.T).ravel()
-        for _ in range(8):
-            # The hidden states are weighed so that all have about the same probability: then none of
-            # them underflows. The last weights are nearly right for the next ones.
-            values[count:] = -offset
-            log_z, cell_shares, _ = self.plan.expect(self._evidence, values, np.zeros(0))
-            if not np.isfinite(log_z):
-                return None
-            shares = cell_shares[count:]
-            if (shares > SMALLEST_SHARE).all():
-                found = np.log(shares) + log_z + offset
-                given_state = cell_shares[:count].reshape(-1, self.states) / shares
-                self._offset = found
-                return found, (self.transposed @ given_state).T
-            offset = offset + np.log(np.maximum(shares, SMALLEST_SHARE))
-        return None
+        # The hidden states are weighed so that all have about the same probability: then none of them
+        # underflows. The weights of the last call are nearly right for this one.
+        values[count:] = -self._offset
+        log_z, cell_shares, _ = self.plan.expect(self._evidence, values, np.zeros(0))
+        shares = cell_shares[count:]
+        if (shares > SMALLEST_SHARE).all():
+            found = np.log(shares) + log_z + self._offset
+            given_state = cell_shares[:count].reshape(-1, self.states) / shares
+            means = (self.transposed @ given_state).T
+        else:  # one after another
+            each = [self.base(row) for row in weights]
+            found, means = np.array([z for z, _ in each]), np.stack([mean for _, mean in each])
+        if not np.isfinite(found).all():
+            return None
+        self._offset = found
+        return found, means
 
     def part(self, network: MarkovNetwork) -> Part:
         """Return the thin network itself, possibly with other weights, as a mixture of one state."""
-        base = Expectations(self.features, max_table=MAX_MEMORY)
         features = network.features
         weights = features.weights[features.lengths > 0]
-        return Part(self.matrix @ weights[:, None], np.array([-base(weights)[0]]))
+        return Part(self.matrix @ weights[:, None], np.array([-self.base(weights)[0]]))
 
     @cached_property
     def longer_matrix(self) -> Any:
@@ -156,52 +143,27 @@ class HiddenTables:
 
 
 class Part(NamedTuple):
-    """A mixture of networks over the same tables, as part of a larger mixture.
+    """A mixture of networks over the same tables, as part of a larger mixture."""
 
-    Attributes
-    ----------
-    values : array, shape (cells, states)
-        The log-values of all cells.
-    log_shares : array, shape (states,)
-        The log-probabilities of the hidden states, less the log Z of their networks.
-    """
-
-    values: FloatArray
+    values: FloatArray  # the log-values of all cells; shape (cells, states)
+    # The log-probabilities of the hidden states, less the log Z of their networks; shape (states,)
     log_shares: FloatArray
 
 
 class Chunk(NamedTuple):
-    """Some of the rows.
+    """Some of the rows."""
 
-    Attributes
-    ----------
-    rows : slice
-        Their positions.
-    weights : array
-        How often each occurs.
-    single : matrix of float32, rows by features that test a single state, and 1
-        Which of these features hold, and a column of ones; sparse if most do not hold.
-    cells : sparse matrix of float32, rows by cells
-        The cells of the tables that each row is in, without the most common cell of each table.
-    """
-
-    rows: slice
-    weights: FloatArray
-    single: Any
+    rows: slice  # their positions
+    weights: FloatArray  # how often each occurs
+    single: Any  # which of these features hold, and a column of ones; sparse if most do not hold
+    # The cells of the tables that each row is in, without the most common cell of each table
     cells: Any
 
 
 class HiddenRows:
     """Rows of a table, distinct ones only; what is computed from them is computed when it is needed.
 
-    Parameters
-    ----------
-    tables : HiddenTables
-        The tables of the thin network, for any number of hidden states.
-    codes : array, shape (rows, columns)
-        The rows.
-    weights : array, shape (rows,)
-        How often each row occurs.
+    `tables`: the tables of the thin network, for any number of hidden states.
     """
 
     def __init__(self, tables: HiddenTables, codes: Codes | IntArray, weights: FloatArray) -> None:
@@ -233,6 +195,10 @@ class HiddenRows:
         """The sum of each feature over the rows."""
         sums: FloatArray = self._tables.transposed @ self.counts
         return sums
+
+    def total(self, weights: FloatArray) -> float:
+        """Return the sum of the weights of the features that hold, over the rows."""
+        return float(self.sums @ np.where(self.sums > 0, weights, 0.0))  # weights may be -inf
 
     @cached_property
     def cells(self) -> Any:
@@ -289,17 +255,9 @@ class HiddenRows:
     def relative(self, values: Any) -> tuple[Any, Any]:
         """Return the values of cells relative to the most common cell of their table.
 
-        Parameters
-        ----------
-        values : array, shape (cells, any)
-            The values of cells, to be added up over the cells that a row is in.
-
-        Returns
-        -------
-        differences : array, shape (cells, any)
-            They are added up over the cells of a chunk.
-        usual : array, shape (any,)
-            To be added for every row.
+        `values`: the values of cells, to be added up over the cells that a row is in. Returns
+        `differences`, they are added up over the cells of a chunk; `usual`, to be added for every
+        row.
         """
         most = values[self.common]
         return values - np.repeat(most, np.diff(self._tables.tables.first), axis=0), most.sum(
@@ -309,12 +267,7 @@ class HiddenRows:
     def complete(self, sums: Any, total: Any) -> None:
         """Fill in the sums of the most common cells.
 
-        Parameters
-        ----------
-        sums : array, shape (cells, any)
-            The sums of some values over the rows in each cell, 0 for the most common cells.
-        total : array, shape (any,)
-            The sum over all rows.
+        `sums`: the sums of some values over the rows in each cell, 0 for the most common cells.
         """
         sums[self.common] = total - np.add.reduceat(sums, self._tables.tables.first[:-1], axis=0)
 
@@ -369,16 +322,7 @@ def stacked(
 ) -> MarkovNetwork:
     """Return one Markov network whose hidden column has the states of several mixtures.
 
-    Parameters
-    ----------
-    tables : HiddenTables
-        The tables that all of them are over.
-    parts : sequence of Part
-        The mixtures; those with share 0 are left out.
-    shares : array, shape (parts,)
-        Their shares.
-    name : str
-        The name of the hidden column.
+    `parts`: the mixtures; those with share 0 are left out.
     """
     used = [(part, share) for part, share in zip(parts, shares, strict=True) if share > 0]
     table = np.concatenate([part.values for part, _ in used], axis=1)

@@ -31,17 +31,9 @@ def descend(
 ) -> Iterator[Step]:
     """Minimise a smooth function plus sum l1 * |x|, yielding each iteration, until no step improves it.
 
-    Parameters
-    ----------
-    function : callable
-        Returns the value and the gradient of the smooth part at a point.
-    start : array of float
-        The starting point.
-    scale : array of float
-        A rough second derivative of the function along each coordinate.
-    l1 : float or array of float
-        The penalty on absolute values, for all coordinates or for each. Each step stays within one
-        orthant (Andrew and Gao, 2007).
+    `function`: returns the value and the gradient of the smooth part at a point. `scale`: a rough
+    second derivative of the function along each coordinate. `l1`: the penalty on absolute values,
+    for all coordinates or for each. Each step stays within one orthant (Andrew and Gao, 2007).
 
     Examples
     --------

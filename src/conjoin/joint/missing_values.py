@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from conjoin.bayesian.dependence_tree import tree_network
 from conjoin.data.table import Table
-from conjoin.inference.completion import FEW_ROWS, Completion, completed
+from conjoin.inference.completion import Completion, completed
+from conjoin.joint.dependence_tree import tree_network
 from conjoin.models.markov import MarkovNetwork
 
 DRAWS, DRAWN_ROWS = 4, 1 << 13
@@ -33,16 +33,9 @@ def without_holes(
 ) -> list[Table]:
     """Return the rows of a table, which come in several parts, with missing values drawn.
 
-    Parameters
-    ----------
-    model : MarkovNetwork
-        The converted network. If it has hard constraints, all missing values are drawn from it at once.
-    parts : sequence of Table
-        The rows. The first network is learned from all parts but the last one, which stops it.
-    learn : callable
-        Learns the first network.
-    rng : Generator
-        The random numbers.
+    `model`: the converted network. If it has hard constraints, all missing values are drawn from it
+    at once. `parts`: the rows. The first network is learned from all parts but the last one, which
+    stops it.
     """
     lacking = sum(int((t.codes == t.missing).any(axis=1).sum()) for t in parts)
     if not lacking:
@@ -71,7 +64,7 @@ def drawn(network: MarkovNetwork, table: Table, draws: int, rng: np.random.Gener
     """
     table = table.reordered(network.domain.observed.names)
     seed = int(rng.integers(2**31))
-    codes = Completion(network, table.codes, seed, few_rows=FEW_ROWS).draws(draws)
+    codes = Completion(network, table.codes, seed).draws(draws)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     flat = codes.reshape(-1, codes.shape[-1]).astype(table.codes.dtype)
     return Table.adopt(table.domain, flat, np.tile(weights / draws, draws))

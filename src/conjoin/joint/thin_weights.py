@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.bayesian.dependence_tree import COUNTED_CELLS
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.joint.likelihood import Expectations
+from conjoin.joint.dependence_tree import COUNTED_CELLS
+from conjoin.joint.expectations import Expectations
 from conjoin.joint.weight_learning import learn_weights
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork
@@ -29,16 +29,8 @@ def with_weights(
 ) -> MarkovNetwork:
     """Learn the weights of a thin network by maximum likelihood, those of pairs of columns included.
 
-    Parameters
-    ----------
-    thinned : MarkovNetwork
-        The network.
-    left, right : arrays of int
-        The pairs of columns.
-    train, held : Table
-        Complete rows to learn from, and to choose the prior by.
-    everything : Table, optional
-        The rows whose joint states have features in pairs with many of them; by default `train`.
+    `train` and `held`: complete rows to learn from, and to choose the prior by. `everything`: the
+    rows whose joint states have features in pairs with many of them; by default `train`.
     """
     domain = thinned.domain
     pairs = _pair_features(train if everything is None else everything, left, right)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.bayesian.dependence_tree import dependence_tree
-from conjoin.conversion.interactions import interactions
+from conjoin.conversion.interactions import pair_interactions
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.frames import as_table
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.plan import MAX_VARIABLES, find_order
-from conjoin.models.features import Features, segment_product
+from conjoin.joint.dependence_tree import dependence_tree
+from conjoin.models.features import Features, segment_reduce
 from conjoin.models.markov import MarkovNetwork
 from conjoin.models.network import Network, no_hidden_variables, takes_estimators
 
@@ -39,7 +39,7 @@ ENTRIES_AT_ONCE = 1 << 22
 """About how many pairs of tests of a feature are compared at a time."""
 
 
-@takes_estimators()
+@takes_estimators
 @names_lack_of_memory
 def thin(
     model: Network,
@@ -136,7 +136,7 @@ def _thinned(
     _link_hard_constraints(model, graph)
     if tree is not None:
         graph.link(*tree)
-    pairs = interactions(model, rows)
+    pairs = pair_interactions(model, rows)
     candidates = min(len(pairs), CANDIDATES_PER_VARIABLE * len(model.domain))
     for low in range(0, candidates, PAIRS_AT_ONCE):
         some = slice(low, min(low + PAIRS_AT_ONCE, candidates))
@@ -179,12 +179,8 @@ def _cut(features: Features, near: BoolArray, q: FloatArray) -> tuple[Features, 
     The clique of the first variable to be eliminated holds all others that the feature keeps, so only
     the cliques of the feature's own variables need to be compared.
 
-    Returns
-    -------
-    features : Features
-        The features, equal ones merged.
-    whole : int
-        The number of features that lost no test.
+    Returns `features`, the features, equal ones merged; `whole`, the number of features that lost
+    no test.
     """
     keep = np.ones(len(features.indices), bool)
     var = features.entry_var
@@ -197,7 +193,7 @@ def _cut(features: Features, near: BoolArray, q: FloatArray) -> tuple[Features, 
             keep[entry] = inside[np.arange(len(entry)), best]
     off = features.off_values()
     lost_factor = np.where(keep, 1.0, off + (1 - off) * q[features.indices])
-    factor = segment_product(lost_factor, features.indptr)
+    factor = segment_reduce(np.multiply, lost_factor, features.indptr)
     whole = len(features) - len(distinct(features.entry_feature[~keep]))
     scaled = features.without_entries(~keep)
     return scaled.reweighted(features.weights * factor).merged(), whole

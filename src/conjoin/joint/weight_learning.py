@@ -17,10 +17,10 @@ from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.jobs import off_main_thread, one_thread
+from conjoin.joint.expectations import CompleteLikelihood, Expectations
+from conjoin.joint.incomplete_rows import MarginalLikelihood, incomplete
 from conjoin.joint.lbfgs import descend
-from conjoin.joint.likelihood import Expectations, Likelihood
-from conjoin.joint.marginal_likelihood import MarginalLikelihood, incomplete
-from conjoin.joint.pseudo_likelihood import PseudoLikelihood
+from conjoin.joint.pseudo_likelihood_learning import PseudoLikelihood
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features, segment_index
 from conjoin.models.log_linear_cpd import LogLinearCPD
@@ -39,14 +39,14 @@ SDS_FROM_MODEL = (0.02, 0.05)
 SDS_FOR_LIKELIHOOD = (0.1, 0.5, 2.0)
 """Default standard deviations of the prior, from a model by likelihood."""
 
-Objective = PseudoLikelihood | Likelihood | MarginalLikelihood
+Objective = PseudoLikelihood | CompleteLikelihood | MarginalLikelihood
 """A function of the weights to maximise."""
 
 SUMMED_ROWS = 1 << 10
 """Maximum number of rows whose missing values are summed out in the likelihood."""
 
 
-@takes_estimators()
+@takes_estimators
 @names_lack_of_memory
 def learn_weights(
     model: Network,
@@ -362,7 +362,7 @@ class _Learner:
         """Return the function to maximise, on some rows."""
         if not self.settings.exact:
             return PseudoLikelihood(self.form, table, self.n_jobs)
-        kind = MarginalLikelihood if incomplete(table).any() else Likelihood
+        kind = MarginalLikelihood if incomplete(table).any() else CompleteLikelihood
         return kind(self.form.features, table, self.expectations)
 
     def _descend(

@@ -102,14 +102,9 @@ def greedy_order(
     with `by_weight`, the one with the smallest table. Each criterion breaks ties of the other; remaining
     ties are broken at random, by `seed`.
 
-    Returns
-    -------
-    total : float
-        The sum of the sizes of all tables, infinite as soon as one exceeds `limit` (a log2).
-    largest : float
-        log2 of the largest.
-    work : int
-        The cost of the search, as the number of 64-bit words that were read.
+    Returns `total`, the sum of the sizes of all tables, infinite as soon as one exceeds `limit` (a
+    log2); `largest`, log2 of the largest; `work`, the cost of the search, as the number of 64-bit
+    words that were read.
     """
     n = len(log_size)
     words = adjacency.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.kernel import inner_fused, inner_sums, power_of_two
+from conjoin.kernels.kernel import inner, inner_fused, inner_sums, power_of_two
 
 f32 = np.float32
 
@@ -109,4 +109,33 @@ def sum_where(values, have):
     total = f32(0)
     for i in range(len(values)):
         total += values[i] * f32(have[i])
+    return total
+
+
+@inner
+def is_set(word, r):
+    """Return whether a bit of a word is set."""
+    return (word >> np.uint64(r)) & np.uint64(1) != np.uint64(0)
+
+
+@inner
+def add_lanes(line, word, weight):
+    """Add a weight to those of 64 numbers whose bit in the word is set."""
+    for r in range(64):
+        line[r] += weight if is_set(word, r) else 0.0
+
+
+@inner
+def add_row(line, word, row, sign):
+    """Add 64 numbers, times 1 or -1, to those of 64 others whose bit in the word is set."""
+    for r in range(64):
+        line[r] += sign * row[r] if is_set(word, r) else sign * 0
+
+
+@inner_sums
+def sum_lanes(line, word):
+    """Add up those of 64 numbers whose bit in the word is set."""
+    total = 0.0
+    for r in range(64):
+        total += line[r] if is_set(word, r) else 0.0
     return total

@@ -186,9 +186,30 @@ def count_turns(turns, b, card, p, sums, squares, batch):
             squares[batch, b + s] += turns * p[b + s] * p[b + s]
 
 
-@inner
-def run_sweeps(order, plain, soft, chain, betas, sweeps_per_row, drawn, sums, squares, scores):
-    """Continue a chain (see `run_chain`)."""
+@compiled
+def run_chain(
+    order: Int1,
+    plain: FeatureArrays,
+    soft: FeatureArrays,
+    chain: ChainArrays,
+    betas: Float1,
+    sweeps_per_row: int,
+    drawn: Half2,
+    sums: Float2,
+    squares: Float2,
+    scores: Float1,
+) -> int:
+    """Continue a chain; everything that it needs to continue later is in the arrays of `chain`.
+
+    `order`: the variables that are drawn in each sweep, in this order. `plain` and `soft`: the
+    features without and with off values. Weights are finite. `betas`: the inverse temperature of
+    each sweep: variables are drawn from the conditional distribution to the power of beta. At
+    infinity they take the best state, and the chain stops after a sweep without a change.
+    `sweeps_per_row`: the state after this number of sweeps is written into the next row of `drawn`,
+    if that has rows. `sums` and `squares`: sums of the conditional probabilities and of their
+    squares, by batch; without rows if they are not needed. Returns `sweeps`, the number of sweeps
+    until nothing changed at an infinite beta; otherwise one more than the number of betas.
+    """
     batches, n_sweeps = len(sums), len(betas)
     cards, first = plain.cards, plain.state_first
     p, field, stale, state = chain.p, chain.field, chain.stale, chain.state
@@ -257,49 +278,3 @@ def run_sweeps(order, plain, soft, chain, betas, sweeps_per_row, drawn, sums, sq
             return done
     chain.counter[0] = count
     return n_sweeps + 1
-
-
-@compiled
-def run_chain(
-    order: Int1,
-    plain: FeatureArrays,
-    soft: FeatureArrays,
-    chain: ChainArrays,
-    betas: Float1,
-    sweeps_per_row: int,
-    drawn: Half2,
-    sums: Float2,
-    squares: Float2,
-    scores: Float1,
-) -> int:
-    """Continue a chain; everything that it needs to continue later is in the arrays of `chain`.
-
-    Parameters
-    ----------
-    order : int64 array
-        The variables that are drawn in each sweep, in this order.
-    plain, soft : FeatureArrays
-        The features without and with off values. Weights are finite.
-    chain : ChainArrays
-        The state of the chain.
-    betas : float64, (sweeps,)
-        The inverse temperature of each sweep: variables are drawn from the conditional distribution to
-        the power of beta. At infinity they take the best state, and the chain stops after a sweep
-        without a change.
-    sweeps_per_row : int
-        The state after this number of sweeps is written into the next row of `drawn`, if that has rows.
-    sums, squares : float64, (batches, states)
-        Sums of the conditional probabilities and of their squares, by batch; without rows if they are
-        not needed.
-    scores : float64, (sweeps,) or (0,)
-        Set to the log-potential before each sweep.
-
-    Returns
-    -------
-    sweeps : int
-        The number of sweeps until nothing changed at an infinite beta; otherwise one more than the
-        number of betas.
-    """
-    return run_sweeps(
-        order, plain, soft, chain, betas, sweeps_per_row, drawn, sums, squares, scores
-    )

@@ -39,11 +39,11 @@ def _listed(separators, order, place, clique_of, last_of, width):
     """List the variables of each clique in the order of elimination; return where each starts, too."""
     n, count = len(order), len(last_of)
     first = np.zeros(count + 1, np.int64)
-    own = np.zeros(count, np.int64)
+    eliminated = np.zeros(count, np.int64)
     for v in range(n):
-        own[clique_of[v]] += 1
+        eliminated[clique_of[v]] += 1
     for c in range(count):
-        first[c + 1] = first[c] + own[c] + width[last_of[c]]
+        first[c + 1] = first[c] + eliminated[c] + width[last_of[c]]
     var = np.empty(first[count], np.int64)
     filled = first[:-1].copy()
     for v in order:
@@ -67,14 +67,7 @@ def _listed(separators, order, place, clique_of, last_of, width):
 def junction_tree(separators: Word2, order: Int1, size: Int1) -> JunctionTree:
     """Gather the tables of an elimination order into the cliques of a junction tree.
 
-    Parameters
-    ----------
-    separators : array of uint64, shape (variables, words)
-        For each variable, the bit set of its neighbours when it is eliminated.
-    order : array of int
-        The variables, as they are eliminated.
-    size : array of int
-        The number of states of each variable.
+    `separators`: for each variable, the bit set of its neighbours when it is eliminated.
     """
     n = len(order)
     place, around, width = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -226,20 +219,8 @@ def _grouped(home, count):
 def schedule(tree: JunctionTree, terms: Terms, used: Bool1, place: Int1) -> Program:
     """Work out which terms and messages each clique adds, and how each is read.
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        The cliques of the free variables.
-    terms : Terms
-        The terms of the network.
-    used : array of bool
-        The terms that take part.
-    place : array of int
-        The number of each variable among the free ones, or -1 - slot for a variable with evidence.
-
-    Returns
-    -------
-    Program
+    `place`: the number of each variable among the free ones, or -1 - slot for a variable with
+    evidence.
     """
     count = len(tree.parent)
     home = _homes(tree, terms, used, place)
@@ -248,7 +229,7 @@ def schedule(tree: JunctionTree, terms: Terms, used: Bool1, place: Int1) -> Prog
     total = len(unsorted)
     operand, level = np.empty(total, np.int64), np.empty(total, np.int64)
     arg_first = np.zeros(total + 1, np.int64)
-    axis, found = np.empty(len(tree.size), np.int64), np.empty(total, np.int64)
+    axis, last_axis = np.empty(len(tree.size), np.int64), np.empty(total, np.int64)
     widest = 0
     for c in range(count):
         widest = max(widest, tree.first[c + 1] - tree.first[c])
@@ -261,16 +242,16 @@ def schedule(tree: JunctionTree, terms: Terms, used: Bool1, place: Int1) -> Prog
         for i in range(len(starts)):
             starts[i] = 0
         for k in range(low, high):
-            found[k] = _level(tree, terms, place, axis, unsorted[k])
-            starts[found[k] + 1] += 1
-            room += found[k] + 1
+            last_axis[k] = _level(tree, terms, place, axis, unsorted[k])
+            starts[last_axis[k] + 1] += 1
+            room += last_axis[k] + 1
         for i in range(widest):
             starts[i + 1] += starts[i]
         for k in range(low, high):
-            to = low + starts[found[k]]
-            starts[found[k]] += 1
+            to = low + starts[last_axis[k]]
+            starts[last_axis[k]] += 1
             operand[to] = unsorted[k]
-            level[to] = found[k]
+            level[to] = last_axis[k]
     args = np.empty(room, np.int64)
     for c in range(count):
         for i in range(tree.first[c], tree.first[c + 1]):

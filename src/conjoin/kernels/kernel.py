@@ -1,145 +1,166 @@
-"""How kernels get their machine code: the decorators that all kernels use.
+"""The one place that knows how kernels are compiled, and where machine code is kept.
 
-Machine code is that of the build where it can be used (see `build_info`); then the functions below only
-declare kernels, and no compiler is imported. Otherwise numba compiles each kernel on first use, for the
-types that its annotations declare, and keeps the result on disk.
+numba compiles each kernel on first use, for the types of the arguments that it gets, and keeps the result
+on disk. Importing this module imports the compiler (about half a second), so that commands that need no
+kernel do not.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
+import warnings
 from collections.abc import Callable
-from functools import cached_property
-from importlib import import_module
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
-from conjoin.kernels.build_info import mode
-from conjoin.kernels.signatures import Signature, numba_types
+import numba
+from llvmlite import ir
+from numba import extending
+from numba.core import event, types
+from numba.core.caching import FunctionCache
 
-MODE = mode()
+
+@cache
+def sources_hash() -> str:
+    """Return a hash of the sources of all kernels."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)} ".encode() + content)
+    return digest.hexdigest()
 
 
-class Kernel:
-    """A function that runs as machine code and checks its arguments before.
+class KernelCache(FunctionCache):
+    """numba's cache of machine code, made safe for functions that are spread over several files.
 
-    Parameters
-    ----------
-    function : function
-        Its annotations declare the types of its parameters; see `signatures`.
+    numba itself compiles again only if the file of the kernel has changed, not if that of a function has
+    which the kernel calls. Here, a change of any file counts. A damaged file means compiling again, and a
+    full disk that the result is not kept.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.signature = Signature(function)
-        self.__name__, self.__doc__ = function.__name__, function.__doc__
-        self.__module__ = function.__module__
-        self.__wrapped__ = function
-        self._entries: dict[int, Any] = {}
+        super().__init__(function)
+        self._cache_file._source_stamp = sources_hash()
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Check the arguments and run the machine code."""
-        variant = self.signature.check(arguments)
-        entry = self._entries.get(variant)
-        return (entry or self._load(variant))(*arguments)
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature; None if it is not there in good order."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever it is, compiling again helps
+            with suppress(OSError):
+                self.flush()
+            return None
 
-    def __reduce__(self) -> str:
-        return self.__name__
-
-    @cached_property
-    def exports(self) -> list[str]:
-        """The name of the machine code of each variant in an extension module."""
-        name = self.signature.name.replace(".", "__")
-        return [name + (f"__{v}" if v is not None else "") for v in self.signature.variants]
-
-    @cached_property
-    def dispatcher(self) -> Any:
-        """The function as numba compiles it."""
-        from conjoin.kernels import jit
-
-        return jit.compiled(self.function)
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba sees where one kernel calls another: a part of the other one."""
-        return self._part._numba_type_
-
-    @cached_property
-    def _part(self) -> Any:
-        from conjoin.kernels import jit
-
-        return jit.inner(self.function)
-
-    def _load(self, variant: int) -> Any:
-        """Find or make the machine code of a variant."""
-        if MODE.compiled and MODE.record is not None:
-            name = MODE.record.modules[self.signature.name]
-            entry = getattr(import_module(f"conjoin.kernels.{name}"), self.exports[variant])
-        else:
-            report_failed_build()
-            types = numba_types(self.signature, self.signature.variants[variant])
-            from conjoin.kernels.jit import compiling
-
-            with compiling():
-                entry = self.dispatcher.compile(types)
-        self._entries[variant] = entry
-        return entry
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature, if there is a place for it."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
 
 
-_to_be_reported = Lock()
-"""Taken by the first thread that reports, and never given back."""
-
-
-def report_failed_build() -> None:
-    """Say, once per process, why kernels are compiled now although there was a build."""
-    if MODE.record is None or sys.stderr is None:
-        return
-    if _to_be_reported.acquire(blocking=False):
-        sys.stderr.write(f"conjoin: compiling on first use: {MODE.reason}\n")
-
-
-def _only_declared(function: Any) -> Any:
-    return function
-
-
-compiled: Any = Kernel
-"""Declare a kernel: a function that Python calls and that runs as machine code."""
-
-inner: Any = _only_declared
-inlined: Any = _only_declared
-inlined_fused: Any = _only_declared
-inner_sums: Any = _only_declared
-inner_fused: Any = _only_declared
-popcount: Any = None
-power_of_two: Any = None
-add_lanes: Any = None
-add_row: Any = None
-sum_lanes: Any = None
-lanes_set: Any = None
-sum_rows: Any = None
-copy_into: Any = None
-SIDE_BY_SIDE = 16
-"""How many numbers `sum_rows` adds up side by side."""
-
-if not MODE.compiled:
-    from conjoin.kernels.jit import (
-        add_lanes,
-        add_row,
-        copy_into,
-        inlined,
-        inlined_fused,
-        inner,
-        inner_fused,
-        inner_sums,
-        lanes_set,
-        popcount,
-        power_of_two,
-        sum_lanes,
-        sum_rows,
+@cache
+def _warn_that_nothing_is_kept() -> None:
+    tried = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent
+    warnings.warn(
+        f"compiled functions cannot be kept ({tried} is not writable), so every process compiles "
+        "them again; set NUMBA_CACHE_DIR to a writable folder",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
-__all__ = [
-    "MODE", "SIDE_BY_SIDE", "Kernel", "add_lanes", "add_row", "compiled", "copy_into", "inlined",
-    "inlined_fused", "inner", "inner_fused", "inner_sums", "lanes_set", "popcount", "power_of_two",
-    "sum_lanes", "sum_rows",
-]  # fmt: skip
+
+_KERNEL: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function on first use, keep the result on disk, run it without the interpreter's lock."""
+    dispatcher: Any = numba.njit(**_KERNEL)(function)
+    if dispatcher is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        try:
+            dispatcher._cache = KernelCache(function)
+        except RuntimeError:  # numba found no folder that it can write to
+            _warn_that_nothing_is_kept()
+    return dispatcher
+
+
+_INNER: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+inner = numba.njit(**_INNER)
+"""For functions that only kernels call: not callable from Python, they compile in less time."""
+
+inlined = numba.njit(forceinline=True, **_INNER)
+"""The same for functions that take tuples and are called often: passing a tuple copies its members."""
+
+inner_sums = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_INNER)
+"""The same for sums whose terms may be reordered, so that loops become vector instructions."""
+
+inner_fused = numba.njit(fastmath={"contract"}, **_INNER)
+"""The same where a product and a sum may be one instruction, but nothing may be reordered."""
+
+inlined_fused = numba.njit(fastmath={"contract"}, forceinline=True, **_INNER)
+"""The same for parts of loops that become vector instructions."""
+
+
+intrinsic: Any = extending.intrinsic  # calls of intrinsics have no types that mypy knows
+
+
+class Notice(event.Listener):
+    """Tells a waiting user, on a terminal, that kernels are being compiled; once per process."""
+
+    def __init__(self) -> None:
+        self.depth, self.since, self.spent = 0, 0.0, 0.0
+        self.to_be_said = Lock()  # taken by the first thread that says it, and never given back
+
+    def on_start(self, event: Any) -> None:  # noqa: ARG002
+        """Record when the outermost compilation began."""
+        if self.depth == 0:
+            self.since = monotonic()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """Print a message once compiling has taken two seconds."""
+        self.depth -= 1
+        spent = self.spent + monotonic() - self.since
+        if self.depth == 0:
+            self.spent = spent
+        if spent > 2 and sys.stderr.isatty() and self.to_be_said.acquire(blocking=False):
+            sys.stderr.write("conjoin: compiling its numerical loops, once on this machine\n")
+
+
+event.register("numba:compile", Notice())
+
+
+@inner
+def copy_into(out, source):
+    """Copy an array element by element, as `out[:] = source` takes seconds to compile."""
+    for i in range(len(source)):
+        out[i] = source[i]
+
+
+@intrinsic
+def popcount(typingctx: Any, x: Any) -> Any:  # noqa: ARG001
+    """Count the bits of a 64-bit word, so that loops become vector instructions."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def power_of_two(typingctx: Any, k: Any) -> Any:  # noqa: ARG001
+    """Return 2^k of a whole number k that is a float, by writing its exponent."""
+    size, shift, bias = (32, 23, 127) if k == types.float32 else (64, 52, 1023)
+    number = ir.FloatType() if k == types.float32 else ir.DoubleType()
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        word = ir.IntType(size)
+        exponent = builder.add(builder.fptosi(args[0], word), ir.Constant(word, bias))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(word, shift)), number)
+
+    return k(k), codegen

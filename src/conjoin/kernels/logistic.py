@@ -15,10 +15,8 @@ import numpy as np
 from conjoin.kernels.functions import LOWEST, exp32, f32, log1p32, sum_of
 from conjoin.kernels.kernel import compiled, inlined, inner, inner_fused
 from conjoin.kernels.layouts import Bool1, Float1, Float2, Int1, Short2, Single1, Single2
-from conjoin.kernels.signatures import layout
 
 
-@layout
 class Weights(NamedTuple):
     """Weights, or changes of weights, of ordinary features, (columns, features), biases, and own ones."""
 
@@ -27,33 +25,21 @@ class Weights(NamedTuple):
     own: Float1
 
 
-@layout
 class Point(NamedTuple):
-    """The logits of all columns, and the derivatives of their losses there.
+    """The logits of all columns, and the derivatives of their losses there."""
 
-    Attributes
-    ----------
-    z, residual, bend : float32, (columns, rows)
-        The logits, and the first and second derivatives of the loss by them.
-    y : float32, (columns, rows)
-        1 in the rows that have the column's state, else 0.
-    m : float32, (columns, rows) or (1, rows)
-        The weight of each row.
-    loss, g_bias, h_bias : float64, (columns,)
-        The loss, and its first and second derivative by the bias.
-    """
-
+    # z, residual, bend: the logits, and the first and second derivatives of the loss by them
     z: Single2
-    y: Single2
-    m: Single2
+    y: Single2  # 1 in the rows that have the column's state, else 0
+    m: Single2  # the weight of each row
     residual: Single2
     bend: Single2
+    # loss, g_bias, h_bias: the loss, and its first and second derivative by the bias
     loss: Float1
     g_bias: Float1
     h_bias: Float1
 
 
-@layout
 class Spread(NamedTuple):
     """The means and deviations of the features, weighted by the second derivatives of the loss."""
 
@@ -63,30 +49,16 @@ class Spread(NamedTuple):
     own_scale: Float1
 
 
-@layout
 class PathNodes(NamedTuple):
-    """The own features of all columns: the nodes of their trees, one tree after another.
+    """The own features of all columns: the nodes of their trees, one tree after another."""
 
-    Attributes
-    ----------
-    first : int64, (columns + 1,)
-        The first node of each column.
-    parent : int64, (nodes,)
-        The parent of each node, counted from the column's first.
-    share, deviation : float64, (nodes,)
-        The share of the rows in each node, and the deviation of its indicator.
-    cross : float32
-        The correlations of the nodes with ordinary features.
-    cross_first : int64, (columns + 1,)
-        Where those of each column begin.
-    """
-
-    first: Int1
-    parent: Int1
+    first: Int1  # the first node of each column
+    parent: Int1  # the parent of each node, counted from the column's first
+    # share, deviation: the share of the rows in each node, and the deviation of its indicator
     share: Float1
     deviation: Float1
-    cross: Single1
-    cross_first: Int1
+    cross: Single1  # the correlations of the nodes with ordinary features
+    cross_first: Int1  # where those of each column begin
 
 
 @inner_fused
@@ -107,18 +79,12 @@ def binary_cells(z, change, size, y, m, cell, residual, bend):
         bend[r] = max(eq * q, f32(0.1) * (abs(off) - f32(0.95))) * m[r]
 
 
-@inner
-def evaluate(z, change, size, y, m, cell, residual, bend):
-    """Return the loss of a column that is moved; set the derivatives of its rows."""
-    binary_cells(z, change, f32(size), y, m, cell, residual, bend)
-    return sum_of(cell)
-
-
 @inlined
 def place_column(c, change, size, at, cell):
     """Set the loss of a column that is moved, and its derivatives."""
-    weights = at.m[c % len(at.m)]
-    at.loss[c] = evaluate(at.z[c], change, size, at.y[c], weights, cell, at.residual[c], at.bend[c])
+    weights, residual, bend = at.m[c % len(at.m)], at.residual[c], at.bend[c]
+    binary_cells(at.z[c], change, f32(size), at.y[c], weights, cell, residual, bend)
+    at.loss[c] = sum_of(cell)
     at.g_bias[c] = sum_of(at.residual[c])
     at.h_bias[c] = sum_of(at.bend[c])
 

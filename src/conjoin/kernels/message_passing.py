@@ -29,9 +29,9 @@ from conjoin.kernels.elimination_layouts import (
     MAXIMUM,
     SUM,
     JunctionTree,
+    MessageMemory,
     Program,
     Terms,
-    Workspace,
 )
 from conjoin.kernels.kernel import compiled, inner
 from conjoin.kernels.layouts import Float1, Float2, Int1, Int2
@@ -48,7 +48,7 @@ def workspace_for(tree, terms, mode):
         space = 1
         for c in range(count):
             space = max(space, tree.cells[c])
-    return Workspace(
+    return MessageMemory(
         offset,
         np.empty(space),
         np.empty(tree.message_first[count]),

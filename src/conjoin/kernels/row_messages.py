@@ -16,11 +16,10 @@ from conjoin.kernels.elimination_layouts import (
     MARGINALS,
     MISSING,
     SUM,
+    AnswerArrays,
     JunctionTree,
     Program,
-    RowAnswers,
     Terms,
-    Workspace,
 )
 from conjoin.kernels.kernel import compiled, inner
 from conjoin.kernels.layouts import Half2, Int1, Word1
@@ -66,7 +65,7 @@ def _fit_tree(row, free, tree, fitted):
         size[i] = tree.size[i] if row[free[i]] == MISSING else 1
     at, cells, sent = 0, 0, 0
     for c in range(len(tree.parent)):
-        own, others = 1, 1
+        residual, separator = 1, 1
         for i in range(tree.first[c], tree.first[c + 1]):
             v = tree.var[i]
             if size[v] == 1:
@@ -75,14 +74,14 @@ def _fit_tree(row, free, tree, fitted):
             sizes[at] = size[v]
             at += 1
             if clique_of[v] == c:
-                own *= size[v]
+                residual *= size[v]
             else:
-                others *= size[v]
+                separator *= size[v]
         fitted.first[c + 1] = at
-        fitted.residual[c] = own
-        fitted.cells[c] = own * others
-        cells += own * others
-        sent += others if tree.parent[c] >= 0 else 0
+        fitted.residual[c] = residual
+        fitted.cells[c] = residual * separator
+        cells += residual * separator
+        sent += separator if tree.parent[c] >= 0 else 0
         fitted.table_first[c + 1] = cells
         fitted.message_first[c + 1] = sent
 
@@ -139,7 +138,7 @@ def _set_tables(row, terms, base):
 
 
 @inner
-def _set_features(row, terms, weight):
+def set_features(row, terms, weight):
     """Put the known values of a row into the features; return the sum of those that are all known."""
     first, var, arg = terms.first[len(terms.bases) :], terms.var, terms.arg
     numbers, weights = terms.numbers, terms.weights
@@ -158,30 +157,6 @@ def _set_features(row, terms, weight):
         weight[f] = 0.0 if known else w
         certain += w if known else 0.0
     return certain
-
-
-@inner
-def _enough(work, tree, mode):
-    """Return memory for the tables and messages of a row: the same, if it is enough."""
-    count = len(tree.parent)
-    cells = tree.table_first[count]
-    if mode == SUM:
-        cells = 1
-        for c in range(count):
-            cells = max(cells, tree.cells[c])
-    sent = tree.message_first[count]
-    if cells <= len(work.table) and sent <= len(work.message):
-        return work
-    return Workspace(
-        work.offset,
-        np.empty(max(2 * cells, len(work.table))),
-        np.empty(max(2 * sent, len(work.message))),
-        work.base,
-        work.weight,
-        work.counter,
-        work.partial,
-        work.chunk,
-    )
 
 
 @inner
@@ -237,41 +212,27 @@ def answer_rows_on_tree(
     tree: JunctionTree,
     program: Program,
     terms: Terms,
-    answers: RowAnswers,
+    answers: AnswerArrays,
 ) -> None:
     """Answer for the missing values of rows by messages over the tree of the whole network.
 
-    Parameters
-    ----------
-    mode : int
-        SUM, JOINT, MARGINALS, MAXIMUM or DRAWS.
-    rows : array of uint16, shape (rows, variables)
-        The rows; variables that are not in the tree must be known.
-    counters : array of uint64
-        Where the random numbers of each row start.
-    free : array of int
-        The variables of the tree.
-    marginal_first : array of int
-        Where the marginals of each of them start; in mode JOINT, 0 for one variable that the last clique
-        eliminates, and -1 for all others.
-    tree, program, terms
-        The plan for these variables.
-    answers : RowAnswers
-        Gets the answers.
+    `mode` is SUM, JOINT, MARGINALS, MAXIMUM or DRAWS. `free` are the variables of the tree; all others
+    must be known. `counters` say where the random numbers of each row start, `marginal_first` where the
+    marginals of each free variable start; in mode JOINT it is 0 for one variable that the last clique
+    eliminates, and -1 for all others.
     """
     log_sum, marginals, filled = answers.log_sum, answers.marginals, answers.filled
     passed = MARGINALS if mode == DRAWS else (SUM if mode == JOINT else mode)
     fitted, steps = _room_for_row(tree, program)
-    work = workspace_for(fitted, terms, passed)
     states = np.empty((filled.shape[1], len(free)), np.int64)
     numbers = np.empty((filled.shape[1], len(tree.parent) if mode == DRAWS else 0))
     for r in range(len(rows)):
         row = rows[r]
         _fit_tree(row, free, tree, fitted)
+        work = workspace_for(fitted, terms, passed)
         _set_tables(row, terms, work.base)
-        certain = _set_features(row, terms, work.weight)
+        certain = set_features(row, terms, work.weight)
         _fit_program(terms, work.weight, tree, fitted.size, program, steps)
-        work = _enough(work, fitted, passed)
         log_sum[r] = certain + forward(fitted, steps, terms, passed, work)
         if log_sum[r] == -np.inf or mode == SUM:
             continue

@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from conjoin.kernels.counts import count_bits, count_node, weigh
+from conjoin.kernels.counts import count_bits, weigh
 from conjoin.kernels.kernel import compiled, copy_into, inner
 from conjoin.kernels.layouts import (
     Bool1,
-    Byte2,
     Float1,
     Float2,
     Int1,
@@ -27,114 +25,50 @@ from conjoin.kernels.layouts import (
     Word1,
     Word2,
 )
-from conjoin.kernels.signatures import layout
 
 # Columns of the node table.
 PARENT, YES, NO, SPLIT, MISSING_TO = 0, 1, 2, 3, 4
 
 
-@layout
 class TrainingRows(NamedTuple):
-    """The rows that trees are grown on, as bits (see `conjoin.data.packed_table.PackedTable`).
+    """The rows that trees are grown on, as bits (see `conjoin.data.packed_table.PackedTable`)."""
 
-    Attributes
-    ----------
-    sets : uint64, (sets, words)
-        The rows of each set.
-    known : uint64, (variables, words) or (variables, 0)
-        The rows on which each variable is known; without words if no value is missing.
-    members : uint8, (rows, sets and padding)
-        Whether each row is in each set.
-    set_var : int64, (sets,)
-        The variable of each set.
-    candidate : bool, (sets,)
-        Whether trees may split on each set.
-    known_of : int64, (variables, 2)
-        The range of sets that add up to a variable's known rows; empty if it is always known.
-    segments : int64
-        The first word of each segment of rows of equal weight.
-    powers : float64
-        The weight of a row in each segment.
-    """
-
-    sets: Word2
-    known: Word2
-    members: Byte2
-    set_var: Int1
-    candidate: Bool1
+    sets: Word2  # the rows of each set
+    known: Word2  # the rows on which each variable is known; without words if no value is missing
+    set_var: Int1  # the variable of each set
+    candidate: Bool1  # whether trees may split on each set
+    # The range of sets that add up to a variable's known rows; empty if it is always known
     known_of: Int2
-    segments: Int1
-    powers: Float1
+    segments: Int1  # the first word of each segment of rows of equal weight
+    powers: Float1  # the weight of a row in each segment
 
 
-@layout
 class Target(NamedTuple):
-    """The variable that a tree predicts.
+    """The variable that a tree predicts."""
 
-    Attributes
-    ----------
-    position : int
-        Its position.
-    rows : uint64, (words,)
-        The rows on which it is known.
-    state_sets : uint64, (states - 1, words)
-        The rows of each of its states but the first.
-    allowed : int8, (variables,)
-        0 for variables that must not be split on, 2 for those that must, 1 for all others.
-    """
-
-    position: int
-    rows: Word1
-    state_sets: Word2
+    position: int  # its position
+    rows: Word1  # the rows on which it is known
+    state_sets: Word2  # the rows of each of its states but the first
+    # 0 for variables that must not be split on, 2 for those that must, 1 for all others
     allowed: SignedByte1
 
 
-@layout
 class SplitScore(NamedTuple):
-    """What decides between splits.
+    """What decides between splits."""
 
-    Attributes
-    ----------
-    min_leaf : float
-        The minimum weight of the rows in each branch.
-    pseudo : float
-        The count added to each state.
-    logs : float64, (2, counts) or (2, 0)
-        c log(c + pseudo) and c log(c + pseudo * states) for whole numbers c, if all counts are whole.
-    """
-
-    min_leaf: float
-    pseudo: float
+    min_leaf: float  # the minimum weight of the rows in each branch
+    pseudo: float  # the count added to each state
+    # c log(c + pseudo) and c log(c + pseudo * states) for whole numbers c, if all counts are whole
     logs: Float2
 
 
-@layout
 class NodeTable(NamedTuple):
-    """The nodes of a tree, in the order in which they were made.
+    """The nodes of a tree, in the order in which they were made."""
 
-    Attributes
-    ----------
-    links : int32, (nodes, 5)
-        The parent, the two children, the set of the best split, and where rows without a value go.
-    gains : float64, (nodes,)
-        The gain of the best split.
-    counts : float64, (nodes, states)
-        The weight of the node's rows: in all, then of each state but the first.
-    """
-
+    # The parent, the two children, the set of the best split, and where rows without a value go
     links: Short2
-    gains: Float1
-    counts: Float2
-
-
-class Workspace(NamedTuple):
-    """The rows and the counts of the nodes on the current path, two per level, and scratch arrays."""
-
-    rows: npt.NDArray[np.uint64]
-    counts: npt.NDArray[np.float64]
-    masks: npt.NDArray[np.uint64]
-    total: npt.NDArray[np.float64]
-    sums: npt.NDArray[np.uint8]
+    gains: Float1  # the gain of the best split
+    counts: Float2  # the weight of the node's rows: in all, then of each state but the first
 
 
 @inner
@@ -160,25 +94,6 @@ def log_likelihood(count, pseudo, logs):
 
 
 @inner
-def gains_of_two(counts, node, logs, gains):
-    """Set the gain of every set for a target of two states and whole counts, nothing missing.
-
-    One line of arithmetic without branches: the loop becomes vector instructions.
-    """
-    inner, outer = logs[0], logs[1]
-    total, ones = np.int64(node[0]), np.int64(node[1])
-    base = inner[ones] + inner[total - ones] - outer[total]
-    for i in range(len(gains)):
-        inside, with_one = np.int64(counts[i, 0]), np.int64(counts[i, 1])
-        rest = total - inside
-        gains[i] = (
-            (inner[with_one] + inner[inside - with_one] - outer[inside])
-            + (inner[ones - with_one] + inner[rest - ones + with_one] - outer[rest])
-            - base
-        )
-
-
-@inner
 def best_split(
     counts, node, position, set_var, candidate, known_of, allowed, min_leaf, pseudo, logs
 ):
@@ -189,18 +104,11 @@ def best_split(
     """
     best, best_set = -np.inf, -1
     must, must_set = -np.inf, -1
-    quick = len(node) == 2 and logs.shape[1] > 0
-    ready = np.empty(len(counts))
-    if quick:
-        gains_of_two(counts, node, logs, ready)
     inside = np.empty(len(node))
     outside = np.empty(len(node))
     base = np.empty(len(node))
     last_var = -1
-    copy_into(base, node)
-    base_is_node = True
-    node_value = log_likelihood(node, pseudo, logs)
-    base_value = node_value
+    base_value = node_value = log_likelihood(node, pseudo, logs)
     for i in range(counts.shape[0]):
         var = set_var[i]
         if not candidate[i] or var == position or not allowed[var]:
@@ -214,24 +122,16 @@ def best_split(
                     for t in range(len(node)):
                         base[t] += counts[k, t]
                 base_value = log_likelihood(base, pseudo, logs)
-                base_is_node = False
-            elif not base_is_node:
+            else:
                 copy_into(base, node)
                 base_value = node_value
-                base_is_node = True
         if counts[i, 0] < min_leaf or base[0] - counts[i, 0] < min_leaf:
             continue
-        if quick and base_is_node:
-            gain = ready[i]
-        else:
-            for t in range(len(node)):
-                inside[t] = counts[i, t]
-                outside[t] = base[t] - inside[t]
-            gain = (
-                log_likelihood(inside, pseudo, logs)
-                + log_likelihood(outside, pseudo, logs)
-                - base_value
-            )
+        for t in range(len(node)):
+            inside[t] = counts[i, t]
+            outside[t] = base[t] - inside[t]
+        gain = log_likelihood(inside, pseudo, logs) + log_likelihood(outside, pseudo, logs)
+        gain -= base_value
         if gain > best:
             best, best_set = gain, i
         if allowed[var] == 2 and gain > must:
@@ -256,28 +156,24 @@ def split_rows(rows, inside, known, missing_to, yes, no):
 
 
 @inner
-def visit_leaf(tree, leaf, data, target, path, work):
+def visit_leaf(tree, leaf, data, target, path, rows, counts, masks):
     """Find the rows of a leaf, by following its path from the root, and count them."""
     length, node = 0, leaf
     while node >= 0:
         path[length] = node
         length += 1
         node = tree.links[node, PARENT]
-    rows = work.rows[0, 0]
     copy_into(rows, target.rows)
     for step in range(length - 2, -1, -1):
         above, below = path[step + 1], path[step]
         split = tree.links[above, SPLIT]
         split_rows(
             rows, data.sets[split], data.known[data.set_var[split]],
-            tree.links[above, MISSING_TO], work.masks[0], work.masks[1],
+            tree.links[above, MISSING_TO], masks[0], masks[1],
         )  # fmt: skip
-        copy_into(rows, work.masks[0 if tree.links[above, YES] == below else 1])
-    masks_of(rows, target.state_sets, work.masks)
-    count_node(
-        rows, work.masks, data.sets, data.members, data.segments, data.powers, work.sums,
-        work.counts[0, 0],
-    )  # fmt: skip
+        copy_into(rows, masks[0 if tree.links[above, YES] == below else 1])
+    masks_of(rows, target.state_sets, masks)
+    count_bits(data.sets, masks, data.segments, data.powers, counts)
 
 
 @inner
@@ -302,20 +198,6 @@ def subtract(whole, part, rest):
             rest[i, t] = whole[i, t] - part[i, t]
 
 
-@inner
-def make_workspace(tree, data, max_depth):
-    """Allocate the arrays for paths of a maximum depth."""
-    n_sets, width = data.sets.shape
-    states = tree.counts.shape[1]
-    return Workspace(
-        np.empty((max_depth + 1, 2, width), np.uint64),
-        np.empty((max_depth + 1, 2, n_sets, states)),
-        np.empty((states, width), np.uint64),
-        np.empty(states),
-        np.empty(data.members.shape[1], np.uint8),
-    )
-
-
 @compiled
 def grow(
     threshold: float,
@@ -331,16 +213,20 @@ def grow(
     `tree` has `size` nodes so far. Stops early when the node table is full; call it again with a
     larger one.
     """
-    work = make_workspace(tree, data, max_depth)
+    n_sets, width = data.sets.shape
+    states = tree.counts.shape[1]
+    # The rows and the counts of the nodes on the current path, two per level.
+    rows_at = np.empty((max_depth + 1, 2, width), np.uint64)
+    counts_at = np.empty((max_depth + 1, 2, n_sets, states))
+    masks, total = np.empty((states, width), np.uint64), np.empty(states)
     stack = np.empty((2 * max_depth + 4, 3), np.int64)
     path = np.empty(len(tree.links) + 1, np.int64)
     # Reading the members of tuples in a loop costs time: references to them are counted.
     links, gains, weights = tree.links, tree.gains, tree.counts
     sets, known, set_var, known_of = data.sets, data.known, data.set_var, data.known_of
-    members, segments, powers, candidate = data.members, data.segments, data.powers, data.candidate
+    segments, powers, candidate = data.segments, data.powers, data.candidate
     position, state_sets, allowed = target.position, target.state_sets, target.allowed
     min_leaf, pseudo, logs = score.min_leaf, score.pseudo, score.logs
-    rows_at, counts_at, masks, total = work.rows, work.counts, work.masks, work.total
     if size == 0:
         copy_into(rows_at[0, 0], target.rows)
         masks_of(target.rows, state_sets, masks)
@@ -358,7 +244,7 @@ def grow(
             break
         if links[start, YES] >= 0 or not gains[start] > threshold:
             continue
-        visit_leaf(tree, start, data, target, path, work)
+        visit_leaf(tree, start, data, target, path, rows_at[0, 0], counts_at[0, 0], masks)
         stack[0, 0], stack[0, 1], stack[0, 2] = start, 0, 0
         top = 1
         while top > 0:
@@ -379,7 +265,7 @@ def grow(
             smaller = 0 if 2 * weigh(below[0], segments, powers) <= weight[0] else 1
             counted = counts_at[depth + 1, smaller]
             masks_of(below[smaller], state_sets, masks)
-            count_node(below[smaller], masks, sets, members, segments, powers, work.sums, counted)
+            count_bits(sets, masks, segments, powers, counted)
             subtract(here, counted, counts_at[depth + 1, 1 - smaller])
             for t in range(len(total)):
                 total[t] = weigh(masks[t], segments, powers)
@@ -402,8 +288,8 @@ def grow(
     return size
 
 
-@compiled
-def masks_of(rows: Word1, state_sets: Word2, masks: Word2) -> None:
+@inner
+def masks_of(rows, state_sets, masks):
     """Set the first mask to the rows, and each other one to those where the target has a state."""
     copy_into(masks[0], rows)
     for t in range(state_sets.shape[0]):

@@ -1,1 +1,26 @@
 """From a table to a dependency network: one CPD per variable (the paper's Sections 3 and 6.2)."""
+
+from __future__ import annotations
+
+from conjoin.lazy_imports import lazy_names
+
+_INTERNAL = {
+    "FORBIDDEN": "learning.options",
+    "KAPPAS": "learning.conditional_learning",
+    "LAMBDAS": "learning.options",
+    "LIMITS": "learning.options",
+    "Limits": "learning.options",
+    "LogisticPath": "learning.logistic_path",
+    "NestedTree": "learning.tree_path",
+    "Options": "learning.options",
+    "REQUIRED": "learning.options",
+    "SetIndex": "learning.tree_path",
+    "TreePath": "learning.tree_path",
+    "gain_needed": "learning.tree_path",
+    "learn_classifiers": "learning.classifier_learning",
+    "parent_rules": "learning.options",
+    "read_classifier": "learning.classifier_import",
+}
+"""Names for the other packages of Conjoin, and for its tests."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _INTERNAL)

@@ -54,82 +54,17 @@ def read_classifier(
     One-vs-rest regression of more than two classes is rejected, as its normalised sigmoids are not
     log-linear either.
 
-    Parameters
-    ----------
-    fitted : classifier
-        DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier,
-        GradientBoostingClassifier, HistGradientBoostingClassifier or LogisticRegression of
-        scikit-learn, LGBMClassifier of LightGBM, or XGBClassifier of XGBoost with trees.
-    cards : array of int
-        The number of states of each variable of the domain.
-    target : int
-        The target's position.
-    columns : array of int, shape (columns, 2)
-        The (variable, state) that each column which the classifier was fitted on indicates.
-    states : array of int, optional
-        The state of the target that each class stands for; by default the class labels themselves.
-    unseen : float
-        Of boosted trees and logistic regression, what a state that is no class is given: its score is
-        the mean score of the classes, plus log(classes * unseen). Its odds against all classes
-        together are then `unseen` where the classes are equally likely, and less elsewhere. The odds
-        among the classes do not change.
+    `columns`: the (variable, state) that each column which the classifier was fitted on indicates.
+    `states`: the state of the target that each class stands for; by default the class labels themselves.
+    `unseen`: of boosted trees and logistic regression, what a state that is no class is given: its score
+    is the mean score of the classes, plus log(classes * unseen). Its odds against all classes together
+    are then `unseen` where the classes are equally likely, and less elsewhere. The odds among the
+    classes do not change.
     """
-    reader = reader_of(fitted)
-    if not hasattr(fitted, "classes_"):
-        raise ModelError(f"this {type(fitted).__name__} is not fitted; call its fit method first")
-    cards = np.asarray(cards, np.int64)
-    if not 0 <= target < len(cards):
-        raise ModelError(f"there is no variable {target}; there are {len(cards)}, counted from 0")
-    where = np.asarray(columns, np.int64).reshape(-1, 2)
-    _check_columns(fitted, cards, target, where)
-    if not 0 < unseen < 1:
-        raise ModelError(f"unseen must be between 0 and 1, not {unseen}")
-    codes = _class_states(fitted, int(cards[target]), states)
-    return reader(fitted, Frame(cards, int(target), where, codes, float(unseen)))
-
-
-def _check_columns(fitted: Any, cards: IntArray, target: int, columns: IntArray) -> None:
-    expected = int(getattr(fitted, "n_features_in_", len(columns)))
-    if len(columns) != expected:
-        raise ModelError(
-            f"the classifier was fitted on {expected} columns, but {len(columns)} are described; "
-            "give the (variable, state) of each"
-        )
-    var, state = columns[:, 0], columns[:, 1]
-    if ((var < 0) | (var >= len(cards))).any() or (var == target).any():
-        raise ModelError(
-            "a column must indicate a state of a variable of the domain other than the target"
-        )
-    wrong = np.flatnonzero((state < 0) | (state >= cards[var]))
-    if len(wrong):
-        at = int(wrong[0])
-        raise ModelError(
-            f"column {at} indicates state {state[at]} of variable {var[at]}, which has "
-            f"{cards[var[at]]} states, counted from 0"
-        )
-
-
-def _class_states(fitted: Any, card: int, states: npt.ArrayLike | None) -> IntArray:
-    if isinstance(fitted.classes_, list):
-        raise ModelError(
-            f"this {type(fitted).__name__} has several targets; fit it on the codes of one target"
-        )
-    classes = np.asarray(fitted.classes_)
-    given = classes if states is None else np.asarray(states)
-    if given.dtype.kind not in "biu" or given.ndim != 1:
-        raise ModelError(
-            f"the classes {given.tolist()} are not states; fit the classifier on the codes of one "
-            "target, or say with `states` which state each class is"
-        )
-    codes = given.astype(np.int64)
-    if len(codes) != len(classes):
-        raise ModelError(f"{len(codes)} states for the {len(classes)} classes of the classifier")
-    if len(set(codes.tolist())) != len(codes) or ((codes < 0) | (codes >= card)).any():
-        raise ModelError(
-            f"the classes {codes.tolist()} are not distinct states of the target, which has {card} "
-            "states, counted from 0"
-        )
-    return codes
+    codes = np.asarray(fitted.classes_ if states is None else states, np.int64)
+    pairs = np.asarray(columns, np.int64).reshape(-1, 2)
+    frame = Frame(np.asarray(cards, np.int64), int(target), pairs, codes, unseen)
+    return reader_of(fitted)(fitted, frame)
 
 
 def log_smoothed(counts: FloatArray) -> FloatArray:

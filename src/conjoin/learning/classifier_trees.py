@@ -52,22 +52,13 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A binary tree over indicator columns.
+    """A binary tree over indicator columns."""
 
-    Attributes
-    ----------
-    column : list of int
-        The column that each node tests, -1 for a leaf. Node 0 is the root.
-    low, high : list of int
-        The next node where the indicator is 0, and where it is 1.
-    value : array of float, nodes first
-        The values of the leaves; those of other nodes are not used.
-    """
-
-    column: list[int]
+    column: list[int]  # the column that each node tests, -1 for a leaf. Node 0 is the root
+    # low, high: the next node where the indicator is 0, and where it is 1
     low: list[int]
     high: list[int]
-    value: FloatArray
+    value: FloatArray  # the values of the leaves; those of other nodes are not used
 
     @classmethod
     def of(

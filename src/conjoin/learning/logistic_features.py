@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.packed_table import state_ranges
 from conjoin.data.table import Codes
-from conjoin.learning.indicator_matrix import Indicators, indicators
+from conjoin.learning.indicator_matrix import Indicators
 from conjoin.learning.options import LIMITS
 
 MAX_BATCH = 64
@@ -50,7 +50,6 @@ class Design:
         codes: Codes,
         weights: FloatArray,
         left_out: Sequence[int] = (),
-        sparse_share: float = LIMITS.sparse_share,
         ordered: BoolArray | None = None,
     ) -> Design:
         """Build from rows of codes; some variables may be left out as features."""
@@ -58,7 +57,7 @@ class Design:
         kept = ~np.isin(var, left_out)
         var, state, last = var[kept], state[kept], last[kept]
         columns = [_within(codes[:, v], a, b) for v, a, b in zip(var, state, last, strict=True)]
-        x = indicators(columns, len(codes), sparse_share)
+        x = Indicators.of(columns, len(codes))
         missing = int(np.iinfo(codes.dtype).max)
         return cls(cards, codes, weights.astype(np.float32), x, var, state, last, missing)
 
@@ -130,32 +129,13 @@ def correlation(
 
 @dataclass(frozen=True, eq=False)
 class PathFeatures:
-    """Conjunctions on the paths of a target's tree, which are features of this target only.
+    """Conjunctions on the paths of a target's tree, which are features of this target only."""
 
-    Attributes
-    ----------
-    leaf : array of int
-        The node that each training row ends in.
-    parent : array of int
-        The parent of each node; node 0 is the root, children come after their parents.
-    depth : array of int
-        The depth of each node.
-    valid_leaf : array of int
-        The node that each validation row ends in.
-    """
-
-    leaf: Int32Array
+    leaf: Int32Array  # the node that each training row ends in
+    # The parent of each node; node 0 is the root, children come after their parents
     parent: IntArray
-    depth: IntArray
-    valid_leaf: Int32Array
-
-    @cached_property
-    def members(self) -> BoolArray:
-        """Return which nodes lie on the path to each node, the node itself included."""
-        result = np.eye(len(self.parent), dtype=bool)
-        for node in range(1, len(self.parent)):
-            result[node] |= result[self.parent[node]]
-        return result
+    depth: IntArray  # the depth of each node
+    valid_leaf: Int32Array  # the node that each validation row ends in
 
 
 def joint_counts(

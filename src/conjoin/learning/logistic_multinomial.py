@@ -6,13 +6,14 @@ until the objective falls. Solving for one state after another would take hundre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, Int32Array
 from conjoin.jobs import stop_point
+from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
+from conjoin.kernels.multinomial import add_logits, derive, list_features, softmax, spread
 from conjoin.learning.logistic_features import Design, PathFeatures
 from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
 from conjoin.learning.options import LIMITS
@@ -28,20 +29,9 @@ SWEEPS = 50
 class Multinomial:
     """One target, with a column for each of its states.
 
-    Parameters
-    ----------
-    design : Design
-        The training rows; not pickled with the solver.
-    target : int
-        The target's position.
-    factor : array of float, shape (features, variables)
-        The fraction of the penalty on each feature for each target; negative if it must not be used.
-    path : PathFeatures, optional
-        The path features of the target.
-    valid : Design, optional
-        The validation rows; not pickled with the solver.
-    curvature_rows : int
-        The approximate number of rows from which mixed second derivatives are computed.
+    `factor`: the fraction of the penalty on each feature for each target; negative if it must not
+    be used. `curvature_rows`: the approximate number of rows from which mixed second derivatives
+    are computed.
     """
 
     def __init__(
@@ -64,50 +54,36 @@ class Multinomial:
         self.own_first = np.arange(self.states + 1) * own
         self.weights: FloatArray | None = None  # features by states
         self.bias = np.zeros(self.states)
-        self.reached: Solution | None = None  # where to continue
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
 
-    def solve(self, penalties: Sequence[float], tolerance: float = TOLERANCE) -> list[Solution]:
-        """Continue along the path, from the largest penalty to the smallest."""
+    def solve(
+        self, penalty: float, start: Solution | None = None, tolerance: float = TOLERANCE
+    ) -> Solution:
+        """Solve for a penalty, from the solution for a larger one or from no weights."""
         rows = Rows(self, self.design, None if self.path is None else self.path.leaf)
-        if self.weights is None:
-            self._start(rows)
-        self._go_back()
+        self._start(start, rows)
         assert self.weights is not None
-        held = None
+        if not self.weights.any():  # so that features enter a few at a time
+            for more in (64, 16, 4):
+                self._descend(more * penalty, rows, 0.01)
+        self._descend(penalty, rows, tolerance)
+        score = 0.0
         if self.valid is not None:
             held = Rows(self, self.valid, None if self.path is None else self.path.valid_leaf)
-        result = []
-        for penalty in sorted(penalties, reverse=True):
-            if not self.weights.any():  # so that features enter a few at a time
-                for more in (64, 16, 4):
-                    self._descend(more * penalty, rows, 0.01)
-            self._descend(penalty, rows, tolerance)
-            score = 0.0 if held is None else -held.loss_of(self.weights, self.bias)
-            width = self.design.x.width
-            reached = (
-                self.weights[:width].T.copy(),
-                self.bias.copy(),
-                self.weights[width:].T.ravel(),
-            )
-            result.append(Solution(penalty, tolerance, *reached, np.array([score])))
-        return result
+            score = -held.loss_of(self.weights, self.bias)
+        width = self.design.x.width
+        weights, own = self.weights[:width].T.copy(), self.weights[width:].T.ravel()
+        return Solution(tolerance, weights, self.bias, own, np.array([score]))
 
-    def go_back(self, solution: Solution) -> None:
-        """Continue from a solution that was found before, here or in another process or run."""
-        self.reached = solution
-
-    def _go_back(self) -> None:
-        if self.reached is not None:
-            own = self.reached.own.reshape(self.states, -1)
-            self.weights = np.concatenate([self.reached.weights, own], axis=1).T.copy()
-            self.bias = self.reached.bias.copy()
-            self.reached = None
-
-    def _start(self, rows: Rows) -> None:
-        """Start with no weights, and the biases that give the marginals."""
+    def _start(self, start: Solution | None, rows: Rows) -> None:
+        """Start with the weights of a solution, or with none and the biases of the marginals."""
+        if start is not None:
+            own = start.own.reshape(self.states, -1)
+            self.weights = np.concatenate([start.weights, own], axis=1).T.copy()
+            self.bias = start.bias.copy()
+            return
         counts = np.bincount(rows.label, rows.m, self.states)
         self.bias = np.log(np.maximum(counts, 0.5))  # half a row of a state that was never seen
         self.bias -= self.bias.mean()
@@ -156,8 +132,8 @@ class Multinomial:
     def _centre(self) -> None:
         """Shift the weights of all states by the amount that costs least; probabilities stay the same."""
         assert self.weights is not None
-        some = np.flatnonzero(self.weights.any(axis=1))
-        self.weights[some] -= nearest_median(self.weights[some].T)[:, None]
+        used = np.flatnonzero(self.weights.any(axis=1))
+        self.weights[used] -= nearest_median(self.weights[used].T)[:, None]
 
     def _step(
         self, rows: Rows, p: FloatArray, cost: FloatArray, caution: float
@@ -167,8 +143,6 @@ class Multinomial:
         Returns the step, that of the biases, and the decrease that the model predicts. The response
         of the biases to a step is part of the model.
         """
-        from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
-
         assert self.weights is not None
         slope, bend = rows.derivatives(p)
         bias_slope = slope[-1]
@@ -211,8 +185,6 @@ class Rows:
     """The rows of a table on which a target is known, and their features."""
 
     def __init__(self, solver: Multinomial, design: Design, leaf: Int32Array | None) -> None:
-        from conjoin.kernels.multinomial import list_features
-
         target = solver.targets[0]
         rows = np.flatnonzero(design.codes[:, target] != design.missing)
         self.label = design.codes[rows, target].astype(np.int64)
@@ -232,16 +204,12 @@ class Rows:
 
     def logits(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
         """Return the logits, rows by states."""
-        from conjoin.kernels.multinomial import add_logits
-
         z = np.zeros((len(self.m), self.states))
         add_logits(self.first, self.feature, weights, bias, z)
         return z
 
     def softmax(self, z: FloatArray, p: FloatArray) -> float:
         """Set the probabilities that belong to logits; return the loss."""
-        from conjoin.kernels.multinomial import softmax
-
         return float(softmax(z, self.label, self.m, p))
 
     def loss_of(self, weights: FloatArray, bias: FloatArray) -> float:
@@ -254,8 +222,6 @@ class Rows:
 
         Both are features, the last of which is the bias, by states.
         """
-        from conjoin.kernels.multinomial import derive
-
         both = np.zeros((self.width + 1, 2 * self.states))
         derive(self.first, self.feature, p, self.label, self.m, both)
         return both[:, : self.states], both[:, self.states :]
@@ -266,8 +232,6 @@ class Rows:
         In long tables they are computed from a part of the rows. `active` is features, the last of
         which is the bias, by states.
         """
-        from conjoin.kernels.multinomial import spread
-
         per_state = np.count_nonzero(active, axis=0)
         ends = np.cumsum(per_state)
         place = np.full(active.shape[::-1], -1, np.int32)
@@ -300,13 +264,7 @@ class Rows:
 
 
 def nearest_median(values: FloatArray) -> FloatArray:
-    """Return for each column the number closest to 0 with the least sum of distances to its values.
-
-    Examples
-    --------
-    >>> nearest_median(np.array([[1.0, -1.0], [2.0, 0.5], [4.0, 3.0], [5.0, -2.0]])).tolist()
-    [2.0, 0.0]
-    """
+    """Return for each column the number closest to 0 with the least sum of distances to its values."""
     ordered = np.sort(values, axis=0)
     low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
     return np.clip(0.0, low, high)

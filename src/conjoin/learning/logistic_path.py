@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.packed_table import pack_table
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.jobs import TaskRunner
 from conjoin.learning.logistic_binary import Batch
 from conjoin.learning.logistic_features import (
     MAX_BATCH,
@@ -22,13 +21,7 @@ from conjoin.learning.logistic_features import (
     batches,
 )
 from conjoin.learning.logistic_multinomial import Multinomial
-from conjoin.learning.logistic_solver import (
-    REQUIRED_SHARE,
-    ROUGH,
-    TOLERANCE,
-    Solution,
-    Solver,
-)
+from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution
 from conjoin.learning.options import LIMITS, REQUIRED, WIDE, Limits
 from conjoin.learning.screening import (
     columns_to_keep,
@@ -36,39 +29,22 @@ from conjoin.learning.screening import (
     screened_columns,
     strongest_tree,
 )
-from conjoin.learning.tree_path import TreePath, gain_needed
+from conjoin.learning.tree_path import HeldRows, TreePath, gain_needed
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
 from conjoin.models.vocabulary import full_masks, mask_words, range_masks
 
+Solver = Batch | Multinomial
+"""Some targets that are solved together: a column per binary target, or per state of any other."""
+
 
 class LogisticPath:
     """The solutions for all targets, along the path of penalties.
 
-    Parameters
-    ----------
-    table : Table
-        The training rows.
-    valid : Table, optional
-        The rows to score.
-    rules : array of int8, shape (variables, variables)
-        Which variables may be features of which target.
-    runner : TaskRunner, optional
-        Runs the tasks, one per batch of targets.
-    trees : TreePath, optional
-        Trees whose paths become features too ("hybrid").
-    kappa : float
-        The kappa of those trees.
-    most_states : int
-        The maximum number of states of a target; others keep their trees.
-    exhaustive : bool
-        Solve with full precision, and consider all columns. Otherwise large tables are solved with
-        less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
-    limits : Limits
-        The sizes from which tables are treated differently.
-    targets : sequence of int, optional
-        The targets; by default all.
+    `most_states`: the maximum number of states of a target; others keep their trees. `exhaustive`:
+    solve with full precision, and consider all columns. Otherwise large tables are solved with
+    less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
     """
 
     def __init__(
@@ -96,15 +72,15 @@ class LogisticPath:
 
         def design_of(rows: Table) -> Design:
             merged = merge_rows(rows.codes, rows.weights)
-            return Design.of(cards, *merged, wide, limits.sparse_share, table.domain.ordered)
+            return Design.of(cards, *merged, wide, table.domain.ordered)
 
         self.design = design_of(table)
         self.valid = None if valid is None else design_of(valid)
         self.tree_scores = np.zeros(len(cards))
         if valid is not None and trees is not None and self.by_tree:
-            packed = pack_table(valid, trees.data)
+            rows = HeldRows.of(valid)
             for t in self.by_tree:
-                self.tree_scores[t] = trees.score(t, packed, kappa)
+                self.tree_scores[t] = trees.score(t, rows, kappa)
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
         left = np.setdiff1d(left, self.by_tree)
@@ -118,6 +94,7 @@ class LogisticPath:
             left = order[np.isin(order, left)]
         self.batches = self._make_batches(left.tolist(), factor, screen)
         self.solutions: dict[float, list[Solution]] = {}
+        self.reached: list[Solution | None] = [None] * len(self.batches)  # where they continue
 
     def _make_batches(self, targets: list[int], factor: FloatArray, screen: bool) -> list[Solver]:
         """Return what solves the targets: batches of those with two states, then all others.
@@ -133,11 +110,11 @@ class LogisticPath:
         features = np.arange(self.design.x.width)
         binary = [t for t in targets if cards[t] <= 2]
         most = SCREENED_BATCH if screen else MAX_BATCH
-        for some in batches(self.design, binary, most, limits.batch_cells):
-            paths = None if trees is None else [self._paths_of(trees, t, tables) for t in some]
+        for group in batches(self.design, binary, most, limits.batch_cells):
+            paths = None if trees is None else [self._paths_of(trees, t, tables) for t in group]
             if screen:
-                features = np.flatnonzero((factor[:, some] >= 0).any(axis=1))
-            made.append(Batch(self.design, some, factor, features, paths, self.valid))
+                features = np.flatnonzero((factor[:, group] >= 0).any(axis=1))
+            made.append(Batch(self.design, group, factor, features, paths, self.valid))
         for t in targets:
             if cards[t] > 2:
                 path = None if trees is None else self._paths_of(trees, t, tables)
@@ -182,13 +159,13 @@ class LogisticPath:
         """
         probe = self._probe() if self.solutions else 0
         tolerance = self.tolerance if self.valid is None else ROUGH
-        found = self._solve([penalty], tolerance, slice(0, probe))
+        solutions = self._solve(penalty, tolerance, slice(0, probe))
         if probe:
-            new = _score([solutions[0] for solutions in found])
-            if new < max(_score(solutions[:probe]) for solutions in self.solutions.values()):
+            best = max(_score(earlier[:probe]) for earlier in self.solutions.values())
+            if _score(solutions) < best:
                 return None
-        found += self._solve([penalty], tolerance, slice(probe, None))
-        return self._keep([penalty], found)[0]
+        solutions += self._solve(penalty, tolerance, slice(probe, None))
+        return self._keep(penalty, solutions)
 
     def _probe(self) -> int:
         """Return how many batches are solved first; 0 if that would be half of them or more."""
@@ -198,42 +175,32 @@ class LogisticPath:
         count = int(np.searchsorted(many, self.limits.probe_targets)) + 1
         return count if 2 * count <= len(many) else 0
 
-    def advance_all(self, penalties: Sequence[float]) -> list[FloatArray]:
-        """Solve for several penalties, in descending order; return the scores of each."""
-        return self._keep(penalties, self._solve(penalties, self.tolerance, slice(None)))
+    def _solve(self, penalty: float, tolerance: float, which: slice) -> list[Solution]:
+        """Continue along the path with some batches; return the solution of each."""
+        batches = self.batches[which]
+        tasks = [
+            (self.design, self.valid, batch, start, penalty, tolerance)
+            for batch, start in zip(batches, self.reached[which], strict=True)
+        ]
+        sizes = [len(batch.targets) for batch in batches]
+        stage = f"logistic regression, penalty {penalty:g}"
+        self.reached[which] = solutions = self.runner.run(_solve, tasks, stage, sizes)
+        return solutions
 
-    def _solve(
-        self, penalties: Sequence[float], tolerance: float, which: slice
-    ) -> list[list[Solution]]:
-        """Continue along the path with some batches; return the solutions of each."""
-        some = self.batches[which]
-        tasks = [(self.design, self.valid, batch, list(penalties), tolerance) for batch in some]
-        what = f"logistic regression, penalty {', '.join(f'{p:g}' for p in penalties)}"
-        sizes = [len(batch.targets) for batch in some]
-        found = self.runner.run(_solve, tasks, what, sizes)
-        for batch, solutions in zip(some, found, strict=True):
-            batch.go_back(solutions[-1])  # it may have been solved elsewhere, or in an earlier run
-        return found
-
-    def _keep(self, penalties: Sequence[float], found: list[list[Solution]]) -> list[FloatArray]:
-        """Keep the solutions of all batches; return the scores by target for each penalty."""
-        scores = []
-        for i, penalty in enumerate(sorted(penalties, reverse=True)):
-            self.solutions[penalty] = [solutions[i] for solutions in found]
-            by_target = self.tree_scores.copy()
-            for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
-                by_target[batch.targets] = solution.score
-            scores.append(by_target)
+    def _keep(self, penalty: float, solutions: list[Solution]) -> FloatArray:
+        """Keep the solutions of all batches; return the scores by target."""
+        self.solutions[penalty] = solutions
+        scores = self.tree_scores.copy()
+        for batch, solution in zip(self.batches, solutions, strict=True):
+            scores[batch.targets] = solution.score
         return scores
 
     def finish(self, penalty: float) -> None:
         """Solve all targets to full precision for a penalty that the path has advanced to."""
-        found = self.solutions[penalty]
-        if all(solution.tolerance <= self.tolerance for solution in found):
-            return
-        for batch, solution in zip(self.batches, found, strict=True):
-            batch.go_back(solution)
-        self._keep([penalty], self._solve([penalty], self.tolerance, slice(None)))
+        rough = self.solutions[penalty]
+        if any(solution.tolerance > self.tolerance for solution in rough):
+            self.reached = list(rough)
+            self._keep(penalty, self._solve(penalty, self.tolerance, slice(None)))
 
     def cpds(self, penalty: float) -> list[CPD]:
         """Return the CPDs of a penalty that the path has advanced to."""
@@ -314,11 +281,16 @@ def _score(solutions: Sequence[Solution]) -> float:
 
 
 def _solve(
-    design: Design, valid: Design | None, batch: Solver, penalties: list[float], tolerance: float
-) -> list[Solution]:
+    design: Design,
+    valid: Design | None,
+    batch: Solver,
+    start: Solution | None,
+    penalty: float,
+    tolerance: float,
+) -> Solution:
     """Solve one batch."""
     batch.design = design.select(batch.features)
     batch.valid = None if valid is None else valid.select(batch.features)
-    found = batch.solve(penalties, tolerance)
+    solution = batch.solve(penalty, start, tolerance)
     batch.design, batch.valid = design, valid
-    return found
+    return solution

@@ -1,4 +1,4 @@
-"""The settings of `learn`, and their checks."""
+"""The settings of `learn_conditionals`, and their checks."""
 
 from __future__ import annotations
 
@@ -26,18 +26,10 @@ state is expensive, and is not used as a feature."""
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the learners.
+    """Settings of the learners."""
 
-    Attributes
-    ----------
-    min_leaf : float
-        The minimum weight of the rows in each branch of a split.
-    pseudo : float
-        The count added to each state in a leaf.
-    """
-
-    min_leaf: float = 10.0
-    pseudo: float = 1.0
+    min_leaf: float = 10.0  # the minimum weight of the rows in each branch of a split
+    pseudo: float = 1.0  # the count added to each state in a leaf
 
     def __post_init__(self) -> None:
         if not self.min_leaf > 0:
@@ -50,43 +42,25 @@ class Options:
 
 @dataclass(frozen=True)
 class Limits:
-    """The sizes from which tables are treated differently.
+    """The sizes from which tables are treated differently."""
 
-    Attributes
-    ----------
-    choice_rows : int
-        The maximum number of rows of a large table on which kappa and the penalty are chosen.
-    weight_rows : int
-        The maximum number of distinct rows of a large table from which weights are learned.
-    screened_columns : int
-        The number of columns up to which every regression considers all of them, however many rows.
-    kept_columns : int
-        The minimum number of columns with the most mutual information that a regression considers.
-    products : int
-        The number of ones in the matrix of indicators times columns up to which it considers more.
-    probe_targets : int
-        The number of targets that are solved first: if they score lower than with an earlier penalty,
-        the others are not solved. In a screened table, about this number of targets chooses kappa
-        and the penalty for all.
-    large_tolerance : float
-        The tolerance of regressions in large tables.
-    batch_cells : int
-        The maximum number of rows times targets that are solved together.
-    sparse_share : float
-        The fraction of ones below which a matrix of indicators is sparse.
-    curvature_rows : int
-        The number of rows from which second derivatives of multinomial regressions are computed.
-    """
-
+    # The maximum number of rows of a large table on which kappa and the penalty are chosen
     choice_rows: int = 20_000
+    # The maximum number of distinct rows of a large table from which weights are learned
     weight_rows: int = 150_000
+    # The number of columns up to which every regression considers all of them, however many rows
     screened_columns: int = 100
+    # The minimum number of columns with the most mutual information that a regression considers
     kept_columns: int = 32
+    # The size of the matrix of indicators times columns up to which it considers more
     products: int = 400_000_000
+    # The number of targets that are solved first: if they score lower than with an earlier penalty,
+    # the others are not solved. In a screened table, about this number of targets chooses kappa and
+    # the penalty for all
     probe_targets: int = 50
-    large_tolerance: float = 3e-4
-    batch_cells: int = 1 << 24
-    sparse_share: float = 0.1
+    large_tolerance: float = 3e-4  # the tolerance of regressions in large tables
+    batch_cells: int = 1 << 24  # the maximum number of rows times targets that are solved together
+    # The number of rows from which second derivatives of multinomial regressions are computed
     curvature_rows: int = 4096
 
 

@@ -20,7 +20,7 @@ def columns_to_keep(design: Design, limits: Limits = LIMITS) -> int:
     n = len(design.cards)
     if n <= limits.screened_columns:
         return n
-    return min(n, max(limits.kept_columns, limits.products // max(1, design.x.cells)))
+    return min(n, max(limits.kept_columns, limits.products // max(1, design.x.x.size)))
 
 
 def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
@@ -33,7 +33,7 @@ def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
     if len(domain) <= limits.screened_columns or apart < 2:
         return None
     rows = merge_rows(table.codes, table.weights)
-    design = Design.of(domain.cards, *rows, (), limits.sparse_share, domain.ordered)
+    design = Design.of(domain.cards, *rows, (), domain.ordered)
     screen = columns_to_keep(design, limits) < len(domain)
     return range(0, len(domain), apart) if screen else None
 
@@ -51,8 +51,8 @@ def mutual_information(design: Design) -> FloatArray:
     for low in range(0, len(mean), ROWS_AT_A_TIME):
         part = slice(low, low + ROWS_AT_A_TIME)
         both = rho[part] * np.outer(deviation[part], deviation) + np.outer(mean[part], mean)
-        found = _information(both, mean[part, None], mean)
-        rows[part] = np.maximum.reduceat(found, first, axis=1)
+        information = _information(both, mean[part, None], mean)
+        rows[part] = np.maximum.reduceat(information, first, axis=1)
     result = np.zeros((len(design.cards), len(design.cards)))
     result[np.ix_(used, used)] = np.maximum.reduceat(rows, first, axis=0)
     np.fill_diagonal(result, 0.0)
@@ -68,22 +68,17 @@ def _information(both: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
         (b - both, (1 - a) * b),
         (1 - a - b + both, (1 - a) * (1 - b)),
     ):
-        some = (cell > 1e-12) & (expected > 0)
+        possible = (cell > 1e-12) & (expected > 0)
         total += np.where(
-            some, cell * np.log(np.where(some, cell / np.where(some, expected, 1), 1)), 0
+            possible,
+            cell * np.log(np.where(possible, cell / np.where(possible, expected, 1), 1)),
+            0,
         )
     return np.maximum(total, 0.0)
 
 
 def strongest_tree(information: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the variables of the maximum spanning tree, neighbours close together, and their parents.
-
-    Examples
-    --------
-    >>> order, parent = strongest_tree(np.array([[0, 1, 5.0], [1, 0, 2], [5, 2, 0]]))
-    >>> order.tolist(), parent.tolist()
-    ([0, 2, 1], [0, 2, 0])
-    """
+    """Return the variables of the maximum spanning tree, neighbours close together, and their parents."""
     n = len(information)
     order, parent = np.zeros(n, np.int64), np.zeros(n, np.int64)
     left = np.ones(n, bool)

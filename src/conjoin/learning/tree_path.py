@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.packed_table import PackedTable, pack_table
+from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
-from conjoin.jobs import split_evenly, stop_point
-from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.jobs import TaskRunner, split_evenly, stop_point
+from conjoin.kernels.nested_trees import visible_nodes, walk
+from conjoin.kernels.trees import NodeTable, SplitScore, Target, TrainingRows, grow
 from conjoin.learning.options import Options
 from conjoin.models.features import segment_index
 from conjoin.models.tree import Tree
@@ -33,24 +35,16 @@ FIRST_NODES = 512
 
 @dataclass(eq=False)
 class NestedTree:
-    """The tree of one target at some threshold; it contains the trees of all larger thresholds.
+    """The tree of one target at some threshold; it contains the trees of all larger thresholds."""
 
-    Attributes
-    ----------
-    target : int
-        The target's position.
-    nodes : array of int32, shape (nodes, 5)
-        Parent, children and set of each node's best split (see `conjoin.kernels.trees`).
-    gains : array of float
-        The gain of that split.
-    counts : array of float, shape (nodes, states of the target)
-        The weight of each node's rows, in all and of each state but the first.
-    """
-
-    target: int
+    target: int  # the target's position
     states: int
+    # Parent, children and set of each node's best split (see `conjoin.kernels.trees`); shape
+    # (nodes, 5)
     nodes: npt.NDArray[np.int32] = field(init=False)
-    gains: FloatArray = field(init=False)
+    gains: FloatArray = field(init=False)  # the gain of that split
+    # The weight of each node's rows, in all and of each state but the first; shape (nodes, states
+    # of the target)
     counts: FloatArray = field(init=False)
     size: int = 0
 
@@ -62,10 +56,8 @@ class NestedTree:
         used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
         return {**self.__dict__, **used}
 
-    def _table(self) -> Any:
+    def _table(self) -> NodeTable:
         """Return all nodes that there is room for, as kernels take them."""
-        from conjoin.kernels.trees import NodeTable
-
         return NodeTable(self.nodes, self.gains, self.counts)
 
     # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
@@ -113,8 +105,6 @@ class NestedTree:
 
         `max_depth` bounds the memory of one visit of a leaf: deeper leaves are visited again.
         """
-        from conjoin.kernels.trees import SplitScore, grow
-
         rows, target = index.rows(data), index.target(data, self.target, rules)
         score = SplitScore(float(options.min_leaf), float(options.pseudo), index.logs(self.states))
         while True:
@@ -130,30 +120,23 @@ class NestedTree:
 
         `codes` has one row per variable.
         """
-        from conjoin.kernels.nested_trees import walk
-
         out = np.empty(codes.shape[1], np.int64)
         sets = (data.set_var, data.set_state, data.set_last)
         walk(codes, self._table(), float(threshold), *sets, out)
         return out
 
-    def score(self, data: PackedTable, index: SetIndex, threshold: float, pseudo: float) -> float:
+    def score(self, rows: HeldRows, data: PackedTable, threshold: float, pseudo: float) -> float:
         """Return the log-likelihood of rows under the tree of a threshold."""
-        from conjoin.kernels.nested_trees import count_leaves
-
-        counts = np.zeros((self.size, self.states))
-        rows, state_sets = data.rows_of(self.target), index.state_sets(data, self.target)
-        count_leaves(float(threshold), index.rows(data), rows, state_sets, self._table(), counts)
-        counts[:, 0] -= counts[:, 1:].sum(axis=1)
-        return float((counts * self.log_probabilities(pseudo)).sum())
+        label = rows.columns[self.target]
+        known = np.flatnonzero(label < self.states)
+        leaf = self.leaves(rows.columns, data, threshold)[known]
+        return float(rows.weights[known] @ self.log_probabilities(pseudo)[leaf, label[known]])
 
     def visible(self, threshold: float) -> tuple[IntArray, IntArray]:
         """Return the nodes of the tree of a threshold, parents first, and each node's number then.
 
         Nodes that the tree does not have get -1.
         """
-        from conjoin.kernels.nested_trees import visible_nodes
-
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
         size = visible_nodes(self._table(), float(threshold), order, number)
         return order[:size], number
@@ -185,29 +168,30 @@ class NestedTree:
         return TreeCPD(data.cards, self.target, Tree(var, ptr, child.astype(np.int32), value))
 
 
+class HeldRows(NamedTuple):
+    """Rows that trees are scored on: their codes, variables by rows, and weights."""
+
+    columns: Codes
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, table: Table) -> HeldRows:
+        """Return the distinct rows of a table."""
+        codes, weights = merge_rows(table.codes, table.weights)
+        return cls(np.ascontiguousarray(codes.T), weights)
+
+
 @dataclass(frozen=True, eq=False)
 class SetIndex:
-    """The sets of each variable, and logarithms of whole counts.
+    """The sets of each variable, and logarithms of whole counts."""
 
-    Attributes
-    ----------
-    of : array of int, shape (variables, states)
-        The set of each state, -1 if it has none.
-    known_of : array of int, shape (variables, 2)
-        The sets that add up to a variable's known rows; none if it is always known.
-    candidate : array of bool
-        Which sets can be split on.
-    pseudo : float
-        The count added to each state.
-    most : int
-        The largest count, if all are whole numbers and few; else 0.
-    """
-
-    of: IntArray
+    of: IntArray  # the set of each state, -1 if it has none; shape (variables, states)
+    # The sets that add up to a variable's known rows; none if it is always known; shape (variables,
+    # 2)
     known_of: IntArray
-    candidate: BoolArray
-    pseudo: float
-    most: int
+    candidate: BoolArray  # which sets can be split on
+    pseudo: float  # the count added to each state
+    most: int  # the largest count, if all are whole numbers and few; else 0
     _logs: dict[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
@@ -228,14 +212,11 @@ class SetIndex:
         most = int(data.weight) if data.whole and data.weight < 1 << 22 else 0
         return cls(of, known_of, data.set_state >= 0, pseudo, most)
 
-    def rows(self, data: PackedTable) -> Any:
+    def rows(self, data: PackedTable) -> TrainingRows:
         """Return rows, these or others with the same sets, as kernels take them."""
-        from conjoin.kernels.trees import TrainingRows
-
         return TrainingRows(
             data.sets,
             data.known,
-            data.members,
             data.set_var,
             self.candidate,
             self.known_of,
@@ -243,10 +224,8 @@ class SetIndex:
             data.powers,
         )
 
-    def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Any:
+    def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Target:
         """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
-        from conjoin.kernels.trees import Target
-
         return Target(position, data.rows_of(position), self.state_sets(data, position), allowed)
 
     def state_sets(self, data: PackedTable, position: int) -> npt.NDArray[np.uint64]:
@@ -268,20 +247,8 @@ class SetIndex:
 class TreePath:
     """The nested trees of all targets, along the path of kappa.
 
-    Parameters
-    ----------
-    table : Table
-        The training rows.
-    valid : Table, optional
-        The rows to score.
-    options : Options
-        The settings of leaves.
-    rules : array of int8, shape (variables, variables)
-        Which variables may split the tree of which target.
-    runner : TaskRunner, optional
-        Runs the tasks, one per group of trees.
-    targets : sequence of int, optional
-        The targets whose trees are grown; by default all.
+    `rules`: which variables may split the tree of which target. `targets`: the targets whose trees
+    are grown; by default all.
     """
 
     def __init__(
@@ -295,7 +262,7 @@ class TreePath:
     ) -> None:
         self.data = pack_table(table)
         self.index = SetIndex.build(self.data, options.pseudo)
-        self.valid = None if valid is None else pack_table(valid, self.data)
+        self.valid = None if valid is None else HeldRows.of(valid)
         self.options, self.rules, self.runner = options, rules, runner or TaskRunner()
         cards = table.domain.cards.tolist()
         self.trees = [NestedTree(i, card) for i, card in enumerate(cards)]
@@ -305,28 +272,20 @@ class TreePath:
         """Grow to a kappa; return the summed log-likelihood of the validation rows by target."""
         parts = split_evenly([self.trees[t] for t in self.targets])
         tasks = [
-            (
-                self.data,
-                self.index,
-                self.valid,
-                part,
-                self.options,
-                self.rules,
-                gain_needed(kappa),
-            )
+            (self.data, self.index, self.valid, part, self.options, self.rules, gain_needed(kappa))
             for part in parts
         ]
-        what = f"trees, kappa {kappa:g}"
-        done = self.runner.run(_grow_and_score, tasks, what, list(map(len, parts)))
+        stage = f"trees, kappa {kappa:g}"
+        done = self.runner.run(_grow_and_score, tasks, stage, list(map(len, parts)))
         scores = np.zeros(len(self.trees))
         for trees, found in done:
             for tree, score in zip(trees, found, strict=True):
                 self.trees[tree.target], scores[tree.target] = tree, score
         return scores
 
-    def score(self, target: int, rows: PackedTable, kappa: float) -> float:
+    def score(self, target: int, rows: HeldRows, kappa: float) -> float:
         """Return the log-likelihood of rows under one tree of a kappa that the path has advanced to."""
-        return self.trees[target].score(rows, self.index, gain_needed(kappa), self.options.pseudo)
+        return self.trees[target].score(rows, self.data, gain_needed(kappa), self.options.pseudo)
 
     def cpds(self, kappa: float, targets: Sequence[int] | None = None) -> list[TreeCPD]:
         """Return the trees of a kappa that the path has advanced to, of all targets or of some."""
@@ -342,7 +301,7 @@ def gain_needed(kappa: float) -> float:
 def _grow_and_score(
     data: PackedTable,
     index: SetIndex,
-    valid: PackedTable | None,
+    valid: HeldRows | None,
     trees: list[NestedTree],
     options: Options,
     rules: npt.NDArray[np.int8],
@@ -354,5 +313,5 @@ def _grow_and_score(
         stop_point()
         tree.grow(data, index, threshold, options, np.ascontiguousarray(rules[:, tree.target]))
         if valid is not None:
-            scores[i] = tree.score(valid, index, threshold, options.pseudo)
+            scores[i] = tree.score(valid, data, threshold, options.pseudo)
     return trees, scores

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.holdout import deal_out, hold_out
 from conjoin.data.table import Table
-from conjoin.learning.checkpointed_tasks import TaskRunner
+from conjoin.jobs import TaskRunner
 from conjoin.learning.options import check_setting
-from conjoin.models.cpd import CPD
 
+if TYPE_CHECKING:
+    from conjoin.learning.logistic_path import LogisticPath
+    from conjoin.learning.tree_path import TreePath
 
-class Path(Protocol):
-    """Models of all targets along a path of one setting."""
-
-    def advance(self, value: float) -> FloatArray | None:
-        """Advance to a value; return the validation score of each target.
-
-        Returns None if some of the targets show that the value is worse than an earlier one.
-        """
-
-    def cpds(self, value: float) -> Sequence[CPD]:
-        """Return the CPDs at a value that the path has advanced to."""
+    Path = TreePath | LogisticPath
 
 
 def split_rows(
@@ -37,12 +29,6 @@ def split_rows(
     if folds is None:
         return [hold_out(table, holdout, rng)]
     return deal_out(table, folds, rng)
-
-
-def held_weight(splits: list[tuple[Table, Table]]) -> float:
-    """Return the weight of all validation rows."""
-    weights = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
-    return max(sum(weights), 1e-300)
 
 
 def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
@@ -71,28 +57,11 @@ def choose(
 ) -> float:
     """Return the value with the best score.
 
-    Parameters
-    ----------
-    make : callable
-        Builds a path from training and validation rows.
-    splits : list of pairs of Table
-        The training and validation rows; the scores of all pairs are added.
-    values : sequence of float
-        The values to try, one after another; of equal scores the first wins.
-    given : float, optional
-        The value to use instead.
-    name : str
-        The name of the setting.
-    falls : int
-        The number of values in a row with scores below the best after which the search stops; it
-        also stops after one that is clearly below it.
-    runner : TaskRunner
-        Runs the tasks.
-    record : dict
-        Receives the value and the scores.
-    start : float, optional
-        The value to start with, by default the first. Earlier ones are tried, backwards from it, only
-        if later ones score lower.
+    `splits`: the training and validation rows; the scores of all pairs are added. `values`: the
+    values to try, one after another; of equal scores the first wins. `falls`: the number of values
+    in a row with scores below the best after which the search stops; it also stops after one that
+    is clearly below it. `start`: the value to start with, by default the first. Earlier ones are
+    tried, backwards from it, only if later ones score lower.
     """
     if given is not None:
         check_setting(given, name)
@@ -107,13 +76,13 @@ def choose(
         record[name] = values[0]
         return values[0]
     first = values.index(start) if start in values else 0
-    found = _scan(paths, values[first:], falls, {})
-    if first and max(found, key=lambda v: float(found[v].sum())) == values[first]:
-        found = _scan(
-            paths, values[first - 1 :: -1], falls, found
-        )  # the best may lie the other way
-    weight = held_weight(splits)
-    tried = [(v, float(found[v].sum()) / weight) for v in values if v in found]
+    scores: dict[float, FloatArray] = {}
+    _scan(paths, values[first:], falls, scores)
+    if first and max(scores, key=lambda v: float(scores[v].sum())) == values[first]:
+        _scan(paths, values[first - 1 :: -1], falls, scores)  # the best may lie the other way
+    held = (len(v) if v.weights is None else float(v.weights.sum()) for _, v in splits)
+    weight = max(sum(held), 1e-300)
+    tried = [(v, float(scores[v].sum()) / weight) for v in values if v in scores]
     best = max(tried, key=lambda pair: pair[1])[0]
     record[name] = best
     record[f"{name}_path"] = [list(pair) for pair in tried]
@@ -121,24 +90,19 @@ def choose(
 
 
 def _scan(
-    paths: Sequence[Path],
-    values: Sequence[float],
-    falls: int,
-    found: dict[float, FloatArray],
-) -> dict[float, FloatArray]:
-    """Try values in order until the scores fall below the best; return all scores by target."""
-    found = dict(found)
-    best = max(found, key=lambda v: float(found[v].sum()), default=None)
+    paths: Sequence[Path], values: Sequence[float], falls: int, scores: dict[float, FloatArray]
+) -> None:
+    """Try values in order until the scores fall below the best; add all scores by target."""
+    best = max(scores, key=lambda v: float(scores[v].sum()), default=None)
     in_a_row = 0
     for value in values:
         parts = [path.advance(value) for path in paths]
         if any(part is None for part in parts):
             break
-        found[value] = np.sum(np.stack([part for part in parts if part is not None]), axis=0)
-        if best is None or found[value].sum() > found[best].sum():
+        scores[value] = np.sum(np.stack([part for part in parts if part is not None]), axis=0)
+        if best is None or scores[value].sum() > scores[best].sum():
             best = value
-        fell = bool(found[value].sum() < found[best].sum() * (1 + 1e-9))  # log-likelihoods
+        fell = bool(scores[value].sum() < scores[best].sum() * (1 + 1e-9))  # log-likelihoods
         in_a_row = in_a_row + 1 if fell else 0
-        if in_a_row == falls or clearly_worse(found[value], found[best]):
+        if in_a_row == falls or clearly_worse(scores[value], scores[best]):
             break
-    return found

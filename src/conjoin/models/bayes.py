@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -15,7 +15,7 @@ from conjoin.data.table import Codes, codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, MAX_AXES, MAX_TABLE, check_sums, log_normalized
 from conjoin.models.loglinear import LogLinearForm
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, TreeFactor
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
 from conjoin.models.network import NetworkOfCPDs
 from conjoin.models.rule_cpd import RuleCPD
 from conjoin.models.table_cpd import TableCPD
@@ -55,7 +55,10 @@ class BayesianNetwork(NetworkOfCPDs):
     ) -> None:
         super().__init__(domain, cpds, provenance)
         for cpd in self.cpds:
-            _check_rows(cpd, domain.names[cpd.target])
+            if isinstance(cpd, TableCPD | RuleCPD):
+                check_sums(cpd.table, domain.names[cpd.target])
+            elif isinstance(cpd, TreeCPD):
+                check_sums(cpd.tree.value, domain.names[cpd.target])
         try:
             TopologicalSorter({cpd.target: cpd.blanket for cpd in self.cpds}).prepare()
         except CycleError as error:
@@ -72,11 +75,11 @@ class BayesianNetwork(NetworkOfCPDs):
     @cached_property
     def _children(self) -> list[list[int]]:
         """The variables that depend on each variable."""
-        found: list[list[int]] = [[] for _ in self.cpds]
+        children: list[list[int]] = [[] for _ in self.cpds]
         for cpd in self.cpds:
             for parent in cpd.blanket:
-                found[parent].append(cpd.target)
-        return found
+                children[parent].append(cpd.target)
+        return children
 
     @cached_property
     def has_small_factors(self) -> bool:
@@ -92,10 +95,9 @@ class BayesianNetwork(NetworkOfCPDs):
 
     def to_markov_network(self) -> MarkovNetwork:
         """Return the same distribution as a Markov network with one factor per CPD (so Z is 1)."""
-        tables = _normalized_tables(self.cpds)
         factors: list[Factor] = []
         for cpd in self.cpds:
-            factor = tables.get(cpd.target) or cpd_as_factor(cpd)
+            factor = cpd_as_factor(cpd)
             if factor is None:
                 raise ModelError(
                     f"the {type(cpd).__name__} of variable {cpd.target} has "
@@ -141,38 +143,12 @@ def _chosen(cpd: CPD, codes: Codes) -> FloatArray:
     return cpd.log_probabilities(codes)[np.arange(len(codes)), codes[:, cpd.target]]
 
 
-def _check_rows(cpd: CPD, name: str) -> None:
-    """Reject a CPD with rows that are not distributions."""
-    if isinstance(cpd, TableCPD | RuleCPD):
-        check_sums(cpd.table, name)
-    elif isinstance(cpd, TreeCPD):
-        check_sums(cpd.tree.value, name)
-
-
-def _normalized_tables(cpds: Sequence[CPD]) -> dict[int, TableFactor]:
-    """Return the factor of each table CPD; tables of equally many states are normalised together."""
-    by_states: dict[int, list[TableCPD]] = {}
-    for cpd in cpds:
-        if isinstance(cpd, TableCPD):
-            by_states.setdefault(cpd.table.shape[-1], []).append(cpd)
-    factors = {}
-    for states, group in by_states.items():
-        rows = [cpd.table.reshape(-1, states) for cpd in group]
-        values = log_normalized(np.concatenate(rows) if len(rows) > 1 else rows[0])
-        start = 0
-        for cpd, part in zip(group, rows, strict=True):
-            table = values[start : start + len(part)].reshape(cpd.table.shape)
-            factors[cpd.target] = TableFactor((*cpd.parents, cpd.target), table)
-            start += len(part)
-    return factors
-
-
 def cpd_as_factor(cpd: CPD) -> Factor | None:
     """Return log P(x_i | its blanket) as a factor, None if that would be too large a table."""
     if isinstance(cpd, TableCPD):
         return TableFactor((*cpd.parents, cpd.target), log_normalized(cpd.table))
     if isinstance(cpd, TreeCPD):
-        return TreeFactor(cpd.to_factor())
+        return cpd.to_factor()
     scope = (*cpd.blanket, cpd.target)
     if np.prod(cpd.cards[list(scope)], dtype=float) > MAX_TABLE or len(scope) > MAX_AXES:
         return None

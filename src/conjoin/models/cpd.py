@@ -54,24 +54,24 @@ class CPD(Protocol):
 
 def one_cpd_per_variable(domain: Domain, cpds: Iterable[CPD]) -> tuple[CPD, ...]:
     """Return CPDs in the order of their targets, after checking that each variable has one."""
-    found = tuple(sorted(cpds, key=lambda cpd: cpd.target))
-    counts = Counter(cpd.target for cpd in found)
+    in_order = tuple(sorted(cpds, key=lambda cpd: cpd.target))
+    counts = Counter(cpd.target for cpd in in_order)
     for i, name in enumerate(domain.names):
         if counts[i] != 1:
             wrong = "two CPDs" if counts[i] else "no CPD"
             raise ModelError(f"{name!r} has {wrong}; a network needs one per variable")
-    if len(found) > len(domain):
+    if len(in_order) > len(domain):
         raise ModelError("there is a CPD for a variable that is not in the domain")
-    for cpd in found:
+    for cpd in in_order:
         if cpd.cards is not domain.cards and not np.array_equal(cpd.cards, domain.cards):
             raise ModelError(f"the CPD of {domain.names[cpd.target]!r} belongs to another domain")
-    return found
+    return in_order
 
 
 def log_normalized(logits: FloatArray) -> FloatArray:
     """Subtract from each row the logarithm of the sum of its exponentials.
 
-    A row in which all are -inf, for a condition that cannot arise, becomes NaN.
+    A row of nothing but -inf, for a condition that cannot arise, becomes NaN.
     """
     top = logits.max(axis=-1, keepdims=True)
     if top.size and not top.min() > -np.inf:
@@ -81,15 +81,7 @@ def log_normalized(logits: FloatArray) -> FloatArray:
 
 
 def check_sums(log_probabilities: FloatArray, name: str) -> None:
-    """Reject rows that are not distributions: zero everywhere, NaN, or with a sum far from 1.
-
-    Parameters
-    ----------
-    log_probabilities : array, shape (..., states)
-        Logarithms of the probabilities; -inf is a zero.
-    name : str
-        The name of the variable, for the message.
-    """
+    """Reject log-probabilities with rows that are all -inf or NaN, or whose sum is far from 1."""
     sums = np.exp(log_probabilities).sum(axis=-1)
     far = np.abs(sums - 1)
     if far.size == 0 or far.max() <= SUM_TOLERANCE:
@@ -113,8 +105,8 @@ def check_sums(log_probabilities: FloatArray, name: str) -> None:
 def log_distribution(variable: Variable, given: Any) -> FloatArray:
     """Return the log-probabilities of a distribution as a user writes it.
 
-    That is {state: probability}, or the probabilities in the order of the states. For a binary variable,
-    a single number is the probability of the second state.
+    That is {state: probability}, the probabilities in the order of the states, or for a binary
+    variable the probability of its second state.
     """
     if isinstance(given, Mapping):
         for state in given:

@@ -63,24 +63,17 @@ class DependencyNetwork(NetworkOfCPDs):
         return self.cpds[position].log_probabilities(codes)
 
     def features(self) -> tuple[Features, IntArray]:
-        """Return the weighted features of all CPDs, and the target of each.
-
-        They are computed once: the CPDs do not change.
-        """
+        """Return the weighted features of all CPDs, and the target of each."""
         return self._features
 
     @cached_property
     def _features(self) -> tuple[Features, IntArray]:
         owners, parts = [], []
-        trees = [
-            (tree, cpd.target)
-            for cpd in self.cpds
-            if isinstance(cpd, TreeBasedCPD)
-            for tree in cpd.trees
-        ]
-        if trees:
-            targets = np.array([target for _, target in trees], np.int64)
-            features, owner = cpd_features(self.domain.cards, [t for t, _ in trees], targets)
+        with_trees = [cpd for cpd in self.cpds if isinstance(cpd, TreeBasedCPD)]
+        if with_trees:  # the features of all trees are made together
+            trees = [tree for cpd in with_trees for tree in cpd.trees]
+            targets = np.array([cpd.target for cpd in with_trees for _ in cpd.trees], np.int64)
+            features, owner = cpd_features(self.domain.cards, trees, targets)
             parts.append(features)
             owners.append(owner)
         for cpd in self.cpds:

@@ -1,6 +1,5 @@
 """Features as tables: the one place where features are mapped to cells.
 
-Tables over some scopes are laid out one after another, each with its last variable running fastest.
 A feature within the scope of a table adds its weight, times the numbers of its tests, to some cells of
 it. This is a sparse matrix, cells by features: multiplied by the weights it gives the tables, and its
 transpose multiplied by the probabilities of the cells gives the means of the features.
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Codes
-from conjoin.models.features import Features
+from conjoin.models.features import Features, segment_index
 from conjoin.models.markov import TableFactor
 
 ROWS_AT_ONCE = 1 << 13
@@ -29,26 +28,15 @@ ROWS_AT_ONCE = 1 << 13
 class FeatureTables:
     """A sparse matrix of cells by features, for tables over given scopes.
 
-    Attributes
-    ----------
-    scopes : tuple of tuple of int
-        The variables of each table, in the order of its axes.
-    shapes : tuple of tuple of int
-        The shape of each table.
-    n_features : int
-        The number of features of the network, including those without a table.
-    cell, feature : arrays of int
-        The positions of the nonzero elements; cells of all tables are numbered one after another.
-    value : array of float
-        The nonzero elements: the product of the feature's tests in the cell.
+    The cells of all tables are numbered one after another, the last variable of a table running fastest.
     """
 
     scopes: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]
-    n_features: int
-    cell: IntArray
-    feature: IntArray
-    value: FloatArray
+    n_features: int  # including those without a table
+    cell: IntArray  # the row of each nonzero element,
+    feature: IntArray  # its column,
+    value: FloatArray  # and its value: the product of the feature's tests in the cell
 
     @cached_property
     def first(self) -> IntArray:
@@ -82,11 +70,11 @@ class FeatureTables:
         """Return how many rows are in each cell; rows may have weights."""
         total = np.zeros(int(self.first[-1]))
         for low in range(0, len(codes), ROWS_AT_ONCE):
-            some = slice(low, low + ROWS_AT_ONCE)
-            inside = zip(self.cells_of(codes[some]), self.first, self.first[1:], strict=False)
-            for cell, first, end in inside:
-                own = None if weights is None else weights[some]
-                total[first:end] += np.bincount(cell - first, own, end - first)
+            rows = slice(low, low + ROWS_AT_ONCE)
+            weight = None if weights is None else weights[rows]
+            ranges = zip(self.cells_of(codes[rows]), self.first, self.first[1:], strict=False)
+            for cell, first, end in ranges:
+                total[first:end] += np.bincount(cell - first, weight, end - first)
         return total
 
     def tables(self, weights: FloatArray) -> list[TableFactor]:
@@ -104,28 +92,20 @@ class FeatureTables:
 def literals(features: Features) -> tuple[FloatArray, IntArray, IntArray]:
     """Return one number per state for every distinct test with its off value.
 
-    Returns
-    -------
-    numbers : array of float
-        1 where the test holds, otherwise the off value; those of all literals one after another.
-    starts : array of int
-        Where each literal starts in `numbers`, and the length of `numbers`.
-    entry : array of int
-        The literal of each entry of the features.
+    It is 1 where the test holds, and the off value elsewhere. The numbers of all these literals are one
+    after another; also returns where each literal starts, and the literal of each entry of the features.
     """
     if not len(features.indices):
         return np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int64)
-    cards = features.tests.cards
     off, off_code = np.unique(features.off_values(), return_inverse=True)
-    key = features.indices.astype(np.int64) * max(1, len(off)) + off_code
-    used = np.zeros(len(features.tests) * max(1, len(off)), bool)
+    key = features.indices.astype(np.int64) * len(off) + off_code
+    used = np.zeros(len(features.tests) * len(off), bool)
     used[key] = True
-    distinct = np.flatnonzero(used)
     entry = (np.cumsum(used) - 1)[key]
-    test, code = np.divmod(distinct, max(1, len(off)))
+    test, code = np.divmod(np.flatnonzero(used), len(off))
     inside = features.tests.members(test)
     numbers = np.where(inside, 1.0, off[code][:, None])
-    width = cards[features.tests.var[test]] if len(test) else np.zeros(0, np.int64)
+    width = features.tests.cards[features.tests.var[test]]
     keep = np.arange(inside.shape[1]) < width[:, None]
     starts = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
     return numbers[keep], starts, entry
@@ -136,18 +116,10 @@ def feature_tables(
     scopes: Sequence[tuple[int, ...]],
     rows: Sequence[npt.NDArray[np.integer[Any]]],
 ) -> FeatureTables:
-    """Map features to the cells of tables.
+    """Map features to the cells of tables over the given scopes.
 
-    The cells of all features are expanded together, axis after axis.
-
-    Parameters
-    ----------
-    features : Features
-        The features.
-    scopes : sequence of tuple of int
-        The variables of each table.
-    rows : sequence of array of int
-        The features of each table; the variables they test must be in its scope.
+    `rows` are the features of each table; the variables that they test must be in its scope. The cells of
+    all features are expanded together, axis after axis.
     """
     cards = features.tests.cards
     numbers, starts, entry = literals(features)
@@ -173,8 +145,7 @@ def feature_tables(
     used = np.where(scope_var >= 0, every[scope_var] if len(every) else -1, -1)[table]
     lengths = features.lengths[chosen]
     owner = np.repeat(np.arange(len(chosen)), lengths)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    entries = features.indptr[chosen][owner] + within
+    entries = segment_index(features.indptr[chosen], lengths)
     if axes:
         axis = (scope_var[table[owner]] == features.entry_var[entries][:, None]).argmax(axis=1)
         used[owner, axis] = entry[entries]
@@ -184,11 +155,9 @@ def feature_tables(
     for d in range(axes):
         literal = used[row, d]
         width = np.where(literal >= 0, count[literal], 1)
-        step = np.repeat(literal, width)
-        offset = np.arange(len(step)) - np.repeat(np.cumsum(width) - width, width)
+        live = np.repeat(literal >= 0, width)
+        at = segment_index(begin[literal], width)[live]
         row, cell, value = np.repeat(row, width), np.repeat(cell, width), np.repeat(value, width)
-        live = step >= 0
-        at = begin[step[live]] + offset[live]
         cell[live] = cell[live] * cards[scope_var[table[row[live]], d]] + state[at]
         value[live] *= number[at]
     cell += (np.cumsum(sizes) - sizes)[table[row]]
@@ -201,8 +170,5 @@ def scope_tables(
     scopes: Sequence[tuple[int, ...]],
     rows: Sequence[npt.NDArray[np.integer[Any]]],
 ) -> list[TableFactor]:
-    """Return one table per scope: the sum of the features that belong to it.
-
-    The parameters are as for `feature_tables`.
-    """
+    """Return one table per scope, the sum of the features of it (see `feature_tables`)."""
     return feature_tables(features, scopes, rows).tables(features.weights)

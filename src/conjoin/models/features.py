@@ -21,13 +21,7 @@ BLOCK = 1 << 22
 
 
 def segment_index(starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the positions of consecutive slices: starts[0], starts[0]+1, ..., starts[1], ...
-
-    Examples
-    --------
-    >>> segment_index(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
+    """Return the positions of consecutive slices: starts[0], starts[0]+1, ..., starts[1], ..."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     shift = np.repeat(starts - ends + lengths, lengths)
@@ -45,15 +39,12 @@ class Features:
     ----------
     tests : Vocabulary
         The distinct tests.
-    indptr : array of int, shape (features + 1,)
-        Row f is ``indices[indptr[f]:indptr[f + 1]]``.
-    indices : array of int32
-        Test numbers.
+    indptr, indices : arrays of int
+        The tests of feature f are ``indices[indptr[f]:indptr[f + 1]]``.
     weights : array of float, shape (features,)
         May be -inf (an impossible conjunction).
     off : array of float, optional
-        The factor that each test contributes where it does not hold. None means 0 everywhere: plain
-        conjunctions.
+        The factor that each test contributes where it does not hold; None means 0 everywhere.
 
     Examples
     --------
@@ -99,18 +90,6 @@ class Features:
         Tests of one variable in one feature are conjoined. Tests that always hold are left out, and
         so are features that never hold.
         """
-        return cls.join_tests(cards, feature, var, mask, weights)[0]
-
-    @classmethod
-    def join_tests(
-        cls,
-        cards: IntArray,
-        feature: npt.ArrayLike,
-        var: npt.ArrayLike,
-        mask: UIntArray,
-        weights: npt.ArrayLike,
-    ) -> tuple[Features, IntArray]:
-        """Build like `from_tests`, and also return which features were kept."""
         weight = np.asarray(weights, np.float64)
         if (np.isnan(weight) | np.isposinf(weight)).any():
             raise ModelError(
@@ -132,8 +111,7 @@ class Features:
         tests, number = Vocabulary.unique(cards, variable[keep], mask[keep])
         indptr = np.concatenate([[0], np.cumsum(np.bincount(owner[keep], minlength=len(weight)))])
         built = cls(tests, indptr, number, weight)
-        kept = np.flatnonzero(possible)
-        return (built if len(kept) == len(weight) else built.select(kept)), kept
+        return built if possible.all() else built.select(np.flatnonzero(possible))
 
     @classmethod
     def from_terms(
@@ -218,10 +196,7 @@ class Features:
             yield weight, self.indices[self.indptr[f] : self.indptr[f + 1]]
 
     def by_length(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield, for each length, the features of that length and the matrix of their entries.
-
-        Row r of the matrix holds the places of the tests of the r-th of these features in `indices`.
-        """
+        """Yield the features of each length, and the places of their tests in `indices`, as a matrix."""
         lengths = self.lengths
         for length in distinct(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
@@ -257,9 +232,9 @@ class Features:
         return self if keep.all() else self.select(np.flatnonzero(keep))
 
     def merged(self) -> Features:
-        """Return the features with equal ones merged and their weights added.
+        """Return the features with equal ones merged, in order of first appearance.
 
-        Features are in order of first appearance. Features with off values are left as they are.
+        Features with off values are left as they are, after the others.
         """
         soft = self.soft_rows()
         if soft.any():
@@ -288,7 +263,7 @@ class Features:
         holds = self.tests.holds(np.maximum(state, 0))
         drop = fixed[self.indices]
         factor = np.where(drop & ~holds[self.indices], self.off_values(), 1.0)
-        scale = segment_product(factor, self.indptr)
+        scale = segment_reduce(np.multiply, factor, self.indptr)
         weights = np.where(scale == 0, 0.0, self.weights) * scale
         left = np.flatnonzero(scale != 0)
         return replace(self.without_entries(drop), weights=weights).select(left), left
@@ -322,10 +297,7 @@ class Features:
         return replace(self, indices=self.indices[order], off=off)
 
     def sorted(self) -> Features:
-        """Return the features in an order that depends on nothing but what they are.
-
-        They are sorted by length, then by tests, off values and weight.
-        """
+        """Return the features sorted by length, then by tests, off values and weight."""
         off, order = self.off_values(), [np.zeros(0, np.int64)]
         for rows, entry in self.by_length():
             keys = [*self.indices[entry].T, *off[entry].T, self.weights[rows]]
@@ -345,7 +317,15 @@ class Features:
     def _blocks(self, codes: Codes) -> Iterator[tuple[slice, slice, FloatArray]]:
         """Yield (feature slice, row slice, unweighted values) of blocks of bounded size."""
         for part, rows, truth, packed in self._truths(codes):
-            yield part, rows, self._values(part, truth, packed)
+            if self.off is None:
+                bits = self._held(part, packed)
+                values = np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
+            else:
+                indptr = self.indptr[part.start : part.stop + 1]
+                entries = slice(indptr[0], indptr[-1])
+                factors = np.where(truth[self.indices[entries]], 1.0, self.off[entries, None])
+                values = segment_reduce(np.multiply, factors, indptr - indptr[0])
+            yield part, rows, values
 
     def _truths(
         self, codes: Codes
@@ -359,15 +339,6 @@ class Features:
             packed = np.packbits(truth, axis=1)
             for start in range(0, len(self), features_at_once):
                 yield slice(start, min(start + features_at_once, len(self))), rows, truth, packed
-
-    def _values(self, part: slice, truth: BoolArray, packed: npt.NDArray[np.uint8]) -> FloatArray:
-        if self.off is None:
-            bits = self._held(part, packed)
-            return np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
-        indptr = self.indptr[part.start : part.stop + 1]
-        entries = slice(indptr[0], indptr[-1])
-        factors = np.where(truth[self.indices[entries]], 1.0, self.off[entries, None])
-        return segment_reduce(np.multiply, factors, indptr - indptr[0])
 
     def _held(self, part: slice, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """Return on which rows each conjunction holds, packed."""
@@ -403,11 +374,7 @@ class Features:
         return total
 
     def logits(self, variable: int, codes: Codes) -> FloatArray:
-        """Return, for each row and each state of a variable, the sum of the features that test it.
-
-        The row's own value of the variable is ignored. Up to a constant per row these are the
-        log-probabilities of the states given the rest of the row.
-        """
+        """Return log P(X = state | the rest of the row) up to a constant per row, rows by states."""
         card = int(self.tests.cards[variable])
         rest, test, off = self.touching(variable)
         by_state = np.where(self.tests.members(test, card), 1.0, off[:, None])
@@ -417,11 +384,6 @@ class Features:
         for part, rows, values in rest._blocks(codes):
             total[rows] += finite_product(weighted[part], values).T
         return total
-
-
-def segment_product(values: FloatArray, indptr: IntArray) -> FloatArray:
-    """Return the product of each segment, 1 for an empty one."""
-    return segment_reduce(np.multiply, values, indptr)
 
 
 def segment_reduce(

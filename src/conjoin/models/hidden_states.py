@@ -16,7 +16,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
 from conjoin.errors import DataError, ModelError
-from conjoin.kernels.layouts import HiddenTables, packed
+from conjoin.kernels.layouts import HiddenArrays, packed
 from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
 from conjoin.models.markov import MarkovNetwork, TableFactor
@@ -30,15 +30,7 @@ BLOCK_VALUES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class HiddenStates:
-    """The tables of a network with hidden variables.
-
-    Attributes
-    ----------
-    domain : Domain
-        The variables, the hidden ones last.
-    factors : list of TableFactor
-        The network as tables.
-    """
+    """A network with hidden variables, which come last in its domain, as tables."""
 
     domain: Domain
     factors: list[TableFactor]
@@ -70,12 +62,12 @@ class HiddenStates:
         return tuple(self.domain.cards[self.domain.hidden].tolist())
 
     @cached_property
-    def tables(self) -> HiddenTables:
+    def tables(self) -> HiddenArrays:
         """The tables as kernels read them."""
         return self._laid_out(self.factors)
 
-    def averaged(self, marginals: list[FloatArray]) -> HiddenTables:
-        """Return the tables with one more state of each visible variable: a missing value.
+    def averaged(self, marginals: list[FloatArray]) -> HiddenArrays:
+        """Return the tables with a missing value as one more state of each visible variable.
 
         Its log-values are averages over the marginal distribution of the variable.
         """
@@ -92,23 +84,18 @@ class HiddenStates:
             larger.append(replace(factor, table=table))
         return self._laid_out(larger)
 
-    def _with_hidden_axes(self, factor: TableFactor, shown: list[int]) -> FloatArray:
-        """Return the values of a table with an axis for every hidden variable, after all others."""
-        seen, variables = len(self.domain.observed), list(factor.variables)
-        lacking = [v for v in range(seen, len(self.domain)) if v not in variables]
-        wide = factor.table.reshape(*factor.table.shape, *[1] * len(lacking))
-        held = [*variables, *lacking]
-        order = [*shown, *range(seen, len(self.domain))]
-        return wide.transpose([held.index(v) for v in order])
-
-    def _laid_out(self, factors: list[TableFactor]) -> HiddenTables:
+    def _laid_out(self, factors: list[TableFactor]) -> HiddenArrays:
         """Lay out tables, with the joint states of all hidden variables as their last axis."""
         cards = self.domain.observed.cards
         seen, width = len(cards), int(np.prod(self.shape, dtype=np.int64))
         first, var, stride, base, values = [0], [], [], [0], []
         for factor in factors:
             shown = [v for v in factor.variables if v < seen]
-            wide = self._with_hidden_axes(factor, shown)
+            # An axis for every hidden variable, after all others.
+            lacking = [v for v in range(seen, len(self.domain)) if v not in factor.variables]
+            axes = [*factor.variables, *lacking]
+            order = [axes.index(v) for v in [*shown, *range(seen, len(self.domain))]]
+            wide = factor.table.reshape(*factor.table.shape, *[1] * len(lacking)).transpose(order)
             sizes = wide.shape[: len(shown)]
             var += shown
             stride += [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(shown))]
@@ -123,7 +110,7 @@ class HiddenStates:
         by_var = np.argsort(axis_var, kind="stable")
         table_of = np.repeat(np.arange(len(factors)), np.diff(first))
         together = np.concatenate([np.zeros((0, width)), *values])
-        return HiddenTables(
+        return HiddenArrays(
             state_first=packed(np.concatenate([[0], np.cumsum(cards)]), np.int64),
             base=packed(base[:-1], np.int64),
             first=packed(first, np.int64),
@@ -137,9 +124,9 @@ class HiddenStates:
         )
 
     def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, Codes]]:
-        """Yield parts of a table: their rows, and the codes of the visible variables.
+        """Yield parts of a table, their rows and the codes of visible variables.
 
-        Missing values are an error or, otherwise, become one more state.
+        Missing values are an error if it must be complete, otherwise one more state.
         """
         step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
         cards = self.domain.observed.cards
@@ -151,7 +138,7 @@ class HiddenStates:
 
     def log_joints(self, codes: Codes) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the log-potentials of rows with each joint hidden state; known ones are respected."""
-        from conjoin.kernels.hidden_states import log_joints
+        from conjoin.kernels.hidden_scores import log_joints
 
         cards = self.domain.cards
         for rows, shown in self._blocks(codes, complete=True):
@@ -172,22 +159,14 @@ class HiddenStates:
         return result
 
     def log_changes(
-        self, codes: Codes, chosen: IntArray | None = None, tables: HiddenTables | None = None
+        self, codes: Codes, chosen: IntArray | None = None, tables: HiddenArrays | None = None
     ) -> FloatArray:
         """Return the log-potential of each row with one visible variable changed, rows by states.
 
-        The states of all visible variables are side by side. Hidden variables are summed out.
-
-        Parameters
-        ----------
-        codes : array of codes
-            The rows.
-        chosen : array of int, optional
-            The variables to change, by default all; the others' columns are NaN.
-        tables : HiddenTables, optional
-            The result of `averaged`, if visible values are missing.
+        The states of all visible variables are side by side, NaN for those that are not `chosen`. If
+        visible values are missing, `tables` are those of `averaged`.
         """
-        from conjoin.kernels.hidden_states import log_changes
+        from conjoin.kernels.hidden_scores import log_changes
 
         used = self.tables if tables is None else tables
         variables = np.arange(len(self.domain.observed)) if chosen is None else chosen
@@ -201,13 +180,7 @@ class HiddenStates:
     ) -> list[FloatArray]:
         """Return log P(X = state | the rest of the row) of each visible variable, rows by states.
 
-        Parameters
-        ----------
-        codes : array of codes
-            The rows.
-        marginals : list of array, optional
-            The distribution of each visible variable; log-potentials are averaged over it where values
-            are missing.
+        Where values are missing, log-potentials are averaged over the `marginals` of visible variables.
         """
         tables = None if marginals is None else self.averaged(marginals)
         logs = self.log_changes(codes, tables=tables)

@@ -13,7 +13,6 @@ from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.cpd import log_normalized
 from conjoin.models.features import Features
-from conjoin.models.vocabulary import mask_words, set_mask
 
 
 class LogLinearCPD:
@@ -75,22 +74,3 @@ class LogLinearCPD:
                     f"effect; name a state of {target!r} in it"
                 )
         return cls(position, Features.from_terms(domain, listed))
-
-    @classmethod
-    def logistic(
-        cls, cards: IntArray, target: int, bias: float, weights: Mapping[int, float]
-    ) -> LogLinearCPD:
-        """Build logistic regression over binary variables: logit P(X = 1) = bias + sum w_j x_j."""
-        one = set_mask([1], mask_words(cards))
-        others = sorted(weights)
-        if target in others or any(not 0 <= v < len(cards) for v in (target, *others)):
-            raise ModelError(
-                f"the weights must belong to variables other than the target: {others}"
-            )
-        if any(cards[v] != 2 for v in (target, *others)):
-            raise ModelError("logistic regression of this form needs binary variables")
-        feature = [0, *(f for f in range(1, len(others) + 1) for _ in range(2))]
-        var = [target, *(v for j in others for v in (target, j))]
-        mask = np.tile(one, (len(var), 1))
-        weight = [bias, *(weights[j] for j in others)]
-        return cls(target, Features.from_tests(cards, feature, var, mask, weight))

@@ -2,8 +2,7 @@
 
 Every network is a sum of weighted conjunctive features. In a Markov network a feature enters the
 log-odds of all the variables that it tests; in a dependency network it enters only those of its *owner*,
-the variable whose CPD it belongs to. Apart from that, engines need not know which kind of network they
-are given.
+the variable whose CPD it belongs to. Apart from that, engines need not know which kind of network it is.
 """
 
 from __future__ import annotations
@@ -25,35 +24,14 @@ class LogLinearForm:
     """The features of a network, and whose log-odds each of them enters.
 
     ``log P(x_i | the rest)`` is, up to normalisation, the sum of the features that enter the log-odds
-    of variable i. A network keeps its form (`Network.form`), so it is made once.
-
-    Attributes
-    ----------
-    domain : Domain
-        The variables.
-    features : Features
-        The features that test at least one variable (and their owner, if they have one). A weight of
-        -inf is a hard constraint: the conjunction is impossible.
-    owner : array of int, optional
-        The variable whose log-odds each feature enters; None if the network is one joint distribution
-        and each feature enters the log-odds of every variable it tests.
-    constant : float
-        The sum of the features without tests, which every instance has.
-
-    Examples
-    --------
-    >>> from conjoin.models.markov import MarkovNetwork
-    >>> domain = Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
-    >>> terms = [(0.5, {}), (2.0, {"rain": "yes", "wet": "yes"})]
-    >>> form = MarkovNetwork(domain, Features.from_terms(domain, terms)).form
-    >>> len(form.features), form.constant, form.is_joint
-    (1, 0.5, True)
+    of variable i. A feature tests at least one variable, and its owner if it has one. Its weight is
+    -inf if the conjunction is impossible (a hard constraint).
     """
 
     domain: Domain
     features: Features
-    owner: IntArray | None = None
-    constant: float = 0.0
+    owner: IntArray | None = None  # None if the network is one joint distribution
+    constant: float = 0.0  # the sum of the features without tests, which every instance has
 
     @classmethod
     def of_features(
@@ -83,12 +61,12 @@ class LogLinearForm:
     @cached_property
     def own_entry(self) -> IntArray:
         """The entry of each feature that tests its owner; -1 for features without an owner."""
-        own = np.full(len(self.features), -1, np.int64)
+        result = np.full(len(self.features), -1, np.int64)
         if self.owner is not None:
             feature = self.features.entry_feature
-            mine = np.flatnonzero(self.features.entry_var == self.owner[feature])
-            own[feature[mine]] = mine
-        return own
+            entries = np.flatnonzero(self.features.entry_var == self.owner[feature])
+            result[feature[entries]] = entries
+        return result
 
     @cached_property
     def arrays(self) -> FeatureArrays:
@@ -130,13 +108,7 @@ class LogLinearForm:
         return self if used.all() else self.select(used)
 
     def about(self, variables: BoolArray) -> LogLinearForm:
-        """Return the form with the features that enter the log-odds of some variables.
-
-        Parameters
-        ----------
-        variables : array of bool, shape (variables,)
-            The variables whose log-odds are of interest.
-        """
+        """Return the form with the features that enter the log-odds of the chosen variables."""
         if self.owner is not None:
             return self.select(variables[self.owner])
         touched = np.zeros(len(self.features), bool)
@@ -146,15 +118,14 @@ class LogLinearForm:
     def condition(self, given: Mapping[int, int]) -> LogLinearForm:
         """Fix variables, by position, to states; variables keep their positions.
 
-        Features that no longer test a free variable go: into `constant` if the network is a joint
-        distribution, which then is -inf if the evidence violates a hard constraint by itself.
+        In a joint distribution, features that test no free variable any more go into `constant`: it
+        is -inf if the evidence violates a hard constraint by itself.
         """
         if not given:
             return self
         features, left = self.features.conditioned(given)
         if self.owner is None:
-            features = features.merged()
-            form = LogLinearForm.of_features(self.domain, features)
+            form = LogLinearForm.of_features(self.domain, features.merged())
             return replace(form, constant=self.constant + form.constant)
         owner = self.owner[left]
         free = ~np.isin(owner, list(given))

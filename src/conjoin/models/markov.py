@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, distinct
+from conjoin.data.arrays import FloatArray, IntArray, distinct
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, codes_of, joint_codes
 from conjoin.errors import ModelError
@@ -26,25 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TableFactor:
-    """A factor as a table of log-values, one axis per variable.
-
-    Attributes
-    ----------
-    variables : tuple of int
-        Positions, in the order of the axes.
-    table : array of float
-        Log-values; -inf is a zero.
-    """
+    """A factor as a table of log-values, -inf for a zero, with one axis per variable."""
 
     variables: tuple[int, ...]
     table: FloatArray
 
     @classmethod
     def tabulated(
-        cls,
-        scope: Sequence[int],
-        cards: npt.NDArray[np.int64],
-        function: Callable[[Codes], FloatArray],
+        cls, scope: Sequence[int], cards: IntArray, function: Callable[[Codes], FloatArray]
     ) -> TableFactor:
         """Evaluate a function of some variables on each of their joint states."""
         shape = tuple(int(cards[v]) for v in scope)
@@ -55,34 +43,23 @@ class TableFactor:
         index = tuple(codes[:, v].astype(np.intp) for v in self.variables)
         return self.table[index] if index else np.full(len(codes), float(self.table))
 
-    def condition(self, evidence: Mapping[int, int]) -> TableFactor:
-        """Fix variables to states."""
+    def condition(self, evidence: Mapping[int, int], _: IntArray) -> TableFactor:
+        """Fix variables to states; a tree needs to know the numbers of states."""
         index = tuple(evidence.get(v, slice(None)) for v in self.variables)
         left = tuple(v for v in self.variables if v not in evidence)
         return TableFactor(left, np.asarray(self.table[index]))
 
-    def tree(self, cards: npt.NDArray[np.int64]) -> Tree:
+    def renumbered(self, position: IntArray) -> TableFactor:
+        """Return the factor over other positions, given the new position of each variable."""
+        return TableFactor(tuple(int(position[v]) for v in self.variables), self.table)
+
+    def tree(self, cards: IntArray) -> Tree:
         """Return the table as a complete tree."""
         return Tree.complete(self.variables, cards, self.table.ravel())
 
 
-@dataclass(frozen=True, eq=False)
-class TreeFactor:
-    """A factor as a decision tree whose leaves hold log-values."""
-
-    splits: Tree
-
-    @property
-    def variables(self) -> tuple[int, ...]:
-        """The variables that the tree splits on."""
-        return self.splits.variables
-
-    def evaluate(self, codes: Codes) -> FloatArray:
-        """Return the log-value of each row."""
-        return self.splits.evaluate(codes)
-
-
-Factor = TableFactor | TreeFactor
+Factor = TableFactor | Tree
+"""A table, or a tree whose leaves hold log-values."""
 
 
 class MarkovNetwork(Network):
@@ -94,7 +71,7 @@ class MarkovNetwork(Network):
         The variables. Hidden ones come last; the distribution is that of the others, summed over them.
     features : Features, optional
         Weighted conjunctions.
-    factors : iterable of TableFactor or TreeFactor
+    factors : iterable of TableFactor or Tree
         Table and tree factors, in addition to the features.
     provenance : mapping, optional
         Where the network came from.
@@ -139,10 +116,8 @@ class MarkovNetwork(Network):
     def log_potential(self, rows: Any) -> FloatArray:
         """Return the logarithm of the product of all factors: log P up to the constant log Z.
 
-        Parameters
-        ----------
-        rows : Table, array of codes, mapping or iterable of mappings
-            Complete rows; hidden variables are summed over unless their values are given.
+        Rows are a Table, an array of codes, or mappings, and complete; hidden variables are summed over
+        unless their values are given.
         """
         codes = codes_of(self.domain, rows)
         if self.domain.hidden.any():
@@ -163,11 +138,9 @@ class MarkovNetwork(Network):
         """Return, for each variable, the variables that share a feature or a factor with it."""
         size = len(self.domain)
         pairs = []
-        for length in distinct(self.features.lengths):
-            rows = np.flatnonzero(self.features.lengths == length)
-            entry = self.features.indptr[rows][:, None] + np.arange(length)
+        for _, entry in self.features.by_length():
             var = self.features.entry_var[entry].astype(np.int64)
-            for a in range(int(length)):
+            for a in range(var.shape[1]):
                 pairs.append(distinct(var[:, [a]] * size + np.delete(var, a, axis=1)))
         for factor in self.factors:
             scope = np.array(factor.variables, np.int64)
@@ -203,15 +176,8 @@ class MarkovNetwork(Network):
         left = [i for i in range(len(self.domain)) if i not in given]
         position = np.full(len(self.domain), -1, np.int64)
         position[left] = np.arange(len(left))
-        factors: list[Factor] = []
-        for factor in self.factors:
-            if isinstance(factor, TableFactor):
-                smaller = factor.condition(given)
-                scope = tuple(int(position[v]) for v in smaller.variables)
-                factors.append(replace(smaller, variables=scope))
-            else:
-                tree = factor.splits.condition(given, self.domain.cards)
-                factors.append(TreeFactor(tree.renumbered(position)))
+        cards = self.domain.cards
+        factors = [f.condition(given, cards).renumbered(position) for f in self.factors]
         features = self.features.condition(given).without_variables(list(given))
         return MarkovNetwork(self.domain.subset(left), features, factors, self.provenance)
 
@@ -220,29 +186,23 @@ class MarkovNetwork(Network):
         if not self.factors:
             return self
         cards = self.domain.cards
-        trees = [f.tree(cards) if isinstance(f, TableFactor) else f.splits for f in self.factors]
+        trees = [f.tree(cards) if isinstance(f, TableFactor) else f for f in self.factors]
         parts = [self.features, factor_features(cards, trees)]
         return MarkovNetwork(self.domain, Features.concatenate(parts), provenance=self.provenance)
 
     def _log_linear_form(self) -> LogLinearForm:
         return LogLinearForm.of_features(self.domain, self.to_features().features)
 
-    def _moved(self, domain: Domain, position: npt.NDArray[np.int64]) -> MarkovNetwork:
-        factors: list[Factor] = []
-        for factor in self.factors:
-            if isinstance(factor, TableFactor):
-                variables = tuple(int(position[v]) for v in factor.variables)
-                factors.append(TableFactor(variables, factor.table))
-            else:
-                factors.append(TreeFactor(factor.splits.renumbered(position)))
+    def _moved(self, domain: Domain, position: IntArray) -> MarkovNetwork:
+        factors = [factor.renumbered(position) for factor in self.factors]
         features = self.features.moved(domain.cards, position)
         return MarkovNetwork(domain, features, factors, self.provenance)
 
     def in_canonical_order(self) -> MarkovNetwork:
-        """Return the network over distinct features, with columns and features in a fixed order.
+        """Return the network over distinct features, with columns sorted by name, and features sorted.
 
-        Columns are sorted by name. Searches that break ties by position, and random numbers that are
-        drawn column by column, then do not depend on the order of the columns.
+        Ties that are broken by position, and random numbers that are drawn column by column, then do not
+        depend on the order of the columns.
         """
         plain = MarkovNetwork(self.domain, self.form.features.merged(), provenance=self.provenance)
         moved = plain.reordered(self.domain.sorted_names())
@@ -255,7 +215,7 @@ class MarkovNetwork(Network):
 
     def __repr__(self) -> str:
         parts = [f"{len(self.features):,} features"]
-        for kind, name in ((TableFactor, "table"), (TreeFactor, "tree")):
+        for kind, name in ((TableFactor, "table"), (Tree, "tree")):
             count = sum(isinstance(f, kind) for f in self.factors)
             if count:
                 parts.append(f"{count:,} {name} factors")

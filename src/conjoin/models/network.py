@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
@@ -22,63 +23,39 @@ def no_hidden_variables(model: Network, action: str) -> None:
         raise ModelError(f"a network with hidden columns cannot be {action}; learn it anew instead")
 
 
-def network_of(model: Any, *, picture: bool = False, numbers: bool = False) -> Any:
-    """Return the network of a fitted estimator, and any other model as it is.
-
-    For a picture, an estimator may return a network that only resembles its own. With `numbers`, it may
-    be a mixed network.
-    """
-    if picture and hasattr(model, "as_network"):
-        return model.as_network()
-    if numbers and hasattr(model, "model_"):
-        return model.model_
-    if not numbers and getattr(model, "kind", "") == "mixed network":
-        raise ModelError(
-            "this needs a network of states, and the model has columns of numbers; learn one with "
-            "discretize='quantile:5', for example"
-        )
-    return model.known(None)[0] if hasattr(model, "known") else model
+def network_of(model: Any) -> Any:
+    """Return the network of a fitted estimator, and any other model as it is."""
+    return model._known(None)[0] if hasattr(model, "_known") else model
 
 
 def conditionals_of(model: Any) -> Any:
     """Return the dependency network of a fitted estimator, and any other model as it is."""
-    if not hasattr(model, "known"):
+    if not hasattr(model, "_known"):
         return model
-    model.known(None)  # raises if it is not fitted, or has numbers
+    model._known(None)  # raises if it is not fitted
     if model.network_ is None:
-        raise ModelError("this model has no conditionals; use `learn`")
+        raise ModelError("this model has no conditionals; use `learn_conditionals`")
     return model.network_
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_estimators(*, picture: bool = False, numbers: bool = False) -> Callable[[F], F]:
+def takes_estimators(function: F) -> F:
     """Let the first argument of a function be a fitted estimator (see `network_of`)."""
 
-    def decorated(function: F) -> F:
-        @wraps(function)
-        def call(model: Any, *arguments: Any, **options: Any) -> Any:
-            own = network_of(model, picture=picture, numbers=numbers)
-            return function(own, *arguments, **options)
+    @wraps(function)
+    def call(model: Any, *arguments: Any, **options: Any) -> Any:
+        return function(network_of(model), *arguments, **options)
 
-        return cast(F, call)
-
-    return decorated
+    return cast(F, call)
 
 
 class Network:
-    """A model over a domain.
+    """A model over a domain, with its provenance: plain values under short names, kept in native files.
 
-    Networks are immutable, because engines cache what they compute from a network. An attribute can be
+    Networks are immutable, because engines cache what they compute from a network: an attribute can be
     set only once, by the constructor.
-
-    Attributes
-    ----------
-    domain : Domain
-        The variables.
-    provenance : dict
-        Where the model came from: plain values under short names, kept in native files.
     """
 
     kind: str
@@ -99,6 +76,12 @@ class Network:
             )
         super().__setattr__(name, value)
 
+    def with_provenance(self, provenance: Mapping[str, Any]) -> Self:
+        """Return the network with another provenance."""
+        twin = copy.copy(self)
+        twin.__dict__["provenance"] = dict(provenance)
+        return twin
+
     @cached_property
     def form(self) -> LogLinearForm:
         """The network as weighted features, which all engines start from."""
@@ -113,28 +96,23 @@ class Network:
         A hidden variable is never known, so all of its neighbours take its place.
         """
         linked, hidden = self.blankets(), self.domain.hidden
-        found = {start := self.domain.index(name)}
+        reached = {start := self.domain.index(name)}
         todo = [start]
         while todo:
-            new = set(linked[todo.pop()]) - found
-            found |= new
+            new = set(linked[todo.pop()]) - reached
+            reached |= new
             todo += [v for v in new if hidden[v]]
-        return tuple(self.domain.names[v] for v in sorted(found - {start}) if not hidden[v])
+        return tuple(self.domain.names[v] for v in sorted(reached - {start}) if not hidden[v])
 
     def blankets(self) -> list[tuple[int, ...]]:
         """Return the Markov blanket of every variable, by position."""
         raise NotImplementedError
 
     def log_conditional(self, name: str, rows: Any) -> FloatArray:
-        """Return log P(X = state | the rest of the row), rows by states.
+        """Return log P(X = state | the rest of the row), rows by states, for the variable of this name.
 
-        Parameters
-        ----------
-        name : str
-            The variable X.
-        rows : Table, array of codes, mapping or iterable of mappings
-            Rows that are complete except for X; their values of X are ignored. Hidden variables are
-            summed over.
+        Rows are a Table, an array of codes, or mappings, and complete except for X; their values of X are
+        ignored. Hidden variables are summed over.
         """
         raise NotImplementedError
 

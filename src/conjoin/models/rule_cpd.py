@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
-from conjoin.data.table import Codes
 from conjoin.errors import ModelError
-from conjoin.models.cpd import log_distribution, log_normalized
+from conjoin.models.cpd import log_distribution
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import TreeBasedCPD
 
@@ -31,8 +30,6 @@ class RuleCPD(TreeBasedCPD):
         The target's position.
     rules : sequence of (condition, log-probabilities)
         A condition is {position: allowed state codes}; the last rule's condition is empty.
-    max_leaves : int
-        Maximum number of leaves of the equivalent tree.
 
     Examples
     --------
@@ -53,9 +50,7 @@ class RuleCPD(TreeBasedCPD):
         cards: IntArray,
         target: int,
         rules: Sequence[tuple[Mapping[int, Iterable[int]], npt.ArrayLike]],
-        max_leaves: int = MAX_LEAVES,
     ) -> None:
-        self.max_leaves = max_leaves
         self.conditions = tuple(
             {int(v): frozenset(int(s) for s in states) for v, states in when.items()}
             for when, _ in rules
@@ -67,11 +62,11 @@ class RuleCPD(TreeBasedCPD):
         if not all(self.conditions[:-1]):
             raise ModelError("a rule without a condition always holds; put it last")
         self.table: FloatArray = np.array([p for _, p in rules], np.float64)
-        super().__init__(cards, target, [self._tree(cards, max_leaves)])
+        super().__init__(cards, target, [self._tree(cards)])
 
-    def _tree(self, cards: IntArray, max_leaves: int) -> Tree:
+    def _tree(self, cards: IntArray) -> Tree:
         def visit(token: Any) -> object:
-            number, known = token
+            number, known = token  # rules before this one do not hold
             allowed = dict(known)
             for rule in range(number, len(self.conditions)):
                 open_tests = []
@@ -85,43 +80,32 @@ class RuleCPD(TreeBasedCPD):
                     if not open_tests:
                         return self.table[rule]
                     var, inside, outside = open_tests[0]
-                    rest = [item for item in known if item[0] != var]
-                    yes = (rule, tuple(sorted([*rest, (var, inside)], key=lambda i: i[0])))
-                    no = (rule + 1, tuple(sorted([*rest, (var, outside)], key=lambda i: i[0])))
-                    return var, [yes if s in inside else no for s in range(int(cards[var]))]
+                    yes, no = (
+                        frozenset({**allowed, var: side}.items()) for side in (inside, outside)
+                    )
+                    return var, [
+                        (rule, yes) if s in inside else (rule + 1, no)
+                        for s in range(int(cards[var]))
+                    ]
             raise AssertionError("the last rule always holds")
 
         try:
-            return Tree.grow((0, ()), visit, max_leaves)
+            return Tree.grow((0, frozenset()), visit, MAX_LEAVES)
         except ModelError:
             raise ModelError(
-                f"these rules overlap in more than {max_leaves:,} ways; use fewer rules, or "
+                f"these rules overlap in more than {MAX_LEAVES:,} ways; use fewer rules, or "
                 "log-odds terms, which are added up instead of ordered"
             ) from None
-
-    def log_probabilities(self, codes: Codes) -> FloatArray:
-        """Return log P(X = state | the rest of the row), rows by states."""
-        choice = np.full(len(codes), -1)
-        for rule, condition in enumerate(self.conditions):
-            holds = choice < 0
-            for var, states in condition.items():
-                holds &= np.isin(codes[:, var], list(states))
-            choice[holds] = rule
-        return log_normalized(self.table[choice])
 
     def moved(self, cards: IntArray, position: IntArray) -> RuleCPD:
         """Return the CPD over reordered variables, given the new position of each."""
         conditions = [{int(position[v]): s for v, s in when.items()} for when in self.conditions]
         rules = list(zip(conditions, self.table, strict=True))
-        return RuleCPD(cards, position[self.target], rules, self.max_leaves)
+        return RuleCPD(cards, position[self.target], rules)
 
     @classmethod
     def of(
-        cls,
-        domain: Domain,
-        target: str,
-        rules: Iterable[tuple[Mapping[str, Any], Any]],
-        max_leaves: int = MAX_LEAVES,
+        cls, domain: Domain, target: str, rules: Iterable[tuple[Mapping[str, Any], Any]]
     ) -> RuleCPD:
         """Build by names: ({variable: state or list of states}, distribution) pairs, in order."""
         variable = domain[target]
@@ -129,4 +113,4 @@ class RuleCPD(TreeBasedCPD):
         for when, p in rules:
             condition = {domain.index(n): domain[n].indices(states) for n, states in when.items()}
             coded.append((condition, log_distribution(variable, p)))
-        return cls(domain.cards, domain.index(target), coded, max_leaves)
+        return cls(domain.cards, domain.index(target), coded)

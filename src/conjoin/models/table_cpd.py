@@ -81,19 +81,9 @@ class TableCPD(TreeBasedCPD):
     def of(
         cls, domain: Domain, target: str, parents: Sequence[str], rows: Mapping[Any, Any] | Any
     ) -> TableCPD:
-        """Build by names.
+        """Build by names: `rows` is {(state of each parent): distribution}.
 
-        Parameters
-        ----------
-        domain : Domain
-            The variables.
-        target : str
-            The target's name.
-        parents : sequence of str
-            The parents' names.
-        rows : mapping
-            {(state of each parent): distribution}; one parent's state needs no tuple. Without
-            parents, the distribution itself.
+        A single parent's state needs no tuple; without parents, `rows` is the distribution itself.
         """
         positions = [domain.index(p) for p in parents]
         variable = domain[target]

@@ -21,17 +21,6 @@ Int32Array = npt.NDArray[np.int32]
 class Tree:
     """A decision tree over discrete variables, with splits into any number of branches.
 
-    Attributes
-    ----------
-    var : array of int32, shape (nodes,)
-        The variable that each node splits on, -1 for a leaf. Node 0 is the root.
-    ptr : array of int32, shape (nodes,)
-        For a split, where its children start in `child`; for a leaf, its row of `value`.
-    child : array of int32
-        For each split, the child that each state of its variable leads to.
-    value : array of float, shape (leaves,) or (leaves, states of a target)
-        The values of the leaves.
-
     Examples
     --------
     >>> stump = Tree.grow("root", lambda node: (
@@ -40,29 +29,19 @@ class Tree:
     [1.0, 2.0]
     """
 
-    var: Int32Array
-    ptr: Int32Array
-    child: Int32Array
-    value: FloatArray
+    var: Int32Array  # the variable that each node splits on, -1 for a leaf; node 0 is the root
+    ptr: Int32Array  # where the children of a split start in `child`; the row of a leaf in `value`
+    child: Int32Array  # for each split, the child that each state of its variable leads to
+    value: FloatArray  # the values of the leaves: numbers, or lines with one per state of a target
 
     @classmethod
     def grow(
-        cls,
-        root: Hashable,
-        visit: Callable[[Hashable], object],
-        max_leaves: int = 10_000_000,
+        cls, root: Hashable, visit: Callable[[Hashable], object], max_leaves: int = 10_000_000
     ) -> Tree:
-        """Build a tree from the root, without recursion.
+        """Build a tree from the root's token, without recursion.
 
-        Parameters
-        ----------
-        root : hashable
-            A token for the root.
-        visit : callable
-            Given a node's token, returns (variable, [token of the child for each state]) for a
-            split, and anything else as the value of a leaf. Equal tokens of a split share a child.
-        max_leaves : int
-            Maximum number of leaves.
+        `visit` returns (variable, [token of the child for each state]) for the token of a split, and
+        anything else as the value of a leaf. Equal tokens of a split share a child.
         """
         var: list[int] = []
         ptr: list[int] = []
@@ -74,9 +53,9 @@ class Tree:
             node = len(var)
             for slot in slots:
                 child[slot] = node
-            result = visit(token)
-            if isinstance(result, tuple):
-                variable, children = result
+            leaf_or_split = visit(token)
+            if isinstance(leaf_or_split, tuple):
+                variable, children = leaf_or_split
                 var.append(variable)
                 ptr.append(len(child))
                 places: dict[Hashable, list[int]] = {}
@@ -87,7 +66,7 @@ class Tree:
             else:
                 var.append(-1)
                 ptr.append(len(value))
-                value.append(result)
+                value.append(leaf_or_split)
                 if len(value) > max_leaves:
                     raise ModelError(f"the tree has more than {max_leaves:,} leaves")
         return cls(
@@ -99,14 +78,7 @@ class Tree:
 
     @classmethod
     def complete(cls, variables: Sequence[int], cards: IntArray, value: FloatArray) -> Tree:
-        """Return the tree that splits on each variable in turn, with a leaf for each joint state.
-
-        Examples
-        --------
-        >>> tree = Tree.complete([1, 0], np.array([2, 3]), np.arange(6.0))
-        >>> tree.evaluate(np.array([[1, 2]], np.uint8))  # 2 * 2 + 1
-        array([5.])
-        """
+        """Return the tree that splits on each variable in turn, with a leaf for each joint state."""
         ways = [int(cards[v]) for v in variables]
         widths = np.cumprod([1, *ways])
         inner = int(widths[:-1].sum())
@@ -128,19 +100,15 @@ class Tree:
         """The variables that the tree splits on."""
         return tuple(distinct(self.var[self.var >= 0]).tolist())
 
-    def leaf_of(self, codes: Codes) -> IntArray:
-        """Return the leaf that each row falls into."""
+    def evaluate(self, codes: Codes) -> FloatArray:
+        """Return the leaf value of each row."""
         node = np.zeros(len(codes), np.int64)
         active = np.arange(len(codes)) if self.var[0] >= 0 else np.zeros(0, np.int64)
         while len(active):
             at = node[active]
             node[active] = self.child[self.ptr[at] + codes[active, self.var[at]]]
             active = active[self.var[node[active]] >= 0]
-        return self.ptr[node].astype(np.int64)
-
-    def evaluate(self, codes: Codes) -> FloatArray:
-        """Return the leaf value of each row."""
-        return self.value[self.leaf_of(codes)]
+        return self.value[self.ptr[node]]
 
     def children(self, node: int, cards: IntArray) -> list[int]:
         """Return the child of a split for each state of its variable."""
@@ -166,22 +134,12 @@ class Tree:
         return Tree(var, self.ptr, self.child, self.value)
 
 
-@dataclass(frozen=True, eq=False)
-class _Paths:
-    """The paths to all leaves of several trees, with one entry per test on a path."""
-
-    tests: Vocabulary
-    leaf: IntArray
-    test: Int32Array
-    n_leaves: int
-
-
 def _paths(
     cards: IntArray, trees: Sequence[Tree], extra_var: IntArray, extra_mask: UIntArray
-) -> tuple[_Paths, Int32Array]:
-    """Walk up from all leaves of all trees at once.
+) -> tuple[Features, Int32Array]:
+    """Return the tests on the path to each leaf as a feature, from leaf to root.
 
-    The vocabulary also gets the extra tests, whose numbers are returned.
+    A path may test a variable twice. Extra tests join the vocabulary; their numbers are returned, too.
     """
     sizes = np.array([len(t.var) for t in trees])
     first_node = np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -213,33 +171,30 @@ def _paths(
     counts = np.array([t.n_leaves for t in trees])
     first_leaf = np.repeat(np.cumsum(counts) - counts, sizes)
     leaf_numbers = ptr[leaves] + first_leaf[leaves]
-    entries_leaf, entries_test = [], []
-    at, which = leaves, leaf_numbers
-    while True:
+    entries_leaf, entries_test = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    at = leaves
+    while len(at):  # all leaves climb together, until they reach their roots
         climbing = parent[at] >= 0
-        at, which = at[climbing], which[climbing]
-        if not len(at):
-            break
-        entries_leaf.append(which)
+        at, leaf_numbers = at[climbing], leaf_numbers[climbing]
+        entries_leaf.append(leaf_numbers)
         entries_test.append(test_into[at])
         at = parent[at]
-    leaf = np.concatenate(entries_leaf) if entries_leaf else np.zeros(0, np.int64)
-    test = np.concatenate(entries_test) if entries_test else np.zeros(0, np.int32)
-    return _Paths(tests, leaf, test, int(counts.sum())), number[len(below) :]
+    leaf, test = np.concatenate(entries_leaf), np.concatenate(entries_test)
+    lengths = np.bincount(leaf, minlength=counts.sum())
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    paths = Features(tests, indptr, test[np.argsort(leaf, kind="stable")], np.zeros(len(lengths)))
+    return paths, number[len(below) :]
 
 
 def _assemble(
-    paths: _Paths, source: IntArray, extra: Int32Array | None, weights: FloatArray
+    paths: Features, source: IntArray, extra: Int32Array | None, weights: FloatArray
 ) -> tuple[Features, IntArray]:
-    """Build one feature for each entry of `source`: the tests of that leaf, and an extra test.
+    """Build a feature for each entry of `source`: the tests of that leaf, and an extra test.
 
     Also returns which entries were kept: those whose leaf can be reached.
     """
-    order = np.argsort(paths.leaf, kind="stable")
-    counts = np.bincount(paths.leaf, minlength=paths.n_leaves)
-    starts = np.cumsum(counts) - counts
-    test = paths.test[order][segment_index(starts[source], counts[source])]
-    feature = np.repeat(np.arange(len(source)), counts[source])
+    chosen = paths.select(source)
+    test, feature = chosen.indices, chosen.entry_feature
     if extra is not None:
         test = np.concatenate([test, extra])
         feature = np.concatenate([feature, np.arange(len(source))])
@@ -250,7 +205,10 @@ def _assemble(
     twice = (feature[1:] == feature[:-1]) & (var[1:] == var[:-1])
     idle = (tests.mask == full_masks(tests.cards)[tests.var]).all(1)
     if twice.any() or idle.any():  # join tests of one variable, drop tests that always hold
-        return Features.join_tests(tests.cards, feature, var, tests.mask[test], weights)
+        places = np.arange(len(source))  # in place of the weights, to see which features are kept
+        joined = Features.from_tests(tests.cards, feature, var, tests.mask[test], places)
+        kept = joined.weights.astype(np.int64)
+        return joined.reweighted(weights[kept]), kept
     indptr = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=len(source)))])
     return Features(tests, indptr, test.astype(np.int32), weights), np.arange(len(source))
 
@@ -260,7 +218,7 @@ def factor_features(cards: IntArray, trees: Sequence[Tree]) -> Features:
     none = np.zeros(0, np.int64)
     paths, _ = _paths(cards, trees, none, np.zeros((0, mask_words(cards)), np.uint64))
     weights = np.concatenate([t.value for t in trees])
-    return _assemble(paths, np.arange(paths.n_leaves), None, weights)[0]
+    return _assemble(paths, np.arange(len(paths)), None, weights)[0]
 
 
 def cpd_features(
@@ -268,8 +226,8 @@ def cpd_features(
 ) -> tuple[Features, IntArray]:
     """Return the features of trees with a number per state of a target in each leaf, and their targets.
 
-    A leaf gives one feature for each state but one, the reference, whose number is subtracted: a
-    leaf of a binary target gives one feature, weighted with its log-odds.
+    A leaf has one feature per state but one, the reference, whose number is subtracted: for a binary
+    target its weight is the log-odds.
     """
     leaf, state, weight = [], [], []
     leaf_target = np.repeat(targets, [t.n_leaves for t in trees])

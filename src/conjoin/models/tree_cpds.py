@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
-from conjoin.models.cpd import log_distribution, log_normalized
+from conjoin.models.cpd import log_normalized
 from conjoin.models.features import Features
 from conjoin.models.tree import Tree, cpd_features
 
@@ -65,8 +64,11 @@ class TreeCPD(TreeBasedCPD):
 
     Examples
     --------
+    >>> from conjoin import Domain
     >>> domain = Domain({"wet": ["no", "yes"], "sky": ["sun", "cloud", "rain"]})
-    >>> cpd = TreeCPD.of(domain, "wet", ("sky", {"rain": 0.9, ("sun", "cloud"): 0.1}))
+    >>> leaf = {"dry": np.log([0.9, 0.1]), "wet": np.log([0.1, 0.9])}
+    >>> tree = Tree.grow("sky", lambda node: leaf.get(node, (1, ["dry", "dry", "wet"])))
+    >>> cpd = TreeCPD(domain.cards, 0, tree)
     >>> print(*cpd.features().describe(domain), sep="\\n")
     -2.19722  wet=yes ∧ sky≠rain
     2.19722  wet=yes ∧ sky=rain
@@ -84,36 +86,18 @@ class TreeCPD(TreeBasedCPD):
         """The tree."""
         return self.trees[0]
 
-    @classmethod
-    def of(cls, domain: Domain, target: str, tree: Any) -> TreeCPD:
-        """Build by names.
-
-        Parameters
-        ----------
-        domain : Domain
-            The variables.
-        target : str
-            The target's name.
-        tree : nested tuples
-            A distribution of the target (see `log_distribution`), or a split
-            ``(variable, {state: tree, ...})`` where a tuple of states may share a branch.
-        """
-        variable = domain[target]
-        grown = grow_named(domain, tree, lambda leaf: log_distribution(variable, leaf))
-        return cls(domain.cards, domain.index(target), grown)
-
     def to_factor(self) -> Tree:
         """Return a tree that splits on the target below each leaf, with single numbers as leaves."""
-        old, ways = self.tree, range(int(self.cards[self.target]))
-        value = log_normalized(old.value)
+        tree, states = self.tree, range(int(self.cards[self.target]))
+        value = log_normalized(tree.value)
 
         def visit(token: Any) -> object:
             node, state = token
             if state is not None:
-                return value[old.ptr[node], state]
-            if old.var[node] < 0:
-                return self.target, [(node, s) for s in ways]
-            return int(old.var[node]), [(c, None) for c in old.children(node, self.cards)]
+                return value[tree.ptr[node], state]
+            if tree.var[node] < 0:
+                return self.target, [(node, s) for s in states]
+            return int(tree.var[node]), [(c, None) for c in tree.children(node, self.cards)]
 
         return Tree.grow((0, None), visit)
 
@@ -160,63 +144,9 @@ class BoostedTreesCPD(TreeBasedCPD):
         The target's position.
     trees : sequence of Tree
         Leaves of shape (states of the target,).
-
-    Examples
-    --------
-    >>> domain = Domain({"wet": ["no", "yes"], "sky": ["sun", "cloud", "rain"]})
-    >>> cpd = BoostedTreesCPD.of(domain, "wet", [
-    ...     {"no": 0.0, "yes": -1.0}, ("sky", {"rain": [0.0, 3.0], ("sun", "cloud"): [0.0, 0.5]})])
-    >>> cpd.log_probabilities(np.array([[0, 2]], np.uint8)).round(3)
-    array([[-2.127, -0.127]])
     """
 
     def moved(self, cards: IntArray, position: IntArray) -> BoostedTreesCPD:
         """Return the CPD over reordered variables, given the new position of each."""
         trees = [tree.renumbered(position) for tree in self.trees]
         return BoostedTreesCPD(cards, position[self.target], trees)
-
-    @classmethod
-    def of(cls, domain: Domain, target: str, trees: Iterable[Any]) -> BoostedTreesCPD:
-        """Build by names, like `TreeCPD.of`, with a score for each state in the leaves."""
-        variable = domain[target]
-
-        def scores(leaf: Any) -> FloatArray:
-            if isinstance(leaf, Mapping):
-                given = {variable.index(state): value for state, value in leaf.items()}
-                leaf = [given.get(code, 0.0) for code in range(len(variable))]
-            values = np.asarray(leaf, np.float64)
-            if values.shape != (len(variable),) or not np.isfinite(values).all():
-                raise ModelError(f"a leaf needs {len(variable)} scores, not {leaf!r}")
-            return values
-
-        grown = [grow_named(domain, tree, scores) for tree in trees]
-        return cls(domain.cards, domain.index(target), grown)
-
-
-def grow_named(domain: Domain, spec: Any, leaf: Callable[[Any], FloatArray]) -> Tree:
-    """Build a tree from nested splits ``(variable, {state or tuple of states: tree})``."""
-
-    def visit(node: Any) -> object:
-        spec = specs[node]
-        if not isinstance(spec, tuple):
-            return leaf(spec)
-        if len(spec) != 2 or not isinstance(spec[1], Mapping):
-            raise ModelError(f"a split must be (variable, {{states: tree}}), not {spec!r}")
-        name, branches = spec
-        variable = domain[name]
-        children: list[Hashable] = [None] * len(variable)
-        for states, below in branches.items():
-            specs.append(below)
-            for code in variable.indices(states):
-                if children[code] is not None:
-                    raise ModelError(
-                        f"the split on {name!r} has two branches for {variable.states[code]!r}"
-                    )
-                children[code] = len(specs) - 1
-        if None in children:
-            left = variable.states[children.index(None)]
-            raise ModelError(f"the split on {name!r} has no branch for {left!r}")
-        return domain.index(name), children
-
-    specs = [spec]
-    return Tree.grow(0, visit)

@@ -30,13 +30,7 @@ def full_masks(cards: IntArray) -> UIntArray:
 
 
 def state_masks(states: npt.ArrayLike, words: int) -> UIntArray:
-    """Return the masks of single states.
-
-    Examples
-    --------
-    >>> state_masks([0, 3], 1).tolist()
-    [[1], [8]]
-    """
+    """Return the masks of single states."""
     code = np.asarray(states, np.int64)
     masks = np.zeros((len(code), words), np.uint64)
     masks[np.arange(len(code)), code >> 6] = np.uint64(1) << (code & 63).astype(np.uint64)
@@ -44,13 +38,7 @@ def state_masks(states: npt.ArrayLike, words: int) -> UIntArray:
 
 
 def range_masks(first: IntArray, last: IntArray, words: int) -> UIntArray:
-    """Return the masks of neighbouring states.
-
-    Examples
-    --------
-    >>> range_masks(np.array([0, 2, 60]), np.array([1, 2, 64]), 2).tolist()
-    [[3, 0], [4, 0], [17293822569102704640, 1]]
-    """
+    """Return the masks of neighbouring states."""
     masks = state_masks(first, words)
     for state in range(int((last - first).max(initial=0))):
         more = np.flatnonzero(first + state < last)
@@ -65,21 +53,11 @@ def set_mask(states: Iterable[int], words: int) -> UIntArray:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Distinct tests, sorted by variable.
+    """Distinct tests, sorted by variable."""
 
-    Attributes
-    ----------
-    cards : array of int, shape (variables,)
-        The number of states of each variable of the domain.
-    var : array of int, shape (tests,)
-        The variable that each test looks at.
-    mask : array of uint64, shape (tests, words)
-        The states that satisfy it: bit s of word w stands for state 64 w + s.
-    """
-
-    cards: IntArray
-    var: npt.NDArray[np.int32]
-    mask: UIntArray
+    cards: IntArray  # the number of states of each variable of the domain
+    var: npt.NDArray[np.int32]  # the variable that each test looks at
+    mask: UIntArray  # the states that satisfy it: bit s of word w stands for state 64 w + s
 
     @classmethod
     def unique(
@@ -103,10 +81,7 @@ class Vocabulary:
     def members(
         self, which: npt.NDArray[np.integer] | None = None, card: int | None = None
     ) -> BoolArray:
-        """Return which states satisfy each test, tests by states.
-
-        By default all tests, and the largest number of states of any variable.
-        """
+        """Return which states satisfy each test, for as many states as a variable has at most."""
         mask = self.mask if which is None else self.mask[which]
         states = np.arange(int(self.cards.max(initial=1)) if card is None else card)
         words = mask[:, states >> 6] >> (states & 63).astype(np.uint64)
@@ -142,15 +117,7 @@ class Vocabulary:
         return full_masks(self.cards)[self.var] & ~self.mask
 
     def describe(self, domain: Domain) -> list[str]:
-        """Return each test in words; neighbouring bins are a range.
-
-        Examples
-        --------
-        >>> domain = Domain({"light": ["red", "amber", "green"]})
-        >>> masks = np.array([[0b001], [0b011]], np.uint64)
-        >>> Vocabulary(domain.cards, np.zeros(2, np.int32), masks).describe(domain)
-        ['light=red', 'light≠green']
-        """
+        """Return each test in words; neighbouring bins are a range."""
         words = []
         for test, var in enumerate(self.var.tolist()):
             variable = domain.variables[var]

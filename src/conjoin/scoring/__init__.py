@@ -18,19 +18,10 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import compare as compare
     from conjoin.scoring.result import signed_ranks as signed_ranks
 
-_HOMES = {
-    "CMLL": "scoring.marginal_likelihood",
-    "LogLikelihood": "scoring.likelihood",
-    "Score": "scoring.result",
-    "cmll": "scoring.marginal_likelihood",
-    "compare": "scoring.result",
-    "log_likelihood": "scoring.likelihood",
-    "pll": "scoring.pseudo_likelihood",
-    "random_sets": "scoring.marginal_likelihood",
-    "score": "scoring.metrics",
-    "signed_ranks": "scoring.result",
+_INTERNAL = {
+    "ConditionalScorer": "scoring.conditionals",
+    "ConditionalBlock": "scoring.conditionals",
 }
+"""Names for the other packages of Conjoin, and for its tests."""
 
-__all__ = [*_HOMES]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _INTERNAL)

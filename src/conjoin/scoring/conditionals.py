@@ -9,6 +9,15 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
+from conjoin.kernels.conditional_log_odds import (
+    add_conjunction_slopes,
+    add_conjunctions,
+    add_product_slopes,
+    add_products,
+    conditionals,
+    errors_of_gains,
+    truth_bits,
+)
 from conjoin.kernels.layouts import ROWS_PER_BLOCK, WORDS, FeatureArrays, packed
 from conjoin.models.loglinear import LogLinearForm
 
@@ -16,7 +25,7 @@ DENSE_SHARE = 0.3
 """Features with two tests become a matrix if at least this share of all pairs of tests has one."""
 
 
-class RowBlock:
+class ConditionalBlock:
     """At most `ROWS_PER_BLOCK` rows in the form that kernels read, padded with missing values.
 
     `columns` are the codes, variables by rows, and `bits` the rows on which each test holds, tests by
@@ -26,8 +35,6 @@ class RowBlock:
     def __init__(
         self, form: LogLinearForm, codes: Codes, marginals: list[FloatArray] | None = None
     ) -> None:
-        from conjoin.kernels.conditionals import truth_bits
-
         self.form, self.size, self.marginals = form, len(codes), marginals
         missing = np.iinfo(codes.dtype).max
         self.columns = np.full((codes.shape[1], ROWS_PER_BLOCK), missing, codes.dtype)
@@ -90,13 +97,13 @@ class FeatureGroups:
             np.flatnonzero(rest & with_off),
         )
 
-    def partial(self, block: RowBlock) -> IntArray:
+    def partial(self, block: ConditionalBlock) -> IntArray:
         """Return the features that are summed as products: all long ones where values are missing."""
         if block.marginals is None:
             return self.product
         return np.concatenate([self.conjunction, self.product])
 
-    def needs_truth(self, block: RowBlock) -> bool:
+    def needs_truth(self, block: ConditionalBlock) -> bool:
         """Return whether the sums need `block.truth()` besides the bits of the block."""
         return bool(len(self.pair) or len(self.product) or block.marginals is not None)
 
@@ -139,13 +146,13 @@ class ConditionalScorer:
         np.add.at(matrix, (groups.right, groups.left), groups.to_right * weights)
         return matrix
 
-    def gains_without_bits(self, block: RowBlock, truth: FloatArray) -> FloatArray:
-        """Return the gains of all features but those that are summed on bits.
+    def _truth(self, block: ConditionalBlock) -> FloatArray:
+        """Return the probability that each test holds on each row, if the sums need it."""
+        return block.truth() if self.groups.needs_truth(block) else np.zeros((0, 0))
 
-        `truth` is the result of `block.truth`, if the groups need it.
-        """
-        from conjoin.kernels.conditionals import add_products
-
+    def gains(self, block: ConditionalBlock, truth: FloatArray | None = None) -> FloatArray:
+        """Return the gain of each test on each row: the growth of the log-potential if it holds."""
+        truth = self._truth(block) if truth is None else truth
         gains = np.zeros((len(self.shared_gains), ROWS_PER_BLOCK))
         if len(self.groups.pair):
             np.matmul(self.pair_matrix, truth, out=gains)
@@ -153,38 +160,35 @@ class ConditionalScorer:
         chosen = self.groups.partial(block)
         if len(chosen):
             add_products(truth, self.arrays, chosen, gains)
-        return gains
-
-    def gains(self, block: RowBlock) -> FloatArray:
-        """Return the gain of each test on each row: the growth of the log-potential if it holds."""
-        from conjoin.kernels.conditionals import add_conjunctions
-
-        truth = block.truth() if self.groups.needs_truth(block) else np.zeros((0, 0))
-        gains = self.gains_without_bits(block, truth)
         if len(self.groups.conjunction) and block.marginals is None:
             add_conjunctions(block.bits, self.arrays, self.groups.conjunction, gains)
         return gains
 
-    def log_probabilities(self, block: RowBlock) -> FloatArray:
+    def log_probabilities(self, block: ConditionalBlock) -> FloatArray:
         """Return log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing."""
-        from conjoin.kernels.conditionals import conditionals
-
         out = np.zeros((len(self.form.domain), ROWS_PER_BLOCK))
         conditionals(block.columns, self.arrays, self.gains(block), out)
         return out[:, : block.size]
 
-    def slopes(
-        self, block: RowBlock, truth: FloatArray, errors: FloatArray, sums: FloatArray
-    ) -> FloatArray:
-        """Return derivatives by the weights of all features but those that are summed on bits.
+    def value_and_slopes(
+        self, block: ConditionalBlock, weights: FloatArray
+    ) -> tuple[float, FloatArray]:
+        """Return the weighted sum of all `log_probabilities`, and its derivatives by the weights."""
+        truth = self._truth(block)
+        gains = self.gains(block, truth)
+        value = errors_of_gains(block.columns, weights, self.arrays, gains)
+        return value, self._slopes(block, truth, gains)
 
-        `errors` are the derivatives by the gains, tests by rows, and `sums` their sums over the rows;
-        `truth` and `errors` are needed only if the groups need the truth.
-        """
-        from conjoin.kernels.conditionals import add_product_slopes
+    def weight_of_live_rows(self, block: ConditionalBlock, weights: FloatArray) -> FloatArray:
+        """Return for each feature the weight of the rows where one of its tests decides about it."""
+        errors = np.tile(weights, (len(self.shared_gains), 1))
+        return self._slopes(block, self._truth(block), errors)
 
+    def _slopes(self, block: ConditionalBlock, truth: FloatArray, errors: FloatArray) -> FloatArray:
+        """Return the derivatives by all weights from those by the gains, tests by rows."""
         groups = self.groups
         slopes = np.zeros(len(self.form.features))
+        sums = errors.sum(axis=1)
         slopes[groups.single] = sums[groups.single_test] * groups.single_share
         if len(groups.pair):
             matrix = errors @ truth.T
@@ -195,4 +199,6 @@ class ConditionalScorer:
         chosen = groups.partial(block)
         if len(chosen):
             add_product_slopes(truth, self.arrays, chosen, errors, slopes)
+        if len(groups.conjunction) and block.marginals is None:
+            add_conjunction_slopes(block.bits, self.arrays, groups.conjunction, errors, slopes)
         return slopes

@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
-from conjoin.data.table import Codes
 from conjoin.errors import DataError, names_lack_of_memory
-from conjoin.inference.completion import Completion
+from conjoin.inference.completion import row_log_sums
 from conjoin.inference.engines import log_partition
+from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.results import LogValue
-from conjoin.inference.terms import as_markov_network
-from conjoin.models.bayes import BayesianNetwork
-from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.scoring.result import Score
 
@@ -68,10 +64,10 @@ class LogLikelihood(Score):
         return f"<Score: ll {self.mean:.4f} ± {self.stderr:.4f} on {self.rows:,} rows, {how}>"
 
 
-@takes_estimators(numbers=True)
+@takes_estimators
 @names_lack_of_memory
 def log_likelihood(
-    model: Network | MixedNetwork,
+    model: Network,
     table: Any,
     *,
     random_state: int = 0,
@@ -85,7 +81,7 @@ def log_likelihood(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model to score. With numbers, the score is a log-density, per unit of each number.
     table : Table, 2-dimensional array, or frame
         The rows, with their weights if they have some.
@@ -108,16 +104,14 @@ def log_likelihood(
     >>> score.by_row.round(3).tolist()  # log(e / (3 + e)), log(2 / (3 + e))
     [-0.744, -1.051]
     """
-    if isinstance(model, MixedNetwork):
-        from conjoin.scoring.mixed_scores import log_densities
-
-        return log_densities(model, table)
     domain = model.domain.observed
     rows = as_table(table, domain).over(domain)
     if not len(rows):
         raise DataError("the table has no rows to score")
     sums, exact = row_log_sums(model, rows.codes, random_state)
     whole = log_partition(model, max_memory=max_memory)
+    if rows.numbers is not None:
+        sums = JointRows(model, rows, random_state).log_density() + whole.value
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     return LogLikelihood(
         "ll",
@@ -129,29 +123,3 @@ def log_likelihood(
         whole,
         len(domain),
     )
-
-
-def row_log_sums(
-    model: Network, codes: Codes, random_state: int = 0
-) -> tuple[FloatArray, BoolArray]:
-    """Return the log of the summed potentials that agree with each row, and which are exact.
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The model.
-    codes : array of codes, rows by visible variables
-        The rows; a code that is not a state is a missing value.
-    random_state : int
-        The seed, for rows that have to be estimated.
-    """
-    holes = (codes >= model.domain.observed.cards).any(axis=1)
-    sums, exact = np.empty(len(codes)), np.ones(len(codes), bool)
-    if isinstance(model, BayesianNetwork):
-        sums[~holes] = model.log_likelihood(codes[~holes])
-    else:
-        sums[~holes] = as_markov_network(model).log_potential(codes[~holes])
-    if holes.any():
-        mn = as_markov_network(model)
-        sums[holes], exact[holes] = Completion(mn, codes[holes], random_state).log_sums()
-    return sums, exact

@@ -14,22 +14,17 @@ from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
-from conjoin.inference.batch_marginals import BatchMarginals, Settings
+from conjoin.inference.batch_marginals import ROWS, BatchMarginals, Settings
 from conjoin.inference.chain import variable_order
 from conjoin.inference.exact import marginal_rows
-from conjoin.inference.projection import ROWS
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
-from conjoin.kernels.layouts import packed
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network, takes_estimators
 from conjoin.progress import progress
 from conjoin.scoring.result import Score
 
 Sets = tuple[tuple[str, ...], ...]
-
-STEP = 64
-"""Number of blocks between two reports of the progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +106,7 @@ def as_sets(
     return tuple(part for part in listed if part)
 
 
-@takes_estimators()
+@takes_estimators
 @names_lack_of_memory
 def cmll(
     model: Network,
@@ -167,57 +162,32 @@ def cmll(
     table = as_table(data, domain).over(domain)
     seed = seed_sequence(random_state)
     chosen = as_sets(domain, sets, seed)
-    codes = table.codes
     settings = Settings.of(burn_in, samples)
     sweep = variable_order(domain, order)
-    weights = np.ones(len(codes)) if table.weights is None else table.weights
+    weights = np.ones(len(table)) if table.weights is None else table.weights
     if not weights.sum() > 0:
         raise DataError("the table has no rows of positive weight to score")
-    lacking = codes == table.missing
-    if model.domain.hidden.any():
-        return _exact_cmll(model, table, weights, lacking, chosen)
-    blocks: list[tuple[_Block]] = []
-    for part, own in zip(chosen, seed.spawn(len(chosen)), strict=True):
-        at = np.array([domain.index(name) for name in part], np.int64)
-        found = _blocks(model.form, codes, weights, lacking, at, sweep, settings, own)
-        blocks += [(block,) for block in found]
-    by_row = np.zeros(len(codes))
-    by_variable = np.zeros(len(domain))
+    lacking = table.codes == table.missing
+    cells = np.zeros(table.codes.shape)
     variance, exact, scored = 0.0, 0, 0
-    for low in progress(range(0, len(blocks), STEP), "scoring"):
-        for part_score in run(_score, blocks[low : low + STEP], n_jobs):
-            np.add.at(by_row, part_score.rows, part_score.by_row)
-            by_variable[part_score.targets] += part_score.by_target
-            variance += part_score.variance
-            exact += part_score.exact
-            scored += part_score.scored
-    have = weights @ ~lacking
-    return CMLL(
-        "cmll",
-        by_row,
-        weights,
-        dict(zip(domain.names, (by_variable / np.maximum(have, 1e-300)).tolist(), strict=True)),
-        int((~lacking).sum()),
-        float(np.sqrt(variance) / weights.sum()),
-        exact / scored if scored else 1.0,
-        chosen,
-    )
-
-
-def _exact_cmll(
-    model: Network, table: Table, weights: FloatArray, lacking: BoolArray, sets: Sets
-) -> CMLL:
-    """Score a network with hidden columns by exact inference, one set of variables after another."""
-    domain, cells = table.domain, np.zeros(table.codes.shape)
-    for part in progress(sets, "scoring"):
-        at = [domain.index(name) for name in part]
-        evidence = table.codes.copy()
-        evidence[:, at] = table.missing
-        found = marginal_rows(model, Table.adopt(domain, evidence))
-        for i in at:
-            rows = np.flatnonzero(~lacking[:, i])
-            with np.errstate(divide="ignore"):
-                cells[rows, i] = np.log(found[i][rows, table.codes[rows, i]])
+    if model.domain.hidden.any():
+        for part in progress(chosen, "scoring"):
+            _score_exactly(model, table, lacking, [domain.index(name) for name in part], cells)
+    else:
+        blocks: list[tuple[_Block]] = []
+        for part, own_seed in zip(chosen, seed.spawn(len(chosen)), strict=True):
+            at = np.array([domain.index(name) for name in part], np.int64)
+            blocks += [
+                (block,)
+                for block in _blocks(
+                    model.form, table.codes, weights, lacking, at, sweep, settings, own_seed
+                )
+            ]
+        for score in run(_score, blocks, n_jobs, "scoring"):
+            cells[score.rows[:, None], score.targets] = score.logs
+            variance += score.variance
+            exact += score.exact
+            scored += score.logs.size
     by_variable = (weights @ cells) / np.maximum(weights @ ~lacking, 1e-300)
     return CMLL(
         "cmll",
@@ -225,49 +195,46 @@ def _exact_cmll(
         weights,
         dict(zip(domain.names, by_variable.tolist(), strict=True)),
         int((~lacking).sum()),
-        0.0,
-        1.0,
-        sets,
+        float(np.sqrt(variance) / weights.sum()),
+        exact / scored if scored else 1.0,
+        chosen,
     )
+
+
+def _score_exactly(
+    model: Network, table: Table, lacking: BoolArray, at: list[int], cells: FloatArray
+) -> None:
+    """Set the scores of a set of variables of a network with hidden columns, by exact inference."""
+    evidence = table.codes.copy()
+    evidence[:, at] = table.missing
+    marginals = marginal_rows(model, Table.adopt(table.domain, evidence))
+    for i in at:
+        rows = np.flatnonzero(~lacking[:, i])
+        with np.errstate(divide="ignore"):
+            cells[rows, i] = np.log(marginals[i][rows, table.codes[rows, i]])
 
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Rows with the same free variables and few different rows of evidence.
-
-    Attributes
-    ----------
-    engine : BatchMarginals
-        The marginals of the free variables.
-    codes, weights, rows : arrays
-        The rows, their weights and their numbers.
-    evidence : array of int
-        Which row of evidence each row has, ascending.
-    targets : array of int
-        The free variables that are scored.
-    counters : array of uint64
-        The random numbers of each row of evidence.
-    """
+    """Rows with the same free variables and few different rows of evidence."""
 
     engine: BatchMarginals
     codes: Codes
     weights: FloatArray
-    rows: IntArray
-    evidence: IntArray
-    targets: IntArray
-    counters: UIntArray
+    rows: IntArray  # their numbers in the table
+    evidence: IntArray  # which row of evidence each of them has, ascending
+    targets: IntArray  # the free variables that are scored
+    counters: UIntArray  # the random numbers of each row of evidence
 
 
 class _BlockScore(NamedTuple):
-    """The scores of the rows of a block, and their sums by target."""
+    """The logarithms of the marginals of a block, rows by targets, and the variance of their sum."""
 
     rows: IntArray
-    by_row: FloatArray
     targets: IntArray
-    by_target: FloatArray
+    logs: FloatArray
     variance: float
     exact: int
-    scored: int
 
 
 def _blocks(
@@ -303,9 +270,9 @@ def _blocks(
         members = np.argsort(evidence_of, kind="stable")
         bounds = np.searchsorted(evidence_of[members], np.arange(len(first) + 1))
         for low in range(0, len(first), ROWS):
-            some = members[bounds[low] : bounds[min(low + ROWS, len(first))]]
+            part = members[bounds[low] : bounds[min(low + ROWS, len(first))]]
             yield _Block(
-                engine, codes[rows[some]], weights[rows[some]], rows[some], evidence_of[some] - low,
+                engine, codes[rows[part]], weights[rows[part]], rows[part], evidence_of[part] - low,
                 targets, counters[low : low + ROWS],
             )  # fmt: skip
 
@@ -314,26 +281,21 @@ def _score(block: _Block) -> _BlockScore:
     """Score the rows of a block."""
     engine, evidence = block.engine, block.evidence
     first = np.searchsorted(evidence, np.arange(len(block.counters)))
-    found = engine.marginals(block.codes[first], block.counters)
+    result = engine.marginals(block.codes[first], block.counters)
     place = np.searchsorted(engine.free, block.targets)
     state = (np.cumsum(engine.cards) - engine.cards)[place] + block.codes[:, block.targets]
-    p = found.mean[evidence[:, None], state]
-    exact = found.exact[evidence][:, place]
+    p = result.mean[evidence[:, None], state]
+    exact = result.exact[evidence][:, place]
     with np.errstate(divide="ignore"):
         logs = np.log(p)
     variance = 0.0
     if not exact.all():
         # The error of a sum of logs of means, to first order, from the batch means; rows with the same
         # evidence share it.
-        from conjoin.kernels.gibbs_bitpacked import weighted_batches
-
         scale = np.where((p > 0) & ~exact, block.weights[:, None], 0.0) / np.where(p > 0, p, 1.0)
-        pulls = np.zeros((len(found.batch), len(block.counters)))
-        state, scale = packed(state, np.int64, 2), packed(scale, np.float64, 2)
-        weighted_batches(found.batch, state, evidence, scale, pulls)
-        length = engine.settings.samples // len(found.batch)
-        variance = float((pulls.var(axis=0, ddof=1) / len(found.batch)).sum()) / length**2
-    return _BlockScore(
-        block.rows, logs.sum(axis=1), block.targets, block.weights @ logs, variance,
-        int(exact.sum()), logs.size,
-    )  # fmt: skip
+        sums = result.batch[:, state, evidence[:, None]]  # batches by rows by targets
+        by_row = np.einsum("brt,rt->br", sums, scale)
+        pulls = np.add.reduceat(by_row, first, axis=1)
+        length = engine.settings.samples // len(pulls)
+        variance = float((pulls.var(axis=0, ddof=1) / len(pulls)).sum()) / length**2
+    return _BlockScore(block.rows, block.targets, logs, variance, int(exact.sum()))

@@ -14,13 +14,13 @@ from conjoin.scoring.result import Score
 METRICS = {"pll": pll, "cmll": cmll, "ll": log_likelihood}
 
 
-@takes_estimators(numbers=True)
+@takes_estimators
 def score(model: Any, table: Any, metric: str = "pll", **options: Any) -> Score:
     """Score a network on a table, in nats per row.
 
     Parameters
     ----------
-    model : Network, MixedNetwork or JointModel
+    model : Network or JointModel
         The model to score.
     table : Table, 2-dimensional array, or frame
         The rows.

@@ -9,26 +9,26 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes
+from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
+from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.hidden_states import HiddenStates
-from conjoin.models.mixed import MixedNetwork
 from conjoin.models.network import Network, takes_estimators
-from conjoin.scoring.conditionals import ConditionalScorer, RowBlock
+from conjoin.scoring.conditionals import ConditionalBlock, ConditionalScorer
 from conjoin.scoring.result import Score
 
 ROWS_PER_TASK = 8 * ROWS_PER_BLOCK
 """Number of rows that one task scores, whatever the number of jobs."""
 
 
-@takes_estimators(numbers=True)
+@takes_estimators
 @names_lack_of_memory
 def pll(
-    model: Network | MixedNetwork,
+    model: Network,
     table: Any,
     *,
     marginals: Any = None,
@@ -44,7 +44,7 @@ def pll(
 
     Parameters
     ----------
-    model : DependencyNetwork, MarkovNetwork, BayesianNetwork, MixedNetwork or JointModel
+    model : DependencyNetwork, MarkovNetwork, BayesianNetwork or JointModel
         The model to score. With numbers, the score of a number is a log-density, per unit of its column,
         and missing values are summed out of the rest of the row.
     table : Table, 2-dimensional array, or frame
@@ -69,14 +69,12 @@ def pll(
     >>> score.by_row.round(3).tolist()  # 2 log(e / (1 + e)), 2 log(1/2)
     [-0.627, -1.386]
     """
-    if isinstance(model, MixedNetwork):
-        from conjoin.scoring.mixed_scores import conditional_log_densities
-
-        return conditional_log_densities(model, table)
     domain = model.domain.observed
     rows = as_table(table, domain).over(domain)
     if not len(rows):
         raise DataError("the table has no rows to score")
+    if rows.numbers is not None:
+        return _with_numbers(model, rows)
     first, inverse = distinct_rows(rows.codes)
     codes = rows.codes[first]
     known = codes != rows.missing
@@ -103,6 +101,28 @@ def pll(
         dict(zip(domain.names, by_variable.tolist(), strict=True)),
         int(known[inverse].sum()),
     )
+
+
+def _with_numbers(model: Network, rows: Table) -> Score:
+    """Score rows with numbers: log-densities of these, missing values summed out of the rest of a row."""
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    by_row, by_variable, cells = np.zeros(len(rows)), {}, 0
+    for name, hole in zip(rows.names, rows.holes.T, strict=True):
+        known = np.flatnonzero(~hole)
+        by_variable[name] = np.nan
+        if len(known):
+            answers = JointRows(model, rows.select(known))
+            if name in rows.domain.numeric:
+                found = answers.number(name)
+                logs = found.log_likelihood(rows.column(name)[known]) - np.log(found.map.step)
+            else:
+                own = rows.codes[known, rows.domain.index(name)]
+                with np.errstate(divide="ignore"):
+                    logs = np.log(answers.states(name)[np.arange(len(known)), own])
+            by_row[known] += logs
+            by_variable[name] = float(np.average(logs, weights=weights[known]))
+            cells += len(known)
+    return Score("pll", by_row, weights, by_variable, cells)
 
 
 def _score_cells(
@@ -152,6 +172,6 @@ def _score_blocks(
     parts = []
     with one_thread():
         for low in range(0, len(codes), ROWS_PER_BLOCK):
-            block = RowBlock(scorer.form, codes[low : low + ROWS_PER_BLOCK], marginals)
+            block = ConditionalBlock(scorer.form, codes[low : low + ROWS_PER_BLOCK], marginals)
             parts.append(scorer.log_probabilities(block).T)
     return np.concatenate(parts)

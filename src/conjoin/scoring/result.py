@@ -82,23 +82,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two scores on the same rows: the first minus the second.
+    """The difference of two scores on the same rows: the first minus the second."""
 
-    Attributes
-    ----------
-    difference : float
-        The mean difference per row, in nats; positive if the first is better.
-    stderr : float
-        Its standard error.
-    rows : int
-        The number of rows.
-    better, worse : int
-        The number of rows on which the first is better, and worse.
-    """
-
-    difference: float
-    stderr: float
-    rows: int
+    difference: float  # the mean difference per row, in nats; positive if the first is better
+    stderr: float  # its standard error
+    rows: int  # the number of rows
+    # better, worse: the number of rows on which the first is better, and worse
     better: int
     worse: int
 
@@ -132,20 +121,14 @@ def compare(first: Score, second: Score) -> Comparison:
 
 @dataclass(frozen=True)
 class SignedRanks:
-    """The Wilcoxon signed-ranks test over data sets, two-tailed.
+    """The Wilcoxon signed-ranks test over data sets, two-tailed."""
 
-    Attributes
-    ----------
-    wins, losses, ties : int
-        The number of data sets on which the first method is better, worse, or the same.
-    p_value : float
-        The probability of ranks at least this uneven if neither method is better.
-    """
-
+    # wins, losses, ties: the number of data sets on which the first method is better, worse, or the
+    # same
     wins: int
     losses: int
     ties: int
-    p_value: float
+    p_value: float  # the probability of ranks at least this uneven if neither method is better
 
 
 def signed_ranks(first: Iterable[float], second: Iterable[float]) -> SignedRanks:

@@ -1,0 +1,149 @@
+"""What known numbers tell about a column, and where an unknown number lies within its states.
+
+A number that is not known lies somewhere inside the interval that is its state, which has a probability,
+too. That of several such numbers is the product of theirs, each given the known numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
+
+USUAL_ROWS = 5.0
+"""The number of rows that the mean of all intervals counts for in the mean of one."""
+
+MAX_STATES = 1 << 9
+"""Maximum number of joint states of unknown columns that known numbers tell about."""
+
+
+@dataclass(frozen=True, eq=False)
+class FineTerms:
+    """What known scores say of a column, if all other columns that they depend on are known."""
+
+    # Of each state of the column, in each row: of the known scores, and of unknown ones being inside
+    log_likelihood: FloatArray
+    shares: FloatArray  # of the classes, given the state; shape (rows, states, classes)
+    # The scores of the column itself, if it is a number, given state and class: their means, of shape
+    # (rows, states, classes), and standard deviations, of shape (rows, classes)
+    means: FloatArray
+    sds: FloatArray
+
+
+def fine_terms(
+    fine: FineNumbers, codes: IntArray, scores: FloatArray, v: int, inside: Sequence[int] = ()
+) -> FineTerms:
+    """Return what known scores, NaN where they are not known, say of a column in each row.
+
+    What the rows say of the column itself does not count; a column of code -1 has no effect. `inside`:
+    further numbers that are not known, by their place in `fine.names`; the rows have their states.
+    """
+    name = fine.domain.names[v]
+    own = fine.names.index(name) if name in fine.names else -1
+    unknown = [j for j in (own, *inside) if j >= 0]
+    scores = scores.copy()
+    scores[:, unknown] = np.nan
+    effects = fine.of_states(v)
+    classes, states, _ = effects.shape
+    rest = codes.copy()
+    rest[:, v] = -1
+    logs = np.empty((len(codes), states, classes))
+    means = {j: np.zeros((len(codes), states, classes)) for j in unknown}
+    sds = {j: np.ones((len(codes), classes)) for j in unknown}
+    base = fine.means(rest)
+    for known, rows in patterns(scores):
+        for z, part in enumerate(fine.known(known)):
+            residual = scores[np.ix_(rows, known)] - base[z][np.ix_(rows, known)]
+            moved = effects[z][:, known]
+            # The square of a residual less the effect of a state, for all states at once.
+            turned = residual @ part.precision
+            squares = (turned * residual).sum(axis=1)[:, None] - 2 * turned @ moved.T
+            squares += np.einsum("si,ij,sj->s", moved, part.precision, moved, optimize=True)
+            logs[rows, :, z] = fine.log_shares[z] + part.log_constant - 0.5 * squares
+            for j in unknown:
+                gain = part.gains[:, j]
+                level = base[z][rows, j] + residual @ gain
+                means[j][rows, :, z] = level[:, None] + effects[z][:, j] - moved @ gain
+                sds[j][rows, z] = np.sqrt(part.variances[j])
+    for j in unknown:
+        states_of = fine.domain.numbers(fine.names[j])
+        code = codes[:, fine.domain.index(fine.names[j])]
+        ends = states_of.ends[:, None] if j == own else states_of.ends[:, code, None]
+        interval = states_of.intervals[None] if j == own else states_of.intervals[code, None]
+        held = log_masses(means[j], sds[j][:, None], ends[..., None])
+        usual = fine.usual(fine.names[j])
+        held -= usual[None, :, None] if j == own else usual[code, None, None]
+        logs += np.where(interval[..., None], held, 0.0)
+    total = np.logaddexp.reduce(logs, axis=2)
+    none = np.zeros((len(codes), states, classes)), np.ones((len(codes), classes))
+    mean, sd = (means[own], sds[own]) if own >= 0 else none
+    return FineTerms(total, np.exp(logs - total[:, :, None]), mean, sd)
+
+
+def class_logs(
+    fine: FineNumbers, codes: IntArray, scores: FloatArray, inside: Sequence[int] = ()
+) -> FloatArray:
+    """Return the log-density of the known scores of complete rows and each class: rows by classes.
+
+    `inside`: numbers that are not known but for their states (see `fine_terms`).
+    """
+    scores = scores.copy()
+    scores[:, list(inside)] = np.nan
+    logs = fine.log_densities(codes, scores)
+    for j, name in enumerate(fine.names):
+        counts = ~np.isnan(scores[:, j]) | (j in inside)
+        logs -= np.where(counts, fine.usual(name)[codes[:, fine.domain.index(name)]], 0.0)[:, None]
+    if not len(inside):
+        return logs
+    base = fine.means(codes)
+    for known, rows in patterns(scores):
+        for z, covariance in enumerate(fine.covariances):
+            part = KnownScores.of(covariance, known)
+            residual = scores[np.ix_(rows, known)] - base[z][np.ix_(rows, known)]
+            for j in inside:
+                states = fine.domain.numbers(fine.names[j])
+                code = codes[rows, fine.domain.index(fine.names[j])]
+                mean = base[z][rows, j] + residual @ part.gains[:, j]
+                held = log_masses(mean, np.sqrt(part.variances[j]), states.ends[:, code])
+                logs[rows, z] += np.where(states.intervals[code], held, 0.0)
+    return logs
+
+
+def with_usual_masses(
+    fine: FineNumbers, codes: IntArray, scores: FloatArray, weights: FloatArray
+) -> FineNumbers:
+    """Return the same with the mean probability, over rows, that a number lies inside its interval.
+
+    Intervals of few rows count as the mean of all, to a degree.
+    """
+    found = np.zeros(int(fine.domain.cards.sum()))
+    for j, name in enumerate(fine.names):
+        v, states = fine.domain.index(name), fine.domain.numbers(name)
+        rows = np.flatnonzero(states.intervals[codes[:, v]])
+        alone = scores[rows].copy()
+        alone[:, j] = np.nan
+        parts = [class_logs(fine, codes[rows], alone, inside) for inside in ((j,), ())]
+        held = np.exp(np.subtract(*(np.logaddexp.reduce(logs, axis=1) for logs in parts)))
+        size = np.bincount(codes[rows, v], weights[rows], len(states))
+        total = np.bincount(codes[rows, v], weights[rows] * held, len(states))
+        mean = total.sum() / max(size.sum(), 1e-300) if len(rows) else 1.0
+        usual = np.log((total + USUAL_ROWS * mean) / (size + USUAL_ROWS))
+        place = fine.first[v] + np.flatnonzero(states.intervals)
+        found[place] = usual[states.intervals]
+    return replace(fine, log_inside=found)
+
+
+def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
+    """Return the log-probability of Gaussians between two ends."""
+    from scipy.special import log_ndtr, ndtr
+
+    low, high = ends
+    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
+    first, last = side * (low - means) / sds, side * (high - means) / sds
+    whole = np.abs(ndtr(last) - ndtr(first))
+    with np.errstate(divide="ignore"):
+        return np.where(whole > 1e-300, np.log(whole), log_ndtr(np.maximum(first, last)))

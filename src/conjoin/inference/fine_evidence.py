@@ -1,0 +1,268 @@
+"""Questions to a joint: known numbers as a factor over states, and distributions of numbers as answers.
+
+The scores of known numbers are a likelihood of the states that their means depend on. If these are
+known but for a few columns, the likelihood is one more table of the network, and any engine answers.
+Otherwise a number is known to its state only, and the answer says so. A range is a factor as well: how
+much of the states that it cuts lies within it. It does not move other numbers within their states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.number_states import NumberStates
+from conjoin.data.table import joint_codes
+from conjoin.inference import exact
+from conjoin.inference.conditions import Condition, OneOf, Range, edges_of
+from conjoin.inference.evidence import Evidence
+from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
+from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
+from conjoin.inference.results import Marginals
+from conjoin.models.fine_numbers import FineNumbers
+from conjoin.models.joint import Joint
+from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.network import Network
+
+
+def with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence]:
+    """Return a network in which what is known of numbers counts, and the evidence on states."""
+    factors, known, _ = _fine_factors(model, known)
+    if not factors:
+        return model, known
+    assert isinstance(model, Joint)
+    both = [*model.factors, *factors]
+    return MarkovNetwork(model.domain, model.features, both, model.provenance), known
+
+
+def log_evidence(model: Network, known: Evidence, max_memory: float | None) -> float:
+    """Return the log of the summed potentials that agree with evidence, and of densities."""
+    network, reduced = with_fine(model, known)
+    return exact.log_sum(network, reduced, max_memory) + _fine_factors(model, known)[2]
+
+
+def _fine_factors(model: Network, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
+    """Return factors over states for what is known of numbers, and the logarithm that they lack."""
+    if not isinstance(model, Joint) or model.fine is None:
+        return [], known, 0.0
+    factors, known, scale = _value_factors(model.fine, known)
+    for v, ends in known.ranges.items():
+        if model.fine.domain.names[v] in model.fine.names:
+            factors += _range_factor(model.fine, known, v, ends)
+    return factors, known, scale
+
+
+def _value_factors(fine: FineNumbers, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
+    """Return the likelihood of the known scores as a factor."""
+    scores = _scores(fine, known)
+    used = np.flatnonzero(~np.isnan(scores))
+    if not len(used):
+        return [], known, 0.0
+    scope = _open(fine, known, used)
+    size = np.prod(fine.domain.cards[scope], dtype=float)
+    if size > MAX_STATES:
+        names = tuple(fine.names[j] for j in used)
+        return [], replace(known, to_states=names), 0.0
+    codes = _filled(fine, known, scope)
+    rows = np.tile(scores, (len(codes), 1))
+    logs = np.logaddexp.reduce(class_logs(fine, codes, rows, fine.places(scope)), axis=1)
+    scale = float(logs.max())
+    if not len(scope):
+        return [], known, scale
+    table = (logs - scale).reshape(fine.domain.cards[scope].tolist())
+    return [TableFactor(tuple(scope.tolist()), table)], known, scale
+
+
+def _range_factor(
+    fine: FineNumbers, known: Evidence, v: int, ends: tuple[float, float]
+) -> list[TableFactor]:
+    """Return how the share of the states that a range cuts follows from what else is known.
+
+    The share that the evidence counts is that of the training table.
+    """
+    numbers = fine.domain.numbers(fine.domain.names[v])
+    masses = numbers.masses(*ends)
+    cut = numbers.intervals & (masses > 0) & (masses < 1)
+    scores = _scores(fine, known)
+    own = fine.names.index(fine.domain.names[v])
+    used = np.flatnonzero(~np.isnan(scores))
+    scope = _open(fine, known, np.append(used, own))
+    scope = scope[scope != v]
+    count = np.prod(fine.domain.cards[scope], dtype=float)
+    if known.to_states or not len(used) or not cut.any() or count * len(numbers) > MAX_STATES:
+        return []
+    rows = np.tile(scores, (int(count), 1))
+    terms = fine_terms(fine, _filled(fine, known, scope), rows, v, fine.places(scope))
+    shares = (terms.shares * _fractions(terms, numbers, ends)).sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(cut, np.log(shares) - np.log(masses), 0.0)
+    table = logs.reshape([*fine.domain.cards[scope].tolist(), len(numbers)])
+    return [TableFactor((*scope.tolist(), v), table)]
+
+
+def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float]) -> FloatArray:
+    """Return the share of each part of a number that lies in a range; 1 outside intervals."""
+    from scipy.special import ndtr
+
+    first, last = numbers.scores_of_ends(*ends)
+    low, high = (end[:, None] for end in numbers.ends[:, numbers.intervals])
+    means = np.clip(terms.means[:, numbers.intervals], *numbers.reach)
+    sds = terms.sds[:, None]
+    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
+
+    def between(start: FloatArray, stop: FloatArray) -> FloatArray:
+        return np.abs(ndtr(side * (stop - means) / sds) - ndtr(side * (start - means) / sds))
+
+    found = np.ones(terms.means.shape)
+    part = between(np.clip(first, low, high), np.clip(last, low, high))
+    found[:, numbers.intervals] = part / np.maximum(between(low, high), 1e-300)
+    return found
+
+
+def with_numbers(model: Network, network: Network, known: Evidence, found: Marginals) -> Marginals:
+    """Return marginals in which columns of numbers have distributions of numbers.
+
+    `network`: the network that answered, with known numbers as a factor.
+    """
+    domain = network.domain.observed
+    numbers: dict[str, Any] = {}
+    for name in found:
+        variable = domain[name] if name in domain.names else None
+        if variable is None or variable.numbers is None:
+            continue
+        v = domain.index(name)
+        if v in known.values:
+            numbers[name] = {known.given[name]: 1.0}
+            continue
+        p, states = found.array(name)[None], variable.numbers
+        if v in known.ranges:
+            states = states.within(*known.ranges[v])
+        parts = _parts(model, network, known, v) if found.run.exact else None
+        if parts is None:
+            numbers[name] = NumberDistributions.of_states(states, p)[0]
+        else:
+            numbers[name] = NumberDistributions(states, p, *parts)[0]
+    found.numbers = numbers
+    return found
+
+
+def _parts(
+    model: Network, network: Network, known: Evidence, v: int
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Return where a number lies within its intervals; None if nothing tells, or too much is unknown."""
+    fine = getattr(model, "fine", None)
+    if fine is None or fine.domain.names[v] not in fine.names:
+        return None
+    own = fine.names.index(fine.domain.names[v])
+    scores = _scores(fine, known)
+    used = np.flatnonzero(~np.isnan(scores))
+    if known.to_states or not len(used):
+        return None
+    scope = _open(fine, known, np.append(used, own))
+    if np.prod(fine.domain.cards[scope], dtype=float) > MAX_STATES:
+        return None
+    scope = scope[scope != v]
+    count = int(np.prod(fine.domain.cards[scope]))
+    states = fine.domain.numbers(fine.domain.names[v])
+    names = [fine.domain.names[u] for u in (v, *scope.tolist())]
+    if len(scope):
+        table = exact.joint(network, names, known).table.reshape(len(states), count)
+    else:
+        table = np.ones((len(states), 1))
+    weights = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
+    rows = np.tile(scores, (count, 1))
+    terms = fine_terms(fine, _filled(fine, known, scope), rows, v, fine.places(scope))
+    inside, own_shares = states.intervals, terms.shares
+    if v in known.ranges:
+        own_shares = own_shares * _fractions(terms, states, known.ranges[v])
+        own_shares /= np.maximum(own_shares.sum(axis=2, keepdims=True), 1e-300)
+    shares = (own_shares * weights.T[:, :, None])[:, inside]
+    means = np.clip(terms.means[:, inside], *states.reach)
+    sds = np.broadcast_to(terms.sds[:, None], means.shape)
+    first, second, third = (
+        np.moveaxis(x, 0, 1).reshape(1, int(inside.sum()), -1) for x in (shares, means, sds)
+    )
+    return first, second, third
+
+
+def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with values of numbers: the known ones, or medians within their states."""
+    domain, row = model.domain.observed, dict(states)
+    if not domain.numeric:
+        return row
+    codes = np.array([[domain[name].states.index(states[name]) for name in domain.names]])
+    fine = getattr(model, "fine", None)
+    for v, name in enumerate(domain.names):
+        numbers = domain.variables[v].numbers
+        if numbers is None:
+            continue
+        if v in known.values:
+            row[name] = known.given[name]
+            continue
+        p = np.eye(len(numbers))[codes[:, v]]
+        found = NumberDistributions.of_states(numbers, p)
+        if fine is not None and name in fine.names:
+            terms = fine_terms(fine, codes, _scores(fine, known)[None], v)
+            found = NumberDistributions(numbers, p, *_inside(terms, numbers))
+        row[name] = found[0].median()
+    return row
+
+
+def _inside(terms: FineTerms, numbers: NumberStates) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the parts of a number in the intervals among its states, one per class."""
+    shares, means = (x[:, numbers.intervals] for x in (terms.shares, terms.means))
+    sds = np.repeat(terms.sds[:, None], means.shape[1], axis=1)
+    return shares, np.clip(means, *numbers.reach), sds
+
+
+def number_event(found: NumberDistribution, value: Any) -> float | None:
+    """Return the probability that a number fulfils a condition; None for other kinds."""
+    rows = found._rows
+    if isinstance(value, Range):
+        low, high = edges_of(rows.states, value)
+        half = rows.map.step / 2
+        return float(rows.probability(low + half, high - half)[0]) if low < high else 0.0
+    if not isinstance(value, Condition):
+        value = OneOf(value)
+    if not isinstance(value, OneOf):
+        return None
+    numbers = [rows.scale.number(state) for state in value.states if not isinstance(state, str)]
+    if len(numbers) < len(value.states):
+        return None
+    return float(sum(np.exp(rows.log_mass(np.array([x])))[0] for x in set(numbers)))
+
+
+def _scores(fine: FineNumbers, known: Evidence) -> FloatArray:
+    """Return the scores of the known numbers that are evidence, NaN for others."""
+    numbers = np.full((1, len(fine.domain.numeric)), np.nan)
+    for v, value in known.values.items():
+        numbers[0, fine.domain.numeric.index(fine.domain.names[v])] = value
+    return np.where(fine.evidence, fine.scores(numbers)[0], np.nan)
+
+
+def _open(fine: FineNumbers, known: Evidence, used: IntArray) -> IntArray:
+    """Return the unknown columns that the means of some numbers depend on.
+
+    A number that is known to its state only is one of them, because it lies inside its interval.
+    """
+    matter = np.asarray(fine.matters[:, used].any(axis=1))
+    names = fine.domain.names
+    matter[[v for v in known.states if v in known.values or names[v] not in fine.names]] = False
+    return np.flatnonzero(matter)
+
+
+def _filled(fine: FineNumbers, known: Evidence, scope: IntArray) -> IntArray:
+    """Return the known states once for every joint state of some columns; others have no effect."""
+    domain: Domain = fine.domain
+    codes = np.full(len(domain), -1, np.int64)
+    for v, state in known.states.items():
+        codes[v] = state
+    rows = joint_codes(domain.cards, scope.tolist())[:, scope].astype(np.int64)
+    full = np.tile(codes, (len(rows), 1))
+    full[:, scope] = rows
+    return full

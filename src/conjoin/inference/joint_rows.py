@@ -1,0 +1,465 @@
+"""Answers for the rows of a table: distributions of columns, missing values, log-densities.
+
+The states of a row come from the network, and known numbers multiply their likelihoods (see
+`fine_answers`). If other columns are missing that the means of known numbers depend on, these are summed
+over as well, as long as they have few joint states. Otherwise a number is known to its state only.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.number_states import NumberStates
+from conjoin.data.table import Table, code_dtype
+from conjoin.errors import ConvergenceWarning, ModelError
+from conjoin.inference.completion import Completion, row_log_sums
+from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
+from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
+from conjoin.models.network import Network
+
+CHECKED_ROWS, MAX_DIFFERENCE = 32, 0.1
+"""Maximum number of sampled rows that are sampled a second time, and the largest difference of
+probabilities that is accepted without a warning."""
+
+ROWS_AT_ONCE = 1 << 16
+"""Number of rows, times joint states, that are answered together."""
+
+STATISTICS = ("mean", "median", "mode")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The distribution of a column in each row."""
+
+    p: FloatArray  # of its states; shape (rows, states)
+    exact: BoolArray  # which rows are exact
+    # Where a number lies within its states: the means and standard deviations of its score in parts,
+    # and the probabilities of the parts given the state; None if nothing tells. Shape (rows, states,
+    # parts)
+    parts: tuple[FloatArray, FloatArray, FloatArray] | None = None
+
+
+class JointRows:
+    """Answers for the rows of a table from a network or a joint.
+
+    `random_state`: the seed, for draws and for rows on which exact inference is too expensive.
+    """
+
+    def __init__(self, model: Network, table: Table, random_state: int = 0) -> None:
+        self.model, self.table, self.seed = model, table, random_state
+        self.domain: Domain = model.domain.observed
+        self.codes: IntArray = np.where(table.holes, -1, table.codes.astype(np.int64))
+        self.fine: FineNumbers | None = getattr(model, "fine", None)
+        if table.numbers is None:
+            self.fine = None
+        # The distributions of all columns that the rows lack, side by side, and which rows are exact
+        self.marginals: tuple[FloatArray, BoolArray] | None = None
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """The normal scores of the numbers that are evidence."""
+        assert self.fine is not None and self.table.numbers is not None
+        return np.where(self.fine.evidence, self.fine.scores(self.table.numbers), np.nan)
+
+    def select(self, rows: IntArray | BoolArray) -> JointRows:
+        """Return the answers for some of the rows."""
+        return JointRows(self.model, self.table.select(rows), self.seed)
+
+    def states(self, name: str) -> FloatArray:
+        """Return the distribution of the states of a column given the rest of each row."""
+        return self.answer(name).p
+
+    def number(self, name: str) -> NumberDistributions:
+        """Return the distribution of a column of numbers given the rest of each row."""
+        return numbers_of(self.domain, name, self.answer(name))
+
+    def answer(self, name: str) -> Answer:
+        """Return the distribution of a column given the rest of each row."""
+        v = self.domain.index(name)
+        given = self.codes.copy()
+        given[:, v] = -1
+        if self.fine is None:
+            found = Answer(*self._coarse(given, np.arange(len(given)), v))
+        else:
+            found = self._refined(self.fine, given, v)
+        if not found.exact.all():
+            self._warn_of_sampling(given, v, found)
+        return found
+
+    def _warn_of_sampling(self, given: IntArray, v: int, found: Answer) -> None:
+        """Warn if sampling some rows again gives other answers."""
+        some = np.flatnonzero(~found.exact)[:CHECKED_ROWS]
+        codes = _unsigned(self.domain, given[some])
+        again = Completion(self.model, codes, self.seed + 1).marginals(v)[0]
+        off = np.abs(found.p[some] - again).max(axis=1)
+        if (off > MAX_DIFFERENCE).any():
+            warnings.warn(
+                f"{np.count_nonzero(~found.exact):,} of {len(found.p):,} rows had to be sampled, and on "
+                f"{np.count_nonzero(off > MAX_DIFFERENCE)} of {len(some)} of them a second run differs "
+                f"by up to {off.max():.2f}: do not trust these probabilities. Inference is exact in a "
+                "thinner network (`refine`), and for rows with fewer missing values",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _coarse(self, given: IntArray, rows: IntArray, v: int) -> tuple[FloatArray, BoolArray]:
+        """Return the distribution of a column in some rows, numbers known to their states."""
+        if self.marginals is None:
+            return self._marginals(given[rows], v)
+        p, exact = self.marginals
+        first = int(self.domain.cards[:v].sum())
+        return p[rows, first : first + int(self.domain.cards[v])], exact[rows]
+
+    def _marginals(self, codes: IntArray, v: int) -> tuple[FloatArray, BoolArray]:
+        if isinstance(self.model, DependencyNetwork):  # its conditionals need complete rows
+            p = self.model.conditional(self.domain.names[v], _unsigned(self.domain, codes))
+            return p, np.ones(len(p), bool)
+        return Completion(self.model, _unsigned(self.domain, codes), self.seed).marginals(v)
+
+    def _refined(self, fine: FineNumbers, given: IntArray, v: int) -> Answer:
+        """Return the distribution of a column in which known numbers count."""
+        card = int(self.domain.cards[v])
+        p, exact = np.empty((len(given), card)), np.ones(len(given), bool)
+        parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]] = []
+        is_number = self.domain.names[v] in fine.names
+        for rows, open_columns in self._by_missing(fine, given, v):
+            if open_columns is None:
+                p[rows], exact[rows] = self._coarse(given, rows, v)
+                continue
+            count = int(np.prod(self.domain.cards[open_columns], dtype=np.int64))
+            size = max(1, ROWS_AT_ONCE // count)
+            for low in range(0, len(rows), size):
+                block = rows[low : low + size]
+                full = _expanded(given[block], open_columns, self.domain.cards[open_columns])
+                logs, sure = self._log_joints(full, v, count)
+                scores = np.repeat(self.scores[block], count, axis=0)
+                terms = fine_terms(fine, full, scores, v, fine.places(open_columns))
+                logs += terms.log_likelihood
+                logs = logs.reshape(len(block), count, card)
+                top = logs.max(axis=(1, 2), keepdims=True)
+                weights = np.exp(logs - top)
+                total = weights.sum(axis=1)
+                p[block] = total / total.sum(axis=1, keepdims=True)
+                exact[block] = sure.reshape(len(block), count).all(axis=1)
+                if is_number:
+                    parts.append(
+                        (block, _parts(terms, weights / np.maximum(total, 1e-300)[:, None]))
+                    )
+        return Answer(p, exact, _assembled(parts, len(given), card) if parts else None)
+
+    def _log_joints(self, codes: IntArray, v: int, count: int) -> tuple[FloatArray, BoolArray]:
+        """Return the log of the summed potentials of rows and each state, up to a constant."""
+        if count == 1:
+            p, exact = self._marginals(codes, v)
+            with np.errstate(divide="ignore"):
+                return np.log(p), exact
+        exact = np.ones(len(codes), bool)
+        if np.delete(codes, v, axis=1).min(initial=0) >= 0:  # quicker than sums over trees
+            return self._log_complete(codes, v), exact
+        rows = Completion(self.model, _unsigned(self.domain, codes), self.seed)
+        return rows.log_joints(v), exact
+
+    def _log_complete(self, codes: IntArray, v: int) -> FloatArray:
+        """Return the log-potentials of rows that lack one column, for each of its states."""
+        full = codes.copy()
+        full[:, v] = 0
+        given = self.model.log_conditional(self.domain.names[v], _unsigned(self.domain, full))
+        best = full[:, v] = given.argmax(axis=1)
+        whole = row_log_sums(self.model, _unsigned(self.domain, full), self.seed)[0]
+        return (whole - given[np.arange(len(full)), best])[:, None] + given
+
+    def _by_missing(
+        self, fine: FineNumbers, given: IntArray, v: int | None = None
+    ) -> Iterator[tuple[IntArray, IntArray | None]]:
+        """Yield rows that lack the same columns that matter, other than v, and these columns.
+
+        They matter for known numbers other than v, and for the mean of v. None instead of the columns
+        if no number is known, or they have too many joint states.
+        """
+        known = ~np.isnan(self.scores)
+        name = "" if v is None else self.domain.names[v]
+        if name in fine.names:
+            known[:, fine.names.index(name)] = False
+        told = known.any(axis=1)
+        if name in fine.names:
+            known[:, fine.names.index(name)] = True
+        matter = (known.astype(np.int64) @ fine.matters.T.astype(np.int64)) > 0
+        lacking = (given < 0) & matter
+        size = np.where(lacking, np.log(self.domain.cards), 0.0).sum(axis=1)
+        told &= size <= np.log(MAX_STATES) + 1e-9
+        if not told.all():
+            yield np.flatnonzero(~told), None
+        if v is not None:
+            lacking[:, v] = False
+        at = np.flatnonzero(told)
+        for open_columns, rows in patterns(np.where(lacking[at], 0.0, np.nan)):
+            yield at[rows], open_columns
+
+    def log_density(self) -> FloatArray:
+        """Return the log-density of the known values of each row, per unit of each number.
+
+        A number that is no evidence for others, and known numbers of rows that lack too many other
+        columns, lie within their states as in the training table.
+        """
+        from conjoin.inference.engines import log_partition
+
+        result = np.full(len(self.table), -log_partition(self.model).value)
+        alone = np.zeros((len(self.table), len(self.domain.numeric)), bool)
+        every = np.arange(len(self.table))
+        groups: Any = [(every, None)]
+        if self.fine is not None:
+            groups = self._by_missing(self.fine, self.codes)
+        for rows, open_columns in groups:
+            if self.fine is None or open_columns is None:
+                result[rows] += self._log_sums(self.codes[rows])
+                alone[rows] = True
+                continue
+            cards = self.domain.cards[open_columns]
+            count = int(np.prod(cards))
+            size = max(1, ROWS_AT_ONCE // count)
+            for low in range(0, len(rows), size):
+                block = rows[low : low + size]
+                full = _expanded(self.codes[block], open_columns, cards)
+                scores = np.repeat(self.scores[block], count, axis=0)
+                logs = self._log_sums(full)
+                inside = self.fine.places(open_columns)
+                logs += np.logaddexp.reduce(class_logs(self.fine, full, scores, inside), axis=1)
+                result[block] += np.logaddexp.reduce(logs.reshape(-1, count), axis=1)
+        return result + self._of_values(alone)
+
+    def _log_sums(self, codes: IntArray) -> FloatArray:
+        return row_log_sums(self.model, _unsigned(self.domain, codes), self.seed)[0]
+
+    def _of_values(self, alone: BoolArray) -> FloatArray:
+        """Return the log-density of values per unit, given their scores; `alone`: and of the scores."""
+        result = np.zeros(len(self.table))
+        if self.table.numbers is None:
+            return result
+        for j, name in enumerate(self.domain.numeric):
+            states, values = self.domain.numbers(name), self.table.numbers[:, j]
+            code = states.codes(values)
+            inside = (code >= 0) & states.intervals[code]
+            result[(code >= 0) & ~inside] -= np.log(states.map.step)
+            result[inside] += np.log(states.map.slopes_at(values[inside]))
+            scored = np.zeros(len(values), bool)
+            if self.fine is not None and name in self.fine.names:
+                scored = ~np.isnan(self.scores[:, self.fine.names.index(name)])
+            rest = inside & (alone[:, j] | ~scored)
+            result[rest] += states.log_densities(values[rest])
+        return result
+
+    def filled(self, statistic: str = "mean") -> Table:
+        """Return the table with each missing value filled in, given what its row knows."""
+        if statistic not in STATISTICS:
+            raise ModelError(f"numbers must be 'mean', 'median' or 'mode', not {statistic!r}")
+        codes = self.codes.copy()
+        numbers = None if self.table.numbers is None else self.table.numbers.copy()
+        marginals = None
+        if not isinstance(self.model, DependencyNetwork):  # one pass for all columns
+            unknown = _unsigned(self.domain, self.codes)
+            marginals = Completion(self.model, unknown, self.seed).all_marginals()
+        for v, name in enumerate(self.domain.names):
+            rows = np.flatnonzero(self.codes[:, v] < 0)
+            if not len(rows):
+                continue
+            part = self.select(rows)
+            if marginals is not None:
+                part.marginals = marginals[0][rows], marginals[1][rows]
+            answer = part.answer(name)
+            codes[rows, v] = answer.p.argmax(axis=1)
+            if numbers is not None and name in self.domain.numeric:
+                found = getattr(numbers_of(self.domain, name, answer), statistic)()
+                scale = self.domain.scale(name)
+                numbers[rows, self.domain.numeric.index(name)] = scale.rounded(found)
+        return self._table(codes, numbers)
+
+    def drawn(self, count: int) -> list[Table]:
+        """Return the table with its missing values drawn given what each row knows, several times."""
+        rng = np.random.default_rng(self.seed)
+        if self.fine is None:
+            rows = Completion(self.model, _unsigned(self.domain, self.codes), self.seed).draws(
+                count
+            )
+            known = self.table.numbers
+            return [with_values(self.model, self._table(codes, None), known, rng) for codes in rows]
+        return [self._drawn_in_turn(rng) for _ in range(count)]
+
+    def _drawn_in_turn(self, rng: np.random.Generator) -> Table:
+        """Draw each missing value given the known ones and those drawn before."""
+        table = self.table
+        for v, name in enumerate(self.domain.names):
+            rows = np.flatnonzero(table.holes[:, v])
+            if not len(rows):
+                continue
+            part = JointRows(self.model, table.select(rows), self.seed)
+            codes = np.where(table.holes, -1, table.codes.astype(np.int64))
+            numbers = None if table.numbers is None else table.numbers.copy()
+            if numbers is not None and name in self.domain.numeric:
+                values = self.domain.scale(name).rounded(part.number(name).sample(rng))
+                numbers[rows, self.domain.numeric.index(name)] = values
+            else:
+                cumulative = part.states(name).cumsum(axis=1)
+                draws = rng.random((len(rows), 1)) * cumulative[:, -1:]
+                codes[rows, v] = (cumulative > draws).argmax(axis=1)
+            table = self._table(codes, numbers)
+        return table
+
+    def _table(self, codes: Any, numbers: FloatArray | None) -> Table:
+        if numbers is None:
+            return Table.adopt(self.domain, codes, self.table.weights)
+        return Table.of_values(self.domain, codes, numbers, self.table.weights)
+
+
+def with_values(
+    model: Network,
+    table: Table,
+    known: FloatArray | dict[int, float] | None,
+    rng: np.random.Generator,
+    ranges: Mapping[int, tuple[float, float]] | None = None,
+) -> Table:
+    """Return complete rows of states with values of their numbers: known ones, and draws for others.
+
+    `known`: the known values, NaN for others; or {position: value} for all rows. `ranges`: the ends
+    between which the values of some columns lie.
+    """
+    domain = table.domain
+    if not domain.numeric:
+        return table
+    numbers = np.full((len(table), len(domain.numeric)), np.nan)
+    if isinstance(known, dict):
+        for v, value in known.items():
+            numbers[:, domain.numeric.index(domain.names[v])] = value
+    elif known is not None:
+        numbers[:] = known
+    codes = table.codes.astype(np.int64)
+    columns = {name: domain.numbers(name) for name in domain.numeric}
+    for v, ends in (ranges or {}).items():
+        columns[domain.names[v]] = columns[domain.names[v]].within(*ends)
+    fine = getattr(model, "fine", None)
+    scores = np.full((len(table), len(domain.numeric)), np.nan)
+    if fine is not None:
+        at = [domain.numeric.index(name) for name in fine.names]
+        scores[:, at] = _drawn_scores(fine, columns, codes, fine.scores(numbers), rng)
+    for j, name in enumerate(domain.numeric):
+        states, code = columns[name], codes[:, domain.index(name)]
+        hole = np.isnan(numbers[:, j])
+        single = hole & ~states.intervals[code]
+        numbers[single, j] = states.single[code[single]]
+        rows = np.flatnonzero(hole & states.intervals[code])
+        drawn = scores[rows, j]
+        alone = np.isnan(drawn)
+        zeros = np.zeros(int(alone.sum()))
+        drawn[alone] = _cut_draws(zeros, zeros + 1.0, states.ends[:, code[rows[alone]]], rng)
+        numbers[rows, j] = states.scale.rounded(states.map.to_values(drawn))
+    return Table.adopt(domain, table.codes, table.weights, numbers)
+
+
+def _drawn_scores(
+    fine: FineNumbers,
+    columns: Mapping[str, NumberStates],
+    codes: IntArray,
+    scores: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return the scores of complete states with unknown ones drawn, one number after another."""
+    logs = fine.log_densities(codes, scores)
+    shares = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]).cumsum(axis=1)
+    drawn = (shares > rng.random((len(codes), 1)) * shares[:, -1:]).argmax(axis=1)
+    scores = scores.copy()
+    for z in np.unique(drawn).tolist():
+        own = np.flatnonzero(drawn == z)
+        means = fine.means(codes[own])[z]
+        for j, name in enumerate(fine.names):
+            states = columns[name]
+            code = codes[own, fine.domain.index(name)]
+            todo = np.flatnonzero(np.isnan(scores[own, j]) & states.intervals[code])
+            for known, rows in patterns(scores[own[todo]]):
+                part = KnownScores.of(fine.covariances[z], known)
+                at = todo[rows]
+                residual = scores[np.ix_(own[at], known)] - means[np.ix_(at, known)]
+                center = np.clip(means[at, j] + residual @ part.gains[:, j], *states.reach)
+                spread = np.full(len(at), np.sqrt(part.variances[j]))
+                scores[own[at], j] = _cut_draws(center, spread, states.ends[:, code[at]], rng)
+    return scores
+
+
+def _cut_draws(
+    mean: FloatArray, sd: FloatArray, ends: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return draws from Gaussians that are cut at two ends."""
+    from scipy.special import ndtr, ndtri
+
+    low, high = ends
+    side = np.where(low > mean, -1.0, 1.0)  # small probabilities are more exact
+    first, last = ndtr(side * (low - mean) / sd), ndtr(side * (high - mean) / sd)
+    p = first + rng.random(len(mean)) * (last - first)
+    inside = mean + side * sd * ndtri(np.clip(p, 1e-300, 1 - 1e-16))
+    return np.asarray(np.clip(inside, low, high))
+
+
+def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions:
+    """Return the distributions of a column of numbers whose states have probabilities."""
+    states = domain.numbers(name)
+    if answer.parts is None:
+        return NumberDistributions.of_states(states, answer.p)
+    shares, means, sds = (part[:, states.intervals] for part in answer.parts)
+    return NumberDistributions(states, answer.p, shares, np.clip(means, *states.reach), sds)
+
+
+def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the parts of a number: of classes, and of combinations of missing states.
+
+    `weights`: the share of each combination given the state; shape (rows, combinations, states).
+    """
+    rows, count, states = weights.shape
+    classes = terms.shares.shape[2]
+
+    def by_row(array: FloatArray) -> FloatArray:
+        found = array.reshape(rows, count, states, classes).transpose(0, 2, 1, 3)
+        return found.reshape(rows, states, count * classes)
+
+    shares = terms.shares * weights.reshape(rows * count, states)[:, :, None]
+    sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
+    return by_row(shares), by_row(terms.means), by_row(np.ascontiguousarray(sds))
+
+
+def _assembled(
+    parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]], rows: int, states: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Put the parts of blocks of rows together; rows without parts have a standard normal one."""
+    width = max(shares.shape[2] for _, (shares, _, _) in parts)
+    shares, means = np.zeros((rows, states, width)), np.zeros((rows, states, width))
+    sds = np.ones((rows, states, width))
+    shares[:, :, 0] = 1.0
+    for block, (own, mean, sd) in parts:
+        used = own.shape[2]
+        shares[block, :, 0] = 0.0
+        shares[block, :, :used], means[block, :, :used], sds[block, :, :used] = own, mean, sd
+    return shares, means, sds
+
+
+def _expanded(codes: IntArray, columns: IntArray, cards: IntArray) -> IntArray:
+    """Return each row once for every joint state of some columns."""
+    if not len(columns):
+        return codes
+    count = int(np.prod(cards))
+    full = np.repeat(codes, count, axis=0)
+    states = np.stack(np.unravel_index(np.arange(count), tuple(cards.tolist())), axis=1)
+    full[:, columns] = np.tile(states, (len(codes), 1))
+    return full
+
+
+def _unsigned(domain: Domain, codes: IntArray) -> Any:
+    """Return codes in which the largest value of their type is missing."""
+    dtype = code_dtype(domain.cards)
+    return np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype)

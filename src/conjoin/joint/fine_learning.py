@@ -1,0 +1,405 @@
+"""Learning where numbers lie within their states: `FineNumbers`, by expectation maximisation.
+
+The means of normal scores are ridge regressions on the states of all columns. Along the order of a
+column of numbers, effects are shrunk towards a line. The effects of each class are shrunk towards those
+of all rows together, and its covariance towards theirs. Held-out rows choose the number of classes and
+the shrinkage. All steps are sums over rows: counts of pairs of states, and sums of scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain
+from conjoin.data.table import Table
+from conjoin.inference.fine_answers import FineTerms, fine_terms, log_masses, with_usual_masses
+from conjoin.models.fine_numbers import FineNumbers, scored_columns
+from conjoin.models.markov import MarkovNetwork
+from conjoin.progress import progress
+
+
+class Setting(NamedTuple):
+    """How much the fine part may vary."""
+
+    classes: int
+    common: float  # the precision of effects that all classes share, in rows
+    own: float  # the precision of what a class adds
+    # The precision of the slope of effects along the order of a column of numbers; None if effects are
+    # shrunk towards 0 like all others, so that a number also tells of other columns what its state tells
+    line: float | None
+
+
+FIRST = (
+    Setting(1, 100.0, 0.0, 1.0),
+    Setting(4, 30.0, 100.0, 1.0),
+    Setting(8, 30.0, 100.0, None),
+)
+SECOND = (Setting(8, 30.0, 100.0, 1.0), Setting(16, 30.0, 100.0, None))
+"""What held-out rows choose from: the first ones, and then the second one whose line is alike."""
+
+MOST_NUMBERS = 100
+"""With more columns of numbers than this, only intervals count: covariances would take too long."""
+
+ROWS_PER_CLASS = 60
+"""Minimum number of rows per class."""
+
+STEPS = 10
+"""Number of steps of expectation maximisation."""
+
+CHOOSING_ROWS = 6_000
+"""Maximum number of rows from which settings are learned to choose among them."""
+
+JUDGING_ROWS, MANY_NUMBERS = 800, 12
+"""Maximum number of rows that settings are judged by, and of numbers that are left out one by one."""
+
+USUAL_ROWS = 4_000
+"""Maximum number of rows from which the usual masses of intervals are learned."""
+
+LOWEST, MIN_GAIN = -14.0, 2e-3
+"""The lowest log-probability of a state that counts, and what leaving out a number must gain, in nats."""
+
+SMALLEST_SHARE = 1e-3
+"""A class does not learn from rows that it explains by less than this."""
+
+SMALLEST_VARIANCE = 1e-8
+"""What is added to the variance of every score."""
+
+SMALLEST_SIZE = 1e-6
+"""The smallest eigenvalue of correlations of pairs."""
+
+LARGEST_CELL = 0.05
+"""Maximum variance of a score within the step of its column that covariances allow for."""
+
+BROAD = 9.0
+"""The first class is a background: the covariance of all rows, times this."""
+
+
+def learn_fine(
+    networks: Sequence[MarkovNetwork],
+    train: Table,
+    held: Table | None,
+    *,
+    random_state: int | np.random.Generator = 0,
+) -> FineNumbers | None:
+    """Learn the fine part of a joint.
+
+    `networks`: distributions of the states. The first has not learned from the held-out rows, or hardly,
+    so that these choose settings by it. By all of them, they choose the categories that numbers
+    depend on.
+    `train` and `held`: complete states, and numbers of which some may be missing; without held-out rows,
+    nothing is chosen.
+    """
+    names = tuple(scored_columns(train.domain))
+    if not names or len(names) > MOST_NUMBERS:
+        return None
+    if held is None:
+        return _usual(fit(ScoredRows.of(train, names), FIRST[0]), ScoredRows.of(train, names))
+    rows = ScoredRows.of(train.with_rows(held), names)
+    rng = np.random.default_rng(random_state)
+    learned = rows.select(rng.permutation(len(train))[:CHOOSING_ROWS])
+    kept = rows.select(len(train) + np.arange(min(len(held), JUDGING_ROWS)))
+    judge = _Judge(networks[0], kept)
+    most = max(1, len(learned.codes) // ROWS_PER_CLASS)
+    best = _best(judge, learned, [setting for setting in FIRST if setting.classes <= most])
+    if best.setting.classes > 1:
+        alike = [s for s in SECOND if s.classes <= most and s.line == best.setting.line]
+        best = max(
+            [best, *(_best(judge, learned, [s]) for s in alike)], key=lambda trial: trial.gain
+        )
+    gains = np.mean([_Judge(network, kept).gains(best.fine) for network in networks], axis=0)
+    worse = [v for v, x in enumerate(rows.domain) if gains[v] < 0 and x.numbers is None]
+    if worse:
+        rows, learned = (replace(part, dropped=tuple(worse)) for part in (rows, learned))
+        best = _best(judge, learned, [best.setting])
+    evidence = judge.evidence(best)
+    return replace(_usual(fit(rows, best.setting), rows), evidence=evidence)
+
+
+def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:
+    """Return the fine part with the usual masses of intervals, from some of the rows."""
+    some = rows.select(np.arange(min(len(rows.codes), USUAL_ROWS)))
+    return with_usual_masses(fine, some.codes, some.scores, some.weights)
+
+
+class Trial(NamedTuple):
+    """A fit with one setting."""
+
+    setting: Setting
+    fine: FineNumbers
+    gain: float  # how much better held-out rows are predicted
+
+
+def _best(judge: _Judge, rows: ScoredRows, settings: Sequence[Setting]) -> Trial:
+    """Return the setting by whose fit held-out rows are predicted best."""
+    trials = []
+    for setting in progress(settings, "fitting numbers"):
+        fine = _usual(fit(rows, setting), rows)
+        trials.append(Trial(setting, fine, float(judge.gains(fine).sum())))
+    return max(trials, key=lambda trial: trial.gain)
+
+
+class _Judge:
+    """How much better held-out rows are predicted with known scores: states, and numbers within them.
+
+    A Gaussian can be too sure of a state, so the likelihood of all scores together is no guide to that.
+    """
+
+    def __init__(self, network: MarkovNetwork, held: ScoredRows) -> None:
+        self.held = held
+        self.weights = held.weights / held.weights.sum()
+        self.logs = [network.log_conditional(name, held.codes) for name in held.domain.names]
+
+    def gains(self, fine: FineNumbers) -> FloatArray:
+        """Return the gain of the log-probability of the state of each column."""
+        held, at = self.held, np.arange(len(self.held.codes))
+        found = np.zeros(len(held.domain))
+        scores = np.where(fine.evidence, held.scores, np.nan)
+        for v, own in enumerate(held.codes.T):
+            terms = fine_terms(fine, held.codes, scores, v)
+            logs = self.logs[v]
+            after = logs + terms.log_likelihood
+            after -= np.logaddexp.reduce(after, axis=1)[:, None]
+            left = np.maximum(after[at, own], LOWEST) - np.maximum(logs[at, own], LOWEST)
+            found[v] = self.weights @ (left + self._within(v, terms))
+        return found
+
+    def _within(self, v: int, terms: FineTerms) -> FloatArray:
+        """Return the gain of the log-density of a number within its interval, 0 for other columns."""
+        held, result = self.held, np.zeros(len(self.held.codes))
+        variable = held.domain.variables[v]
+        if variable.name not in held.names or variable.numbers is None:
+            return result
+        scores = held.scores[:, held.names.index(variable.name)]
+        rows = np.flatnonzero(~np.isnan(scores))
+        code, y = held.codes[rows, v], scores[rows, None]
+        mean, sd = terms.means[rows, code], terms.sds[rows]
+        ends = variable.numbers.ends[:, code, None]
+        with np.errstate(divide="ignore"):
+            logs = np.log(terms.shares[rows, code]) - 0.5 * ((y - mean) / sd) ** 2 - np.log(sd)
+        cut = np.logaddexp.reduce(logs - log_masses(mean, sd, ends), axis=1)
+        zero = np.zeros((len(rows), 1))
+        usual = -0.5 * y[:, 0] ** 2 - log_masses(zero, zero + 1.0, ends)[:, 0]
+        result[rows] = np.maximum(cut - usual, LOWEST)
+        return result
+
+    def evidence(self, trial: Trial) -> BoolArray:
+        """Return which numbers are evidence: others make predictions worse."""
+        chosen = trial.fine.evidence.copy()
+        if len(chosen) <= MANY_NUMBERS:
+            for j in range(len(chosen)):
+                without = trial.fine.evidence.copy()
+                without[j] = False
+                left = float(self.gains(replace(trial.fine, evidence=without)).sum())
+                chosen[j] = left <= trial.gain + MIN_GAIN
+        found = float(self.gains(replace(trial.fine, evidence=chosen)).sum())
+        if found < trial.gain:
+            chosen, found = trial.fine.evidence, trial.gain
+        return chosen if found > 0 else np.zeros_like(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows as the fits need them."""
+
+    domain: Domain
+    names: tuple[str, ...]  # the columns that have scores
+    codes: IntArray  # complete
+    scores: FloatArray  # NaN where a number has none
+    weights: FloatArray
+    centers: list[FloatArray | None]  # of the states of each column of numbers, in normal scores
+    cells: FloatArray  # the variance of each score within a step of its column
+    dropped: tuple[int, ...] = ()  # columns that no mean depends on
+
+    @classmethod
+    def of(cls, table: Table, names: tuple[str, ...]) -> ScoredRows:
+        """Return the normal scores of numbers, and what the states of columns stand for."""
+        from scipy.special import ndtri
+
+        domain, codes = table.domain, table.codes.astype(np.int64)
+        weights = np.ones(len(table)) if table.weights is None else table.weights
+        scores, cells = np.empty((len(codes), len(names))), np.zeros(len(names))
+        for j, name in enumerate(names):
+            states, values = domain.numbers(name), table.column(name)
+            scores[:, j] = states.scores(values)
+            inside = np.flatnonzero(~np.isnan(scores[:, j]))
+            low, high = states.map.cell(values[inside])
+            if len(inside):
+                cells[j] = min(float(np.mean((high - low) ** 2)) / 12, LARGEST_CELL)
+        centers: list[FloatArray | None] = []
+        for v, variable in enumerate(domain):
+            count = np.bincount(codes[:, v], weights, minlength=len(variable)) + 0.5
+            middle = (np.cumsum(count) - count / 2) / count.sum()
+            centers.append(np.asarray(ndtri(middle)) if variable.ordered else None)
+        return cls(domain, names, codes, scores, weights, centers, cells)
+
+    def select(self, rows: IntArray) -> ScoredRows:
+        """Return some of the rows."""
+        return ScoredRows(
+            self.domain, self.names, self.codes[rows], self.scores[rows], self.weights[rows],
+            self.centers, self.cells, self.dropped,
+        )  # fmt: skip
+
+    def indicators(self) -> Any:
+        """Return which states hold, rows by states of all columns."""
+        from scipy.sparse import csr_array
+
+        first = np.cumsum(self.domain.cards) - self.domain.cards
+        used = np.setdiff1d(np.arange(len(self.domain)), self.dropped)
+        places = (self.codes + first)[:, used].ravel()
+        starts = np.arange(len(self.codes) + 1) * len(used)
+        shape = len(self.codes), int(self.domain.cards.sum())
+        return csr_array((np.ones(len(places)), places, starts), shape=shape)
+
+    def precision(self, strength: float, line: float | None) -> FloatArray:
+        """Return the precision of effects, or of their deviations from a line."""
+        result = np.eye(int(self.domain.cards.sum())) * strength
+        if line is None:
+            return result
+        first = np.cumsum(self.domain.cards) - self.domain.cards
+        for low, center in zip(first.tolist(), self.centers, strict=True):
+            if center is not None:
+                part = slice(low, low + len(center))
+                scale = strength**2 / (line + strength * float(center @ center))
+                result[part, part] -= scale * np.outer(center, center)
+        return result
+
+
+def fit(rows: ScoredRows, setting: Setting) -> FineNumbers:
+    """Fit the fine part with given settings."""
+    return _Fit(rows, setting, np.random.default_rng(0)).run()
+
+
+class _Fit:
+    """Expectation maximisation; scores that are missing are drawn anew in every step."""
+
+    def __init__(self, rows: ScoredRows, setting: Setting, rng: np.random.Generator) -> None:
+        self.rows, self.setting, self.rng = rows, setting, rng
+        self.x = rows.indicators()
+        self.holes = np.isnan(rows.scores)
+        self.total = float(rows.weights.sum())
+
+    def run(self) -> FineNumbers:
+        """Return the fine part."""
+        fine, y = self._common()
+        if self.setting.classes == 1:
+            return fine
+        shares = self._start(fine, y)
+        for _ in range(STEPS):
+            new = self._maximised(fine, y, shares)
+            logs = new.log_densities(self.rows.codes, y)
+            shares = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
+            y = self._filled(new, y, shares)
+        return new
+
+    def _common(self) -> tuple[FineNumbers, FloatArray]:
+        """Return the fit with one class, by known scores, and the scores with missing ones drawn."""
+        rows, weights = self.rows, self.rows.weights
+        known = ~self.holes
+        y = np.where(known, rows.scores, 0.0)
+        counts = np.maximum(weights @ known, 1e-9)
+        middle = (weights @ y) / counts
+        effects = np.zeros((self.x.shape[1], y.shape[1]))
+        patterns, group = np.unique(known, axis=1, return_inverse=True)
+        precision = rows.precision(self.setting.common, self.setting.line)
+        for k, pattern in enumerate(patterns.T):
+            numbers, used = np.flatnonzero(group.ravel() == k), np.flatnonzero(pattern)
+            target = y[np.ix_(used, numbers)] - middle[numbers]
+            effects[:, numbers] = _ridge(self.x[used], target, weights[used], precision)
+        residual = np.where(known, y - middle - self.x @ effects, 0.0)
+        fine = FineNumbers(
+            rows.domain, rows.names, np.zeros(1), middle[None], effects[None],
+            self._covariance(residual, known)[None], np.ones(len(rows.names), bool),
+        )  # fmt: skip
+        return fine, self._filled(fine, y, np.ones((len(y), 1)))
+
+    def _covariance(self, residual: FloatArray, known: BoolArray) -> FloatArray:
+        """Return the covariance of residuals, which are 0 where they are not known."""
+        weights, prior = self.rows.weights, len(self.rows.names) + 2.0
+        spread = (residual * weights[:, None]).T @ residual
+        both = (known * weights[:, None]).T @ known
+        sds = np.sqrt(np.diag(spread) / np.maximum(np.diag(both), 1e-9) + SMALLEST_VARIANCE)
+        correlation = spread / (both + prior) / np.outer(sds, sds)
+        np.fill_diagonal(correlation, 1.0)
+        if self.holes.any():  # correlations of pairs need not belong to one covariance
+            size, axes = np.linalg.eigh(correlation)
+            correlation = (axes * np.maximum(size, SMALLEST_SIZE)) @ axes.T
+        covariance = correlation * np.outer(sds, sds) + np.diag(self.rows.cells)
+        return np.asarray((covariance + covariance.T) / 2)
+
+    def _start(self, fine: FineNumbers, y: FloatArray) -> FloatArray:
+        """Return shares of the classes in each row: clusters of what the common fit leaves."""
+        residual = y - fine.means(self.rows.codes)[0]
+        whitened = residual @ np.linalg.cholesky(np.linalg.inv(fine.covariances[0]))
+        count = self.setting.classes
+        centers = whitened[self.rng.choice(len(y), count, replace=False)]
+        for _ in range(15):
+            distance = (centers**2).sum(axis=1) - 2 * whitened @ centers.T
+            nearest = distance.argmin(axis=1)
+            size = np.bincount(nearest, minlength=count)
+            for z in np.flatnonzero(size).tolist():
+                centers[z] = whitened[nearest == z].mean(axis=0)
+        return np.asarray(0.9 * np.eye(count)[nearest] + 0.1 / count)
+
+    def _maximised(self, common: FineNumbers, y: FloatArray, shares: FloatArray) -> FineNumbers:
+        """Return the classes that explain their shares of the rows best."""
+        rows, count, numbers = self.rows, self.setting.classes, y.shape[1]
+        effects = np.repeat(common.effects, count, axis=0)
+        intercepts = np.repeat(common.intercepts, count, axis=0)
+        covariances = np.repeat(common.covariances, count, axis=0)
+        covariances[0] *= BROAD
+        line = self.setting.line
+        precision = rows.precision(self.setting.own, None if line is None else 10 * line)
+        weighted = shares * rows.weights[:, None]
+        size = weighted.sum(axis=0)
+        for z in range(1, count):
+            used = np.flatnonzero(shares[:, z] > SMALLEST_SHARE)
+            left = y[used] - common.means(rows.codes[used])[0]
+            shift = (weighted[used, z] @ left) / (size[z] + 1.0)
+            added = _ridge(self.x[used], left - shift, weighted[used, z], precision)
+            effects[z] += added
+            intercepts[z] += shift
+            residual = left - self.x[used] @ added - shift
+            spread = (residual * weighted[used, z][:, None]).T @ residual + size[z] * np.diag(
+                rows.cells
+            )
+            prior = numbers + 2.0
+            covariance = (spread + prior * common.covariances[0]) / (size[z] + prior)
+            covariances[z] = (covariance + covariance.T) / 2
+        log_shares = np.log((size + 1) / (size.sum() + count))
+        return FineNumbers(
+            rows.domain, rows.names, log_shares, intercepts, effects, covariances,
+            np.ones(numbers, bool),
+        )  # fmt: skip
+
+    def _filled(self, fine: FineNumbers, y: FloatArray, shares: FloatArray) -> FloatArray:
+        """Return the scores with missing ones drawn given the others of their row."""
+        lacking = np.flatnonzero(self.holes.any(axis=1))
+        if not len(lacking):
+            return y
+        y = y.copy()
+        drawn = (shares[lacking].cumsum(axis=1) > self.rng.random((len(lacking), 1))).argmax(axis=1)
+        for z in np.unique(drawn).tolist():
+            own = lacking[drawn == z]
+            mean = fine.means(self.rows.codes[own])[z]
+            precision = np.linalg.inv(fine.covariances[z])
+            for j in np.flatnonzero(self.holes[own].any(axis=0)).tolist():
+                at = np.flatnonzero(self.holes[own, j])
+                residual = y[own[at]] - mean[at]
+                residual[:, j] = 0.0
+                center = mean[at, j] - residual @ precision[j] / precision[j, j]
+                y[own[at], j] = center + self.rng.normal(size=len(at)) / np.sqrt(precision[j, j])
+        return y
+
+
+def _ridge(x: Any, y: FloatArray, weights: FloatArray, precision: FloatArray) -> FloatArray:
+    """Return the effects of states in a weighted ridge regression."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    weighted = x.multiply(weights[:, None]).tocsr()
+    gram = (x.T @ weighted).toarray() + precision
+    return np.asarray(cho_solve(cho_factor(gram, overwrite_a=True), weighted.T @ y))

@@ -1,0 +1,144 @@
+"""`learn_joint`: from a table to the joint distribution that is recommended for it, in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conjoin.conversion.closed_form import convert
+from conjoin.data.frames import as_table
+from conjoin.data.row_hashing import content_order
+from conjoin.data.table import Table
+from conjoin.errors import names_lack_of_memory
+from conjoin.inference.completion import completed
+from conjoin.jobs import one_thread
+from conjoin.joint.dependence_tree import check_pairs, tree_network
+from conjoin.joint.fine_learning import learn_fine
+from conjoin.joint.refinement import MIN_ROWS, refine
+from conjoin.learning.conditional_learning import learn_conditionals
+from conjoin.models.dependency import DependencyNetwork
+from conjoin.models.fine_numbers import FineNumbers
+from conjoin.models.joint import Joint
+from conjoin.models.markov import MarkovNetwork
+
+HELD_ROWS = 1 << 11
+"""Maximum number of rows that choose how numbers are learned."""
+
+HONEST_ROWS = 1 << 15
+"""With fewer rows, a network that has learned from a row predicts it too well to choose by it."""
+
+
+@names_lack_of_memory
+def learn_joint(
+    table: Any,
+    cpd: Any = "auto",
+    *,
+    valid: Any = None,
+    effort: str = "default",
+    closed_form: bool = False,
+    random_state: int | np.random.Generator = 0,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> tuple[DependencyNetwork, Joint]:
+    """Learn the conditionals of a table, convert them, refine the result, and add its numbers.
+
+    This is what `JointModel` and ``conjoin learn`` do. The result does not depend on the order of the
+    columns.
+
+    Parameters
+    ----------
+    table : Table, 2-dimensional array, or frame
+        The rows.
+    cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
+        How the conditional of each column is learned (see `learn_conditionals`); "auto" is "mixed".
+    valid : Table, array or frame, optional
+        Rows that choose settings and networks; by default some rows are held out.
+    effort : {'quick', 'default', 'thorough'}
+        How much work `refine` does.
+    closed_form : bool
+        Return the converted network without refining it.
+    random_state : int or numpy Generator
+        The source of all random choices.
+    n_jobs : int, optional
+        The number of jobs at a time; it does not change the result.
+    **options
+        Further options of `learn_conditionals`.
+
+    Returns
+    -------
+    conditionals : DependencyNetwork
+        The conditionals.
+    joint : Joint
+        The joint distribution.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.random(500) < 0.3
+    >>> wet = np.where(rng.random(500) < 0.9, rain, ~rain)
+    >>> _, joint = learn_joint(np.stack([rain, wet], axis=1).astype(int))
+    >>> joint.conditional("v0", {"v0": 0, "v1": 1}).round(1)
+    array([[0.2, 0.8]])
+    """
+    rows = as_table(table)
+    if not closed_form and len(rows) >= MIN_ROWS:
+        check_pairs(rows.domain)
+    names = rows.domain.names
+    ordered = _in_content_order(rows.reordered(rows.domain.sorted_names()))
+    held = None if valid is None else as_table(valid, rows.domain).reordered(ordered.domain.names)
+    kind = "mixed" if isinstance(cpd, str) and cpd == "auto" else cpd
+    conditionals = learn_conditionals(
+        ordered, kind, valid=held, random_state=random_state, n_jobs=n_jobs, **options
+    )
+    network = convert(conditionals, ordered)
+    if not closed_form:
+        network = refine(
+            network, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
+        )
+    fine = None
+    if ordered.numbers is not None and options.get("forbidden") is None:  # means would link pairs
+        plain = effort == "quick" or closed_form or len(rows) < MIN_ROWS
+        with one_thread():
+            fine = _fine(network, ordered, held, plain=plain)
+    hidden = [variable.name for variable in network.domain if variable.hidden]
+    return conditionals.reordered(names), Joint(network, fine).reordered([*names, *hidden])
+
+
+def _in_content_order(table: Table) -> Table:
+    """Return the rows of a table with numbers in an order that depends on their contents only."""
+    if table.numbers is None:
+        return table  # rows of states are counted
+    codes = table.codes.astype(np.float64)
+    codes[table.holes] = np.nan
+    weights = np.ones(len(table)) if table.weights is None else table.weights
+    return table.select(content_order(np.column_stack([codes, table.numbers]), weights))
+
+
+def _fine(
+    network: MarkovNetwork, table: Table, held: Table | None, *, plain: bool
+) -> FineNumbers | None:
+    """Return where the numbers of a table lie within their states; missing states are drawn.
+
+    Settings are chosen by held-out rows. The network has learned from these as well, if there is no table
+    of them. Unless there are many rows, that matters, so that a simple network chooses, which has not.
+    """
+    if plain:
+        source = tree_network(table) if table.holes.any() else network
+        return learn_fine([], _complete(source, table), None)
+    full = _complete(network, table)
+    if held is not None:
+        return learn_fine([network], full, _complete(network, held))
+    first = min(len(full) // 5, HELD_ROWS)
+    kept, rest = full.select(slice(first)), full.select(slice(first, None))
+    networks = [network]
+    if len(full) < HONEST_ROWS:
+        states = Table.adopt(rest.domain, rest.codes, rest.weights)
+        networks.insert(0, learn_joint(states, "tree", effort="quick")[1])
+    return learn_fine(networks, rest, kept)
+
+
+def _complete(network: MarkovNetwork, table: Table) -> Table:
+    """Return a table with missing states drawn; the values of these numbers stay missing."""
+    states = completed(network, table)
+    return Table.adopt(table.domain, states.codes, table.weights, table.numbers)

@@ -1,0 +1,1 @@
+"""What people look at: reports, the explorer, pictures of a graph."""

@@ -1,0 +1,488 @@
+// Exact inference on a junction tree.
+//
+// Every clique holds the conditional distribution of its own variables given those that it shares with
+// its parent, so that all numbers lie between 0 and 1. The joint states of hidden columns are "lanes":
+// each table has one value per lane, side by side, and the loops over lanes are innermost.
+//
+// Evidence is one vector per variable: how likely what was seen is in each of its states. A known state is
+// a vector with a single 1, "one of" has several, "not" has a 0, and soft evidence has any numbers.
+// Messages go up from the leaves to the roots and down again; only cliques with evidence below them need
+// a message upwards, because those of all others are 1.
+//
+// A model whose probabilities are too small for floating-point numbers (e^-700 or less) is answered with
+// care: the evidence is added to the log-values, and the conditional distributions are computed anew.
+"use strict";
+
+const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
+
+// For every cell of a table over `axes`, the cell of a table over some of these variables.
+function cellMap(axes, variables, sizes) {
+  const map = new Int32Array(product(axes.map((v) => sizes[v])));
+  let stride = 1;
+  for (let k = variables.length - 1; k >= 0; k--) {
+    const axis = axes.indexOf(variables[k]);
+    const size = sizes[variables[k]];
+    const inner = product(axes.slice(axis + 1).map((v) => sizes[v]));
+    for (let cell = 0; cell < map.length; cell++) {
+      map[cell] += (Math.floor(cell / inner) % size) * stride;
+    }
+    stride *= size;
+  }
+  return map;
+}
+
+class JunctionTree {
+  // `tree` is what Python wrote (see browser_tables.py), `numbers` all log-values one after another.
+  constructor(tree, numbers) {
+    this.sizes = tree.sizes;
+    this.lanes = tree.lanes;
+    this.places = tree.places;
+    this.home = new Array(tree.sizes.length);
+    this.cliques = tree.cliques.map((variables, c) => {
+      const cut = variables.length - tree.shared[c];
+      const own = variables.slice(0, cut);
+      const shared = variables.slice(cut);
+      own.forEach((v) => { this.home[v] = c; });
+      return {
+        own,
+        shared,
+        axes: [...shared, ...own],
+        parent: tree.parents[c],
+        children: [],
+        outer: product(shared.map((v) => tree.sizes[v])), // joint states of the shared variables
+        inner: product(own.map((v) => tree.sizes[v])), // joint states of its own variables
+      };
+    });
+    this.cliques.forEach((clique, c) => {
+      if (clique.parent < 0) return;
+      const parent = this.cliques[clique.parent];
+      parent.children.push(c);
+      clique.map = cellMap(parent.axes, clique.shared, this.sizes); // cells of the parent -> of the message
+    });
+    const logs = this.#logTables(tree, numbers);
+    this.logNormaliser = this.#normalise(logs, []);
+    if (this.underflow) this.logs = logs;
+    else for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
+  }
+
+  // Add up the stored tables in the cliques they belong to.
+  #logTables(tree, numbers) {
+    const { lanes } = this;
+    const tables = this.cliques.map((c) => new Float64Array(c.outer * c.inner * lanes));
+    const loose = new Float64Array(lanes);
+    const basis = numbers.subarray(numbers.length - tree.rank * lanes);
+    let start = 0;
+    for (const { clique, variables, kind } of tree.tables) {
+      const cells = product(variables.map((v) => this.sizes[v]));
+      const width = { plain: 1, lanes, rank: tree.rank }[kind];
+      let values = numbers.subarray(start, (start += cells * width));
+      if (kind === "rank") values = multiplied(values, basis, cells, tree.rank, lanes);
+      const target = clique < 0 ? loose : tables[clique];
+      const map = clique < 0 ? [0] : cellMap(this.cliques[clique].axes, variables, this.sizes);
+      for (let cell = 0, at = 0; cell < map.length; cell++) {
+        const from = map[cell] * (kind === "plain" ? 1 : lanes);
+        for (let w = 0; w < lanes; w++) target[at++] += values[kind === "plain" ? from : from + w];
+      }
+    }
+    return { tables, loose };
+  }
+
+  // Turn log-values, and evidence, into conditional distributions, from the leaves to the roots. Return the
+  // logarithm of the sum over everything.
+  #normalise(logs, evidence) {
+    const { lanes } = this;
+    const messages = [];
+    const loose = logs.loose.slice();
+    this.underflow = false;
+    this.cliques.forEach((clique, c) => {
+      const table = logs.tables[c].slice();
+      const { outer, inner } = clique;
+      for (const v of clique.own) {
+        if (!evidence[v]) continue;
+        const map = cellMap(clique.axes, [v], this.sizes);
+        const weights = evidence[v].map(Math.log);
+        for (let at = 0; at < table.length; at++) table[at] += weights[map[Math.floor(at / lanes)]];
+      }
+      for (const child of clique.children) {
+        const { map } = this.cliques[child];
+        const message = messages[child];
+        for (let cell = 0, at = 0; cell < outer * inner; cell++) {
+          for (let w = 0, from = map[cell] * lanes; w < lanes; w++) table[at++] += message[from++];
+        }
+        messages[child] = null;
+      }
+      const message = new Float64Array(outer * lanes);
+      for (let i = 0; i < message.length; i++) {
+        message[i] = this.#exponentiated(table, Math.floor(i / lanes) * inner * lanes + (i % lanes), inner, lanes);
+      }
+      messages[c] = message;
+      clique.table = table;
+      clique.message = new Float64Array(outer * lanes);
+      if (clique.parent < 0) for (let w = 0; w < lanes; w++) loose[w] += message[w];
+    });
+    this.prior = loose; // the probability of each lane
+    return this.#exponentiated(loose, 0, lanes, 1);
+  }
+
+  // Replace `count` log-values by probabilities that add up to 1; return the logarithm of their sum.
+  #exponentiated(table, first, count, step) {
+    const last = first + count * step;
+    let top = -Infinity;
+    for (let at = first; at < last; at += step) if (table[at] > top) top = table[at];
+    if (top === -Infinity) {
+      for (let at = first; at < last; at += step) table[at] = 0;
+      return top;
+    }
+    let sum = 0;
+    for (let at = first; at < last; at += step) {
+      const value = Math.exp(table[at] - top);
+      if (value < 1e-300 && table[at] > -Infinity) this.underflow = true;
+      table[at] = value;
+      sum += value;
+    }
+    for (let at = first; at < last; at += step) table[at] /= sum;
+    return top + Math.log(sum);
+  }
+
+  // Multiply a clique's table by the evidence on its own variables and the messages of its children.
+  #weighted(clique, evidence) {
+    const { lanes } = this;
+    const { table, work, inner, outer, own } = clique;
+    work.set(table);
+    let after = inner * lanes;
+    for (const v of own) {
+      const size = this.sizes[v];
+      const block = after / size;
+      const likelihood = evidence[v];
+      if (likelihood) {
+        for (let at = 0, end = outer * inner * lanes; at < end; ) {
+          for (let s = 0; s < size; s++) {
+            const x = likelihood[s];
+            const stop = at + block;
+            if (x === 0) work.fill(0, at, stop);
+            else if (x !== 1) for (let i = at; i < stop; i++) work[i] *= x;
+            at = stop;
+          }
+        }
+      }
+      after = block;
+    }
+    for (const child of clique.children) {
+      const { map, message, informed } = this.cliques[child];
+      if (!informed) continue;
+      timesMapped(work, map, message, lanes);
+    }
+  }
+
+  // Send messages up: sums, or maxima per lane. Return the weight of each lane and a common log scale.
+  #collect(evidence, maximum) {
+    const { lanes } = this;
+    const weights = this.prior.slice();
+    let scale = 0;
+    for (const clique of this.cliques) {
+      clique.informed = maximum
+        || clique.own.some((v) => evidence[v])
+        || clique.children.some((child) => this.cliques[child].informed);
+      if (!clique.informed) continue;
+      this.#weighted(clique, evidence);
+      if (maximum) this.#maxima(clique);
+      else this.#sums(clique);
+      const { message } = clique;
+      let top = 0;
+      for (let i = 0; i < message.length; i++) if (message[i] > top) top = message[i];
+      if (top === 0) return { weights, scale: -Infinity, total: 0 };
+      for (let i = 0; i < message.length; i++) message[i] /= top;
+      scale += Math.log(top);
+      if (clique.parent < 0) for (let w = 0; w < lanes; w++) weights[w] *= message[w];
+    }
+    return { weights, scale, total: weights.reduce((a, b) => a + b, 0) };
+  }
+
+  #sums({ work, message, outer, inner }) {
+    const { lanes } = this;
+    message.fill(0);
+    for (let s = 0, at = 0; s < outer; s++) {
+      const start = s * lanes;
+      for (let r = 0; r < inner; r++) {
+        for (let to = start, end = start + lanes; to < end; ) message[to++] += work[at++];
+      }
+    }
+  }
+
+  #maxima(clique) {
+    const { lanes } = this;
+    const { work, message, outer, inner } = clique;
+    const best = (clique.best ??= new Int32Array(outer * lanes));
+    message.fill(-1);
+    for (let s = 0, at = 0; s < outer; s++) {
+      for (let r = 0; r < inner; r++) {
+        for (let to = s * lanes, end = to + lanes; to < end; to++, at++) {
+          if (work[at] > message[to]) {
+            message[to] = work[at];
+            best[to] = r;
+          }
+        }
+      }
+    }
+  }
+
+  // The evidence as one vector per variable of the tree, from one vector per column (or null), and what
+  // has to be added to the logarithm of its probability: columns with a single state are not in the tree,
+  // and where care is needed, the evidence becomes part of the tables.
+  #byVariable(columns) {
+    const evidence = new Array(this.sizes.length).fill(null);
+    let offset = 0;
+    columns.forEach((likelihood, column) => {
+      if (!likelihood) return;
+      if (this.places[column] < 0) offset += Math.log(likelihood[0]);
+      else evidence[this.places[column]] = likelihood;
+    });
+    if (!this.logs) return { evidence, offset };
+    offset += this.#normalise(this.logs, evidence) - this.logNormaliser;
+    for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
+    return { evidence: evidence.fill(null), offset };
+  }
+
+  // The distributions of all columns given evidence, and the logarithm of its probability (the expected
+  // likelihood, if it is soft). `marginals` is null if the evidence is impossible.
+  marginals(columns) {
+    const { evidence, offset } = this.#byVariable(columns);
+    const { weights, scale, total } = this.#collect(evidence, false);
+    const log = scale + Math.log(total) + offset;
+    if (!(log > -Infinity)) return { log: -Infinity, marginals: null };
+    const found = new Array(this.sizes.length);
+    const top = weights.map((x) => x / total);
+    for (let c = this.cliques.length - 1; c >= 0; c--) this.#distribute(this.cliques[c], top, found);
+    return { log, marginals: this.places.map((v) => (v < 0 ? Float64Array.of(1) : found[v])) };
+  }
+
+  #distribute(clique, top, found) {
+    const { lanes } = this;
+    const { table, work, message, map, outer, inner, own, informed } = clique;
+    const above = clique.above ??= new Float64Array(outer * lanes); // of the shared variables
+    if (clique.parent < 0) {
+      above.set(top);
+    } else {
+      above.fill(0);
+      addMapped(this.cliques[clique.parent].work, map, above, lanes);
+    }
+    if (informed) {
+      for (let i = 0; i < above.length; i++) above[i] = message[i] > 0 ? above[i] / message[i] : 0;
+    }
+    const joint = new Float64Array(inner);
+    if (clique.children.length) timesAbove(informed ? work : table, above, work, joint, outer, inner, lanes);
+    else sumsAbove(informed ? work : table, above, joint, outer, inner, lanes);
+    this.#separate(joint, own, found);
+  }
+
+  // The distribution of each variable from their joint distribution.
+  #separate(joint, variables, found) {
+    const total = joint.reduce((a, b) => a + b, 0);
+    let after = joint.length;
+    for (const v of variables) {
+      const size = this.sizes[v];
+      const block = after / size;
+      const p = new Float64Array(size);
+      for (let i = 0; i < joint.length; i++) p[Math.floor(i / block) % size] += joint[i] / total;
+      found[v] = p;
+      after = block;
+    }
+  }
+
+  // Rows drawn from the distribution given evidence, as states of the columns.
+  sample(columns, count, random = Math.random) {
+    const { evidence, offset } = this.#byVariable(columns);
+    const { weights, total } = this.#collect(evidence, false);
+    if (!(total > 0 && offset > -Infinity)) return [];
+    return Array.from({ length: count }, () => {
+      const lane = drawn(weights, 0, 1, weights.length, random);
+      const states = this.#states(({ informed, work, table, inner }, s) =>
+        drawn(informed ? work : table, s * inner * this.lanes + lane, this.lanes, inner, random));
+      return this.places.map((v) => (v < 0 ? 0 : states[v]));
+    });
+  }
+
+  // Choose the states of all cliques from the roots to the leaves.
+  #states(choose) {
+    const states = new Int32Array(this.sizes.length);
+    for (let c = this.cliques.length - 1; c >= 0; c--) {
+      const clique = this.cliques[c];
+      const s = clique.shared.reduce((cell, v) => cell * this.sizes[v] + states[v], 0);
+      let r = choose(clique, s);
+      for (let k = clique.own.length - 1; k >= 0; k--) {
+        const size = this.sizes[clique.own[k]];
+        states[clique.own[k]] = r % size;
+        r = Math.floor(r / size);
+      }
+    }
+    return states;
+  }
+
+  // The most probable row that fits the evidence. With hidden columns a sum has to be maximised: the best
+  // row of each lane is found, the most promising are compared by their sums over lanes, and the best is
+  // improved by changing single columns. `exact` tells whether no row can be better.
+  mostProbable(columns) {
+    const { evidence, offset } = this.#byVariable(columns);
+    const { weights, scale, total } = this.#collect(evidence, true);
+    if (!(total > 0 && offset > -Infinity)) return null;
+    const { lanes } = this;
+    const bound = scale + Math.log(total);
+    const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
+    let best = null;
+    for (const lane of order.slice(0, 16).filter((w) => weights[w] > 0)) {
+      const states = this.#states(({ best: found }, s) => found[s * lanes + lane]);
+      const log = this.#logWeight(states, evidence);
+      if (!best || log > best.log) best = { states, log };
+    }
+    if (lanes > 1) this.#improve(best, evidence);
+    return {
+      row: this.places.map((v) => (v < 0 ? 0 : best.states[v])),
+      log: best.log + offset,
+      exact: bound - best.log <= 1e-9,
+    };
+  }
+
+  #improve(best, evidence) {
+    for (let better = true; better; ) {
+      better = false;
+      for (let v = 0; v < this.sizes.length; v++) {
+        const before = best.states[v];
+        for (let s = 0; s < this.sizes[v]; s++) {
+          if (s === best.states[v] || (evidence[v] && evidence[v][s] === 0)) continue;
+          const trial = best.states.slice();
+          trial[v] = s;
+          const log = this.#logWeight(trial, evidence);
+          if (log > best.log + 1e-12) Object.assign(best, { states: trial, log });
+        }
+        better ||= best.states[v] !== before;
+      }
+    }
+  }
+
+  // The logarithm of the probability of a row times the likelihoods of its states.
+  #logWeight(states, evidence) {
+    const { lanes } = this;
+    const weights = this.prior.slice();
+    let log = 0;
+    evidence.forEach((likelihood, v) => { if (likelihood) log += Math.log(likelihood[states[v]]); });
+    for (const { axes, table } of this.cliques) {
+      const cell = axes.reduce((at, v) => at * this.sizes[v] + states[v], 0);
+      let top = 0;
+      for (let w = 0, at = cell * lanes; w < lanes; w++, at++) {
+        weights[w] *= table[at];
+        if (weights[w] > top) top = weights[w];
+      }
+      if (top === 0) return -Infinity;
+      if (top < 1e-100) {
+        for (let w = 0; w < lanes; w++) weights[w] /= top;
+        log += Math.log(top);
+      }
+    }
+    return log + Math.log(weights.reduce((a, b) => a + b, 0));
+  }
+}
+
+// The loops that all time goes into, as functions of their own so that the browser compiles them well.
+
+// Add every line of a table (one value per lane) to the line of another one that it maps to.
+function addMapped(table, map, result, lanes) {
+  for (let cell = 0, at = 0; cell < map.length; cell++) {
+    for (let to = map[cell] * lanes, end = to + lanes; to < end; to++, at++) result[to] += table[at];
+  }
+}
+
+// Multiply every line of a table by the line of another one that it maps to.
+function timesMapped(table, map, factor, lanes) {
+  for (let cell = 0, at = 0; cell < map.length; cell++) {
+    for (let from = map[cell] * lanes, end = from + lanes; from < end; from++, at++) table[at] *= factor[from];
+  }
+}
+
+// Multiply a table by the distribution of its shared variables, and sum over these and the lanes.
+function timesAbove(table, above, result, joint, outer, inner, lanes) {
+  for (let s = 0, at = 0; s < outer; s++) {
+    for (let r = 0; r < inner; r++) {
+      let sum = 0;
+      for (let from = s * lanes, end = from + lanes; from < end; from++, at++) {
+        const value = table[at] * above[from];
+        result[at] = value;
+        sum += value;
+      }
+      joint[r] += sum;
+    }
+  }
+}
+
+// The same sums alone, for a clique without children.
+function sumsAbove(table, above, joint, outer, inner, lanes) {
+  for (let s = 0, at = 0; s < outer; s++) {
+    for (let r = 0; r < inner; r++) {
+      let sum = 0;
+      for (let from = s * lanes, end = from + lanes; from < end; from++, at++) sum += table[at] * above[from];
+      joint[r] += sum;
+    }
+  }
+}
+
+// The product of two matrices: cells by rank, and rank by lanes.
+function multiplied(left, basis, cells, rank, lanes) {
+  const result = new Float64Array(cells * lanes);
+  for (let cell = 0; cell < cells; cell++) {
+    for (let k = 0; k < rank; k++) {
+      const x = left[cell * rank + k];
+      if (x === 0) continue;
+      for (let w = 0, to = cell * lanes, from = k * lanes; w < lanes; w++) result[to++] += x * basis[from++];
+    }
+  }
+  return result;
+}
+
+// A random position with probability proportional to weights[first + i * step], i < count.
+function drawn(weights, first, step, count, random) {
+  let sum = 0;
+  for (let i = 0, at = first; i < count; i++, at += step) sum += weights[at];
+  let left = random() * sum;
+  let last = 0;
+  for (let i = 0, at = first; i < count; i++, at += step) {
+    if (weights[at] <= 0) continue;
+    last = i;
+    left -= weights[at];
+    if (left < 0) break;
+  }
+  return last;
+}
+
+// The total variation distance of two distributions: the probability that moved.
+function moved(before, after) {
+  let sum = 0;
+  for (let i = 0; i < before.length; i++) sum += Math.abs(before[i] - after[i]);
+  return sum / 2;
+}
+
+// Bits that each column tells about the target, on average, given the evidence: the mutual information.
+// `answers` are the distributions of all columns if the target is in each of its states, null where it
+// cannot be; `now` are those given the evidence alone.
+function information(answers, now, target) {
+  return now.map((p, column) => {
+    if (column === target) return 0;
+    let bits = 0;
+    answers.forEach((given, state) => {
+      if (!given) return;
+      const share = now[target][state];
+      for (let x = 0; x < p.length; x++) {
+        const q = given[column][x];
+        if (q > 0 && p[x] > 0) bits += share * q * Math.log2(q / p[x]);
+      }
+    });
+    return Math.max(0, bits);
+  });
+}
+
+const entropy = (p) => p.reduce((bits, x) => (x > 0 ? bits - x * Math.log2(x) : bits), 0);
+
+// The likelihood vector of a piece of evidence on a column with `size` states.
+function likelihoodOf(piece, size) {
+  if (piece.kind === "soft") return Float64Array.from(piece.weights);
+  const chosen = new Set(piece.states);
+  return Float64Array.from({ length: size }, (_, s) => (chosen.has(s) === (piece.kind === "in") ? 1 : 0));
+}

@@ -1,0 +1,93 @@
+"""Small random joints of states and numbers, and rows to ask them about."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from conjoin import Domain, MarkovNetwork, Table, Variable
+from conjoin.data import NumberMap, NumberScale, NumberStates
+from conjoin.models import FineNumbers, Joint, TableFactor
+
+
+def random_number(rng, name):
+    """A column of whole numbers from 0 to 20 with 3 to 5 states, one of them a single value or none."""
+    values = np.array([-6.0, *np.sort(rng.choice(np.arange(1, 20), 5, replace=False)) + 0.5, 26.0])
+    scores = np.sort(rng.normal(0, 1.2, 7)) + np.arange(7) * 0.05
+    edges, single = set(rng.choice(np.arange(1, 20), 2, replace=False) + 0.5), []
+    if rng.random() < 0.5:
+        single = [float(rng.integers(0, 21))]
+        edges = {x for x in edges if abs(x - single[0]) > 1} | {single[0] - 0.5, single[0] + 0.5}
+    scale = NumberScale(name, "number", True, 1.0, 0.0, 20.0)
+    number_map = NumberMap(values, scores, 1.0, np.array(single))
+    return Variable.of_numbers(NumberStates(scale, number_map, np.array(sorted(edges))))
+
+
+def random_joint(rng, hidden=None):
+    """A joint of two or three numbers and one or two categories, with a hidden column or without.
+
+    Returns the joint, and the log-probabilities of the states of its visible columns.
+    """
+    columns = [random_number(rng, f"n{k}") for k in range(int(rng.integers(2, 4)))]
+    for k in range(int(rng.integers(1, 3))):
+        columns.append(Variable(f"c{k}", [f"s{i}" for i in range(int(rng.integers(2, 4)))]))
+    columns = [columns[k] for k in rng.permutation(len(columns))]
+    if rng.random() < 0.3 if hidden is None else hidden:
+        columns.append(Variable("(hidden)", range(2), hidden=True))
+    domain = Domain(columns)
+    log_p, factors = np.zeros(domain.cards), []
+    for pair in itertools.combinations(range(len(domain)), 2):
+        if rng.random() < 0.7:
+            table = rng.normal(0, 0.8, domain.cards[list(pair)])
+            factors.append(TableFactor(pair, table))
+            log_p += table.reshape([n if v in pair else 1 for v, n in enumerate(domain.cards)])
+    if domain.hidden.any():
+        log_p = np.logaddexp.reduce(log_p, axis=-1)
+    log_p -= np.logaddexp.reduce(log_p, axis=None)
+    return Joint(MarkovNetwork(domain, factors=factors), random_fine(rng, domain.observed)), log_p
+
+
+def random_fine(rng, domain):
+    """Where the numbers of a domain lie within their states."""
+    names = tuple(rng.permutation(domain.numeric).tolist())
+    classes, numbers = int(rng.integers(1, 4)), len(names)
+    shape = classes, int(domain.cards.sum()), numbers
+    roots = rng.normal(0, 0.6, (classes, numbers, numbers))
+    return FineNumbers(
+        domain,
+        names,
+        np.log(rng.dirichlet(np.full(classes, 2.0))),
+        rng.normal(0, 0.4, (classes, numbers)),
+        rng.normal(0, 0.6, shape),
+        roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(numbers),
+        np.ones(numbers, bool) if rng.random() < 0.7 else rng.random(numbers) < 0.5,
+        _inside(rng, domain),
+    )
+
+
+def _inside(rng, domain):
+    """How often numbers are inside their intervals, in logarithms; 0 for all other states."""
+    logs = [
+        np.where(v.numbers.intervals, -rng.random(len(v)), 0.0) if v.numbers else np.zeros(len(v))
+        for v in domain
+    ]
+    return np.concatenate(logs)
+
+
+def random_rows(rng, domain, count, missing=0):
+    """Complete rows of values, or rows that lack some columns."""
+    codes = np.stack([rng.integers(0, n, count) for n in domain.cards], axis=1)
+    values = np.empty((count, len(domain.numeric)))
+    for j, name in enumerate(domain.numeric):
+        states = domain.numbers(name)
+        values[:, j] = rng.integers(-1, 22, count)
+        code = states.codes(values[:, j])
+        values[:, j] = np.where(states.intervals[code], values[:, j], states.single[code])
+    for row in range(count):
+        holes = rng.choice(len(domain), missing, replace=False)
+        codes[row, holes] = -1
+        for v in holes.tolist():
+            if domain.names[v] in domain.numeric:
+                values[row, domain.numeric.index(domain.names[v])] = np.nan
+    return Table.of_values(domain, codes, values)
