@@ -16,6 +16,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
 from conjoin.data.number_map import NumberMap
 from conjoin.data.number_map_learning import choose_map, find_atoms, learn_map
 from conjoin.data.number_scale import SMALLEST_STEP, NumberScale
+from conjoin.data.row_hashing import content_order
 from conjoin.errors import DataError
 
 STATES_FACTOR, STATES_POWER, MIN_STATES, MAX_STATES = 0.25, 0.45, 4, 64
@@ -87,7 +88,9 @@ class NumberStates:
         state = np.searchsorted(edges, distinct, side="right")
         alone = np.flatnonzero(np.bincount(state, minlength=len(edges) + 1) == 1)
         single = distinct[np.isin(state, alone)]
-        choice = choose_map(x[::2], w[::2], scale.step, single, x[1::2])
+        order = content_order(x[:, None], w)  # not the order of the rows
+        half, held = order[::2], order[1::2]
+        choice = choose_map(x[half], w[half], scale.step, single, x[held])
         mapped = learn_map(x, w, scale.step, single, choice, signed=scale.kind == "number")
         return cls(scale, mapped, edges)
 

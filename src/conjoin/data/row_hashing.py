@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
-from conjoin.data.table import Codes, Table
+
+if TYPE_CHECKING:
+    from conjoin.data.table import Codes, Table
 
 MAX_PACKED = 1 << 20
 """Maximum number of rows that are sorted as one number each: the top of the key and the row's place."""
@@ -114,8 +116,7 @@ def in_content_order(table: Table) -> Table:
     keys = _word_keys(_words(table.codes[:, columns]))
     weights = table.weights
     order = np.lexsort(keys if weights is None else (weights, *keys))
-    chosen = None if weights is None else weights[order]
-    return Table.adopt(table.domain, table.codes[order], chosen)
+    return table.select(order)
 
 
 def content_order(values: FloatArray, weights: FloatArray) -> IntArray:
