@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
+from conjoin.models.fine_numbers import FineNumbers, patterns
 
 USUAL_ROWS = 5.0
 """The number of rows that the mean of all intervals counts for in the mean of one."""
@@ -56,19 +56,21 @@ def fine_terms(
     sds = {j: np.ones((len(codes), classes)) for j in unknown}
     base = fine.means(rest)
     for known, rows in patterns(scores):
-        for z, part in enumerate(fine.known(known)):
-            residual = scores[np.ix_(rows, known)] - base[z][np.ix_(rows, known)]
-            moved = effects[z][:, known]
-            # The square of a residual less the effect of a state, for all states at once.
-            turned = residual @ part.precision
-            squares = (turned * residual).sum(axis=1)[:, None] - 2 * turned @ moved.T
-            squares += np.einsum("si,ij,sj->s", moved, part.precision, moved, optimize=True)
-            logs[rows, :, z] = fine.log_shares[z] + part.log_constant - 0.5 * squares
-            for j in unknown:
-                gain = part.gains[:, j]
-                level = base[z][rows, j] + residual @ gain
-                means[j][rows, :, z] = level[:, None] + effects[z][:, j] - moved @ gain
-                sds[j][rows, z] = np.sqrt(part.variances[j])
+        given = fine.known(known)
+        residuals = scores[np.ix_(rows, known)] - base[:, rows][:, :, known]
+        moved = effects[:, :, known]
+        # The square of a residual less the effect of a state, for all states at once.
+        turned = residuals @ given.precisions
+        squares = (turned * residuals).sum(axis=2)[:, :, None] - 2 * turned @ moved.mT
+        squares += ((moved @ given.precisions) * moved).sum(axis=2)[:, None]
+        constants = fine.log_shares + given.log_constants
+        logs[rows] = (constants[:, None, None] - 0.5 * squares).transpose(1, 2, 0)
+        for j in unknown:
+            gain = given.gains[:, :, j, None]
+            level = base[:, rows, j] + (residuals @ gain)[:, :, 0]
+            shift = effects[:, :, j] - (moved @ gain)[:, :, 0]
+            means[j][rows] = level.T[:, None] + shift.T
+            sds[j][rows] = np.sqrt(given.variances[:, j])
     for j in unknown:
         states_of = fine.domain.numbers(fine.names[j])
         code = codes[:, fine.domain.index(fine.names[j])]
@@ -101,15 +103,14 @@ def class_logs(
         return logs
     base = fine.means(codes)
     for known, rows in patterns(scores):
-        for z, covariance in enumerate(fine.covariances):
-            part = KnownScores.of(covariance, known)
-            residual = scores[np.ix_(rows, known)] - base[z][np.ix_(rows, known)]
-            for j in inside:
-                states = fine.domain.numbers(fine.names[j])
-                code = codes[rows, fine.domain.index(fine.names[j])]
-                mean = base[z][rows, j] + residual @ part.gains[:, j]
-                held = log_masses(mean, np.sqrt(part.variances[j]), states.ends[:, code])
-                logs[rows, z] += np.where(states.intervals[code], held, 0.0)
+        given = fine.known(known)
+        residuals = scores[np.ix_(rows, known)] - base[:, rows][:, :, known]
+        for j in inside:
+            states = fine.domain.numbers(fine.names[j])
+            code = codes[rows, fine.domain.index(fine.names[j])]
+            means = base[:, rows, j] + (residuals @ given.gains[:, :, j, None])[:, :, 0]
+            held = log_masses(means, np.sqrt(given.variances[:, j, None]), states.ends[:, code])
+            logs[rows] += np.where(states.intervals[code], held, 0.0).T
     return logs
 
 

@@ -384,11 +384,11 @@ def _drawn_scores(
             code = codes[own, fine.domain.index(name)]
             todo = np.flatnonzero(np.isnan(scores[own, j]) & states.intervals[code])
             for known, rows in patterns(scores[own[todo]]):
-                part = KnownScores.of(fine.covariances[z], known)
+                given = KnownScores.of(fine.covariances[z : z + 1], known)
                 at = todo[rows]
                 residual = scores[np.ix_(own[at], known)] - means[np.ix_(at, known)]
-                center = np.clip(means[at, j] + residual @ part.gains[:, j], *states.reach)
-                spread = np.full(len(at), np.sqrt(part.variances[j]))
+                center = np.clip(means[at, j] + residual @ given.gains[0, :, j], *states.reach)
+                spread = np.full(len(at), np.sqrt(given.variances[0, j]))
                 scores[own[at], j] = _cut_draws(center, spread, states.ends[:, code[at]], rng)
     return scores
 

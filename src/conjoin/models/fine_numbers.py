@@ -99,16 +99,16 @@ class FineNumbers:
 
     def log_densities(self, codes: IntArray, scores: FloatArray) -> FloatArray:
         """Return the log-density of the known scores of complete rows and each class."""
-        found = np.tile(self.log_shares, (len(codes), 1))
+        logs = np.tile(self.log_shares, (len(codes), 1))
         for known, rows in patterns(scores):
-            parts = list(self.known(known)) if len(known) else []
-            for low in range(0, len(rows) if parts else 0, ROWS_AT_ONCE):
+            if not len(known):
+                continue
+            given = self.known(known)
+            for low in range(0, len(rows), ROWS_AT_ONCE):
                 block = rows[low : low + ROWS_AT_ONCE]
-                means = self.means(codes[block])
-                for z, part in enumerate(parts):
-                    residual = scores[np.ix_(block, known)] - means[z][:, known]
-                    found[block, z] += part.log_density(residual)
-        return found
+                residuals = scores[np.ix_(block, known)] - self.means(codes[block])[:, :, known]
+                logs[block] += given.log_densities(residuals).T
+        return logs
 
     def places(self, columns: IntArray) -> list[int]:
         """Return the places among the numbers of those columns that have scores."""
@@ -121,10 +121,9 @@ class FineNumbers:
         v = self.domain.index(name)
         return self.log_inside[self.first[v] : self.first[v] + self.domain.cards[v]]
 
-    def known(self, columns: IntArray) -> Iterator[KnownScores]:
-        """Yield for each class what follows from known scores."""
-        for covariance in self.covariances:
-            yield KnownScores.of(covariance, columns)
+    def known(self, columns: IntArray) -> KnownScores:
+        """Return what follows from known scores."""
+        return KnownScores.of(self.covariances, columns)
 
     def reordered(self, domain: Domain) -> FineNumbers:
         """Return the same for the same columns in another order."""
@@ -138,30 +137,31 @@ class FineNumbers:
 
 @dataclass(frozen=True, eq=False)
 class KnownScores:
-    """What follows from the known scores of a row in one class."""
+    """What follows from the known scores of a row in each class."""
 
     columns: IntArray  # the numbers that are known
-    precision: FloatArray  # the inverse of their covariance
-    log_constant: float  # the log-density at the mean
-    gains: FloatArray  # how the means of all numbers follow residuals; shape (known, numbers)
-    variances: FloatArray  # of all numbers given the known ones
+    precisions: FloatArray  # the inverses of their covariances; shape (classes, known, known)
+    log_constants: FloatArray  # the log-densities at the means; shape (classes,)
+    gains: FloatArray  # how means of numbers follow residuals; shape (classes, known, numbers)
+    variances: FloatArray  # of all numbers given the known ones; shape (classes, numbers)
 
     @classmethod
-    def of(cls, covariance: FloatArray, columns: IntArray) -> KnownScores:
-        """Return what follows from known scores of a Gaussian."""
-        own = covariance[np.ix_(columns, columns)]
-        precision = np.linalg.inv(own) if len(columns) else own
-        log_determinant = float(np.linalg.slogdet(own)[1]) if len(columns) else 0.0
-        constant = -0.5 * (log_determinant + len(columns) * float(np.log(2 * np.pi)))
-        gains = precision @ covariance[columns]
-        left = np.diag(covariance) - np.einsum("kn,kn->n", gains, covariance[columns])
-        variances: FloatArray = np.maximum(left, 1e-12)
-        return cls(columns, np.asarray(precision), constant, np.asarray(gains), variances)
+    def of(cls, covariances: FloatArray, columns: IntArray) -> KnownScores:
+        """Return what follows from known scores of Gaussians."""
+        across = covariances[:, columns]
+        within = across[:, :, columns]
+        precisions = np.asarray(np.linalg.inv(within), np.float64)
+        log_determinants = np.linalg.slogdet(within)[1]
+        constants = -0.5 * (log_determinants + len(columns) * np.log(2 * np.pi))
+        gains = precisions @ across
+        explained = (gains * across).sum(axis=1)
+        left = np.diagonal(covariances, axis1=1, axis2=2) - explained
+        return cls(columns, precisions, constants, gains, np.maximum(left, 1e-12))
 
-    def log_density(self, residuals: FloatArray) -> FloatArray:
-        """Return the log-density of residuals, rows by known numbers."""
-        squares = np.einsum("ri,ij,rj->r", residuals, self.precision, residuals, optimize=True)
-        return np.asarray(self.log_constant - 0.5 * squares)
+    def log_densities(self, residuals: FloatArray) -> FloatArray:
+        """Return the log-densities, classes by rows, of residuals: classes by rows by known scores."""
+        squares = ((residuals @ self.precisions) * residuals).sum(axis=2)
+        return np.asarray(self.log_constants[:, None] - 0.5 * squares)
 
 
 def patterns(scores: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
