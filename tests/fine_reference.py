@@ -9,6 +9,8 @@ known scores; that of several numbers is the product of theirs.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
@@ -39,7 +41,7 @@ def worlds(log_p, fine, codes, scores):
         sds[z] = np.sqrt(np.diag(covariance - covariance[known].T @ gains).clip(0))
     for j, name in enumerate(fine.names):
         v, column = fine.domain.index(name), fine.domain.numbers(name)
-        single = ~np.isnan(column.single[states[:, v]])
+        single = ~intervals_of(column)[states[:, v]]
         if codes[v] < 0 or not np.isnan(scores[j]):  # inside as often as the network says
             logs -= np.where(single, 0.0, fine.log_inside[first[v] + states[:, v]])
         if codes[v] < 0:
@@ -51,7 +53,13 @@ def worlds(log_p, fine, codes, scores):
 def ends_of(column):
     """The scores between which the states lie."""
     ends = np.array([-np.inf, *score(column, column.edges), np.inf])
-    return np.stack([ends[:-1], ends[1:]], axis=1)
+    absent = [(-1.0, 1.0)] if column.absent else []  # never used
+    return np.array([*pairwise(ends), *absent])
+
+
+def intervals_of(column):
+    """Which states have more than one value."""
+    return np.isnan(column.single) & (np.arange(len(column.single)) <= len(column.edges))
 
 
 def log_masses(mean, sd, low, high):
@@ -77,8 +85,9 @@ def states_of(log_p, fine, codes, scores, v):
 def number_of(log_p, fine, codes, scores, name, at):
     """The mean and standard deviation of a number, and its cumulative probabilities at values.
 
-    A score given its state and class is Gaussian, cut to the interval; its mean is at most half a unit
-    beyond all values. If no score is known, it is standard normal.
+    The number has a value: the state that it has none does not count. A score given its state and class
+    is Gaussian, cut to the interval; its mean is at most half a unit beyond all values. If no score is
+    known, it is standard normal.
     """
     states, logs, means, sds = worlds(log_p, fine, codes, scores)
     v, j, column = fine.domain.index(name), fine.names.index(name), fine.domain.numbers(name)
@@ -87,7 +96,7 @@ def number_of(log_p, fine, codes, scores, name, at):
     first = second = 0.0
     below = np.zeros(len(at))
     edges = np.array(at) + column.map.step / 2
-    weights = np.exp(logs - logs.max())
+    weights = np.exp(logs - logs.max()) * (states[:, v] <= len(column.edges))
     weights /= weights.sum()
     for (z, i), weight in np.ndenumerate(weights):
         x = column.single[states[i, v]]

@@ -12,7 +12,10 @@ from conjoin.models import FineNumbers, Joint, TableFactor
 
 
 def random_number(rng, name):
-    """A column of whole numbers from 0 to 20 with 3 to 5 states, one of them a single value or none."""
+    """A column of whole numbers from 0 to 20 with 3 to 6 states.
+
+    One of them may be a single value, and another one that there is no value.
+    """
     values = np.array([-6.0, *np.sort(rng.choice(np.arange(1, 20), 5, replace=False)) + 0.5, 26.0])
     scores = np.sort(rng.normal(0, 1.2, 7)) + np.arange(7) * 0.05
     edges, single = set(rng.choice(np.arange(1, 20), 2, replace=False) + 0.5), []
@@ -21,7 +24,8 @@ def random_number(rng, name):
         edges = {x for x in edges if abs(x - single[0]) > 1} | {single[0] - 0.5, single[0] + 0.5}
     scale = NumberScale(name, "number", True, 1.0, 0.0, 20.0)
     number_map = NumberMap(values, scores, 1.0, np.array(single))
-    return Variable.of_numbers(NumberStates(scale, number_map, np.array(sorted(edges))))
+    edges = np.array(sorted(edges))
+    return Variable.of_numbers(NumberStates(scale, number_map, edges, rng.random() < 0.3))
 
 
 def random_joint(rng, hidden=None):
@@ -31,7 +35,8 @@ def random_joint(rng, hidden=None):
     """
     columns = [random_number(rng, f"n{k}") for k in range(int(rng.integers(2, 4)))]
     for k in range(int(rng.integers(1, 3))):
-        columns.append(Variable(f"c{k}", [f"s{i}" for i in range(int(rng.integers(2, 4)))]))
+        column = Variable(f"c{k}", [f"s{i}" for i in range(int(rng.integers(2, 4)))])
+        columns.append(column.with_absent() if rng.random() < 0.3 else column)
     columns = [columns[k] for k in rng.permutation(len(columns))]
     if rng.random() < 0.3 if hidden is None else hidden:
         columns.append(Variable("(hidden)", range(2), hidden=True))
@@ -84,6 +89,7 @@ def random_rows(rng, domain, count, missing=0):
         values[:, j] = rng.integers(-1, 22, count)
         code = states.codes(values[:, j])
         values[:, j] = np.where(states.intervals[code], values[:, j], states.single[code])
+        values[states.absent & (codes[:, domain.index(name)] == len(states) - 1), j] = np.nan
     for row in range(count):
         holes = rng.choice(len(domain), missing, replace=False)
         codes[row, holes] = -1

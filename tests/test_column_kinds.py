@@ -437,12 +437,12 @@ def test_read_table_leaves_out_what_python_leaves_out(tmp_path):
 
 def test_integers_with_missing_values_stay_integers():
     frame = pd.DataFrame({"a": [1.0, 2.0, np.nan] * 20, "b": ["x", "y", "y"] * 20})
-    model = JointModel("tree").fit(frame)
+    model = JointModel("tree", missing="ignore").fit(frame)
     assert model.states("a") == [1, 2] and isinstance(model.states("a")[0], int)
     assert model.predict(frame, "a").dtype.kind == "i"
     assert model.impute(frame)["a"].dtype == frame["a"].dtype
     array = np.array([[0, 1.0], [1, np.nan]] * 30)
-    assert [type(s) for v in JointModel("tree").fit(array).domain_ for s in v.states] == [
+    assert [type(s) for v in JointModel("tree").fit(array).domain_ for s in v.values] == [
         float, float, int
     ]  # fmt: skip
 

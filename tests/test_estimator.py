@@ -410,10 +410,11 @@ def test_odd_rows_and_columns():
     model = JointModel("tree").fit(X)  # a column with one value, one with one and holes
     assert model.impute(np.array([[None, None, None]], object))[0, 1] == "x"
     assert model.predict_proba(X[:1], "v1").tolist() == [[1.0]]
-    assert model.impute(X[:1]).tolist() == [["a", "x", "u"]]
+    assert model.impute(X[:1]).tolist() == [["a", "x", None]]  # absent, as in all rows with an "a"
+    assert model.impute(X[:1], fill_absent=True).tolist() == [["a", "x", "u"]]
     assert model.score_samples(X[:1]).shape == (1,)
     assert model.predict(X[:1], 0).tolist() == ["a"]
-    low, high = np.sort(model.predict_proba(np.array([[None, "x", None]], object), "v0")[0])
+    low, high = np.sort(model.predict_proba({"v1": "x"}, "v0")[0])
     assert model.explain({"v1": "x"}, "v0").log_odds == pytest.approx(np.log(high / low))
 
 

@@ -38,16 +38,20 @@ def number_lines(distribution: NumberDistribution, name: str = "", width: int = 
 
     Between its ends, the histogram has ten bars for ranges of the same width.
     """
-    scale = distribution.scale
+    scale, start = distribution.scale, f"{shown(name or distribution.scale.name):<{width}}"
+    if distribution.absent == 1:
+        return [f"{start}  absent"]
     low, high = (scale.number(end) for end in distribution.interval(LEVEL))
     ends = [scale.number(distribution.quantile(p)) for p in (0.01, 0.99)]
-    label = f"{shown(name or scale.name):<{width}}"
+    absent = f"absent {distribution.absent:.4f}, otherwise " if distribution.absent else ""
     median = scale.number(distribution.median())
     texts = [
         scale.short(x, ends[1] - ends[0]) for x in (distribution.mean(), low, high, median, *ends)
     ]
-    said = f"mean {texts[0]}, {LEVEL:.0%} between {texts[1]} and {texts[2]}, median {texts[3]}"
-    lines = [f"{label}  {said}"]
+    said = (
+        f"{absent}mean {texts[0]}, {LEVEL:.0%} between {texts[1]} and {texts[2]}, median {texts[3]}"
+    )
+    lines = [f"{start}  {said}"]
     if ends[1] > ends[0]:
         bars = histogram(distribution, ends[0], ends[1])
         lines.append(f"{'':<{width}}  {texts[4]} {bars} {texts[5]}")
@@ -67,7 +71,12 @@ def histogram(distribution: NumberDistribution, low: float, high: float) -> str:
 def number_report(distribution: NumberDistribution) -> dict[str, Any]:
     """Return what `number_lines` says, for JSON; dates are text."""
     quantiles = {str(p): plain(distribution.quantile(p)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)}
-    rest = {"interval": list(map(plain, distribution.interval(LEVEL))), "quantiles": quantiles}
+    absent = {"absent": distribution.absent} if distribution.absent else {}
+    rest = {
+        **absent,
+        "interval": list(map(plain, distribution.interval(LEVEL))),
+        "quantiles": quantiles,
+    }
     mean = distribution.mean()
     if distribution.scale.kind != "number":
         return {"mean": distribution.scale.short(mean), **rest}

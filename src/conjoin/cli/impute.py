@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("row", "cell"),
         default="row",
     )
+    add("--fill-absent", "also fill in cells that are probably empty because no value applies")
     add("--draw", "draw values from their distribution instead of taking the most probable ones")
     add(
         "--numbers",
@@ -62,12 +63,17 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     table, present = shared.known_rows(options, model.domain.observed)
     rows = Answers(joint_network(model, table), table, options.random_state)
-    full = rows.drawn(1)[0] if options.draw else rows.completed(options.by, options.numbers)
-    listed = zip(table.names, table.holes.T, strict=True)
-    holes = {name: hole for name, hole in listed if name in present}
+    full = (
+        rows.drawn(1)[0]
+        if options.draw
+        else rows.completed(options.by, options.numbers, fill_absent=options.fill_absent)
+    )
+    none, filled_in = np.zeros(len(table), bool), rows.holes(full)
+    holes = {name: filled_in.get(name, none) for name in table.names if name in present}
     holes = shared.cells_to_fill(holes, table.domain, options)
     write_filled(options.table, full, holes, options.output, defuse=options.defuse)
     cells = np.stack(list(holes.values()), axis=1)
+    left = int(full.absent[:, [table.domain.index(name) for name in present]].sum())
     filled, filled_rows = int(cells.sum()), int(cells.any(axis=1).sum())
     seconds = shared.seconds(options)
     shared.print_result(
@@ -77,8 +83,13 @@ def run(options: argparse.Namespace) -> None:
             "rows": len(table),
             "filled": filled,
             "filled_rows": filled_rows,
+            "absent": left,
             "seconds": seconds,
         },
         f"{options.output}: {len(table):,} rows, {filled:,} values filled in {filled_rows:,} of them "
         f"({seconds:.2f} s)",
+        *(
+            [f"{left:,} cells stay empty: no value applies; --fill-absent fills them, too"]
+            * (left > 0)
+        ),
     )

@@ -33,6 +33,9 @@ BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
 TABLE_CELLS = {".bif": 1 << 14, ".xdsl": 1 << 14, ".net": 1 << 14, ".uai": 1 << 14}
 """The maximum size of a conditional in formats that write it out as a table."""
 
+SHOWN = 6
+"""Number of columns that are named."""
+
 FOR_CONDITIONALS = {
     "cpd": "auto",
     "kappa": None,
@@ -121,6 +124,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind COLUMN=KIND ...",
         "read a column as category, number or date, whatever it looks like; may be repeated",
     )
+    add(
+        "--no-absent",
+        "treat every empty cell as a value that got lost. By default, being absent is a state of a "
+        "column if other columns tell which of its cells are empty",
+    )
     shared.add_shared(parser, "--missing")
     shared.add_random_state(parser, "choosing the rows held out")
     shared.add_shared(parser, "--jobs", "--json")
@@ -169,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
     seconds = shared.seconds(options)
     report = {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.record}
     words = f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)"
-    shared.print_result(options, report, words)
+    shared.print_result(options, report, words, *_absent(table))
 
 
 def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Learned:
@@ -297,6 +305,15 @@ def _size(table: Table) -> str:
     if table.weights is None:
         return f"{len(table):,} rows of {columns}"
     return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct) of {columns}"
+
+
+def _absent(table: Table) -> list[str]:
+    """Say of which columns being absent is a state."""
+    names = [v.name for v in table.domain if v.absent]
+    if not names:
+        return []
+    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
+    return [f"Empty cells say that no value applies: {listed} (--no-absent: that it got lost)"]
 
 
 def _refinement(joint: Joint) -> str:

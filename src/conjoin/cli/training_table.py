@@ -20,12 +20,13 @@ def training_table(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
 
     Also returns the columns that are left out, and why.
     """
+    from conjoin.data.absent_values import with_absent_values
     from conjoin.data.discretization import discretize_by
 
     table, lost = _read(options)
     if options.discretize:
         table, _ = discretize_by(table, parse_discretize(options.discretize, table.names))
-    return table, lost
+    return table if options.no_absent else with_absent_values(table), lost
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:

@@ -30,6 +30,7 @@ class Column:
     labels: list[Any]  # the distinct labels; some may not occur
     ordered: bool = False  # whether the order of the labels has a meaning
     variable: Variable | None = None  # whose states the labels are, if that is settled
+    lacking: bool = False  # whether the table has no such column, so that all of it is unknown
 
     @classmethod
     def of_values(cls, name: str, values: Iterable[Any]) -> Column:
@@ -164,8 +165,9 @@ def table_of_columns(
     Without a domain, `kinds` names the columns of numbers and dates, and every other column is a variable
     with its values as states: sorted, unless they are categories with an order of their own. Columns in
     which all values are missing have no states; they are left out, with a warning. With a domain, other
-    columns are ignored, and a value that is not a state is an error if `strict` and otherwise missing. If
-    the labels are text from a file, a column in which all are numbers is read as numbers.
+    columns are ignored, and a value that is not a state is an error if `strict` and otherwise missing; so
+    is an empty cell, unless its column has a state for these (see `Variable.absent`). If the labels are
+    text from a file, a column in which all are numbers is read as numbers.
     """
     check_names([column.name for column in columns])
     rows = len(columns[0].codes) if columns else 0
@@ -192,12 +194,16 @@ def table_of_columns(
         for column, variable in zip(_in_order(columns, domain), domain, strict=True):
             if variable.numbers is not None and not _is_coded(column, variable):
                 values.append(_values(column, variable.numbers.scale, strict=strict))
-                coded.append(variable.numbers.codes(values[-1]))
+                codes = variable.numbers.codes(values[-1])
             else:
-                coded.append(np.append(column.find_in(variable, strict=strict), -1)[column.codes])
+                codes = np.append(column.find_in(variable, strict=strict), -1)[column.codes]
+            if variable.absent and not column.lacking:
+                codes = np.where(column.codes < 0, len(variable) - 1, codes)
+            coded.append(codes)
+    lacking = [column.name for column in columns if column.lacking]
     whole = np.stack(coded, axis=1) if coded else np.empty((rows, 0), np.int64)
     numbers = np.stack(values, axis=1) if values and len(values) == len(domain.numeric) else None
-    return Table.adopt(domain, whole, weights, numbers)
+    return Table.adopt(domain, whole, weights, numbers, lacking)
 
 
 def _in_order(columns: Sequence[Column], domain: Domain) -> list[Column]:

@@ -7,6 +7,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.label_values import (
+    ABSENT,
     as_float,
     date_number,
     is_missing,
@@ -48,7 +50,7 @@ class Variable:
     states : sequence of hashable
         Its state labels, all different. Types count: 1 is not "1".
     cuts : sequence of float, optional
-        If the states are bins of numbers: ascending numbers, one more than there are states. Bin k
+        If the states are bins of numbers: ascending numbers, one more than there are bins. Bin k
         holds the values from `cuts[k]` up to but not including `cuts[k + 1]`; values beyond the first
         and the last belong to the outermost bins. Variables that differ only in this are equal.
     hidden : bool
@@ -96,7 +98,7 @@ class Variable:
             raise DataError(
                 f"variable {name!r} has {len(self.states)} states; 1 to {MAX_LABELS} are allowed"
             )
-        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.states)
+        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.values)
         self.ordered = self.order_shows if ordered is None else bool(ordered)
         if set(map(type, self.states)) == {str}:  # the usual case, in short
             keys = [(str, state) for state in self.states]
@@ -133,6 +135,29 @@ class Variable:
         ends = [min([low, *inner]), *inner, max([high, *inner])]
         return cls(numbers.scale.name, numbers.labels(), ends, numbers=numbers)
 
+    @property
+    def absent(self) -> bool:
+        """Whether the last state is that there is no value."""
+        return bool(self.states[-1] == ABSENT)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The states that are values."""
+        return self.states[:-1] if self.absent else self.states
+
+    def with_absent(self) -> Variable:
+        """Return the variable with one more state: that there is no value.
+
+        Examples
+        --------
+        >>> Variable("left", ["moved", "unhappy"]).with_absent().states
+        ('moved', 'unhappy', '(absent)')
+        """
+        if self.numbers is not None:
+            return Variable.of_numbers(replace(self.numbers, absent=True))
+        states = (*self.states, ABSENT)
+        return Variable(self.name, states, self.cuts, hidden=self.hidden, ordered=self.ordered)
+
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
         twin = object.__new__(Variable)
@@ -146,8 +171,8 @@ class Variable:
         """Whether the states are bins or ascending numbers."""
         if self.cuts is not None:
             return True
-        numbers = all(is_number(state) for state in self.states)
-        return numbers and all(a < b for a, b in pairwise(self.states))
+        numbers = all(is_number(state) for state in self.values)
+        return numbers and all(a < b for a, b in pairwise(self.values))
 
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""

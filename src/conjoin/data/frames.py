@@ -171,12 +171,13 @@ def widened(part: Table, domain: Domain) -> Table:
     codes = np.full((len(part), len(domain)), missing, dtype)
     at = [domain.index(name) for name in part.domain.names]
     codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
+    lacking = [name for name in domain.names if name not in part.domain.names]
     if part.domain.numeric and part.numbers is None:
-        return Table.adopt(domain, codes, part.weights)
+        return Table.adopt(domain, codes, part.weights, None, lacking)
     numbers = np.full((len(part), len(domain.numeric)), np.nan)
     for name in part.domain.numeric:
         numbers[:, domain.numeric.index(name)] = part.column(name)
-    return Table.adopt(domain, codes, part.weights, numbers)
+    return Table.adopt(domain, codes, part.weights, numbers, lacking)
 
 
 def _codes(indices: Any) -> IntArray:

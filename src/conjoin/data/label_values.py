@@ -12,6 +12,9 @@ import numpy as np
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 UTC = datetime.UTC
 
+ABSENT = "(absent)"
+"""The state of a cell that has no value because none applies: the date of a contract's end, say."""
+
 
 def plain(label: Any) -> Any:
     """Return the Python value of a NumPy scalar, and anything else as it is."""

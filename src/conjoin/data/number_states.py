@@ -2,17 +2,18 @@
 
 A state is an interval, or a single value that occurs often: all values of a column with few different
 ones, or atoms such as the 0 of a column of amounts. Within an interval, values have normal scores
-(see `NumberMap`).
+(see `NumberMap`). The last state of a column may be that there is no value (see `absent_values`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
+from conjoin.data.label_values import ABSENT
 from conjoin.data.number_map import NumberMap
 from conjoin.data.number_map_learning import choose_map, find_atoms, learn_map
 from conjoin.data.number_scale import SMALLEST_STEP, NumberScale
@@ -49,7 +50,8 @@ class NumberStates:
 
     scale: NumberScale  # the column
     map: NumberMap  # normal scores of the values in intervals; its atoms are the single values
-    edges: FloatArray  # the values between neighbouring states, ascending; shape (states - 1,)
+    edges: FloatArray  # the values between neighbouring states, ascending; one fewer than these
+    absent: bool = False  # whether one more state, the last one, is that there is no value
 
     def __post_init__(self) -> None:
         edges = np.array(self.edges, np.float64)
@@ -95,7 +97,16 @@ class NumberStates:
         return cls(scale, mapped, edges)
 
     def __len__(self) -> int:
-        return len(self.edges) + 1
+        return len(self.edges) + 1 + self.absent
+
+    @cached_property
+    def present(self) -> NumberStates:
+        """The states that are values."""
+        if not self.absent:
+            return self
+        twin = replace(self, absent=False)
+        twin.__dict__["ends"] = self.ends[:, :-1]  # which may be those of a range
+        return twin
 
     @cached_property
     def single(self) -> FloatArray:
@@ -107,7 +118,9 @@ class NumberStates:
     @cached_property
     def intervals(self) -> BoolArray:
         """Which states are intervals."""
-        return np.isnan(self.single)
+        found = np.isnan(self.single)
+        found[len(self.edges) + 1 :] = False
+        return found
 
     def codes(self, values: FloatArray) -> IntArray:
         """Return the state of each value, -1 where it is missing."""
@@ -126,7 +139,8 @@ class NumberStates:
     def ends(self) -> FloatArray:
         """The scores between which the intervals lie, infinite at the outermost; shape (2, states)."""
         inner = self.map.to_scores(self.edges) if self.intervals.any() else self.edges
-        return np.stack([np.append(-np.inf, inner), np.append(inner, np.inf)])
+        ends = np.stack([np.append(-np.inf, inner), np.append(inner, np.inf)])
+        return np.append(ends, np.zeros((2, int(self.absent))), axis=1)
 
     def within(self, low: float, high: float) -> NumberStates:
         """Return the same states, whose intervals end where a range of the values ends."""
@@ -134,7 +148,7 @@ class NumberStates:
         ends = np.clip(self.ends, first, last)
         outside = ends[0] >= ends[1]
         ends[:, outside] = self.ends[:, outside]
-        twin = NumberStates(self.scale, self.map, self.edges)
+        twin = replace(self)
         twin.__dict__["ends"] = ends
         return twin
 
@@ -185,7 +199,7 @@ class NumberStates:
         lows = np.append(min(scale.low, edges[0]) if len(edges) else scale.low, edges)
         highs = np.append(edges, max(scale.high, edges[-1]) if len(edges) else scale.high)
         found = []
-        for k, value in enumerate(self.single.tolist()):
+        for k, value in enumerate(self.present.single.tolist()):
             if not np.isnan(value):
                 found.append(scale.text(value))
                 continue
@@ -198,8 +212,8 @@ class NumberStates:
             ends = [scale.short(x, spread) for x in (low, max(low, high))]
             found.append(ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}")
         if len(set(found)) < len(found):
-            return [f"{text} ({k})" for k, text in enumerate(found)]
-        return found
+            found = [f"{text} ({k})" for k, text in enumerate(found)]
+        return [*found, ABSENT] if self.absent else found
 
 
 def states_for(rows: int) -> int:

@@ -43,6 +43,9 @@ class Table:
     numbers : array of float, optional, shape (rows, columns of numbers)
         The values of the columns of numbers, NaN where one is missing. Without them, only the states
         of these columns are known.
+    lacking : names, optional
+        The columns that the source of the table does not have. Where a value of any other column is
+        missing, it got lost.
 
     Attributes
     ----------
@@ -70,8 +73,9 @@ class Table:
         codes: npt.ArrayLike,
         weights: npt.ArrayLike | None = None,
         numbers: npt.ArrayLike | None = None,
+        lacking: Iterable[str] = (),
     ) -> None:
-        self._fill(domain, codes, weights, numbers, copy=True)
+        self._fill(domain, codes, weights, numbers, lacking, copy=True)
 
     @classmethod
     def adopt(
@@ -80,10 +84,11 @@ class Table:
         codes: npt.ArrayLike,
         weights: npt.ArrayLike | None = None,
         numbers: npt.ArrayLike | None = None,
+        lacking: Iterable[str] = (),
     ) -> Table:
         """Build a table on arrays that nobody else will change, without copying them."""
         table = cls.__new__(cls)
-        table._fill(domain, codes, weights, numbers, copy=False)
+        table._fill(domain, codes, weights, numbers, lacking, copy=False)
         return table
 
     @classmethod
@@ -96,11 +101,13 @@ class Table:
     ) -> Table:
         """Build a table whose columns of numbers are given by their values only.
 
-        `codes`: the states of all columns; those of numbers are replaced.
+        `codes`: the states of all columns; those of numbers are replaced, unless they are absent.
         """
         full = np.array(codes, np.int64)
         for j, name in enumerate(domain.numeric):
-            full[:, domain.index(name)] = domain.numbers(name).codes(numbers[:, j])
+            v, states = domain.index(name), domain.numbers(name)
+            absent = np.isnan(numbers[:, j]) & (full[:, v] == len(states) - 1) & states.absent
+            full[:, v] = np.where(absent, full[:, v], states.codes(numbers[:, j]))
         return cls.adopt(domain, full, weights, numbers)
 
     def _fill(
@@ -109,10 +116,11 @@ class Table:
         codes: npt.ArrayLike,
         weights: npt.ArrayLike | None,
         values: npt.ArrayLike | None,
+        lacking: Iterable[str],
         *,
         copy: bool,
     ) -> None:
-        self.domain = domain
+        self.domain, self.lacking = domain, tuple(lacking)
         given = np.asarray(codes)
         if given.ndim != 2 or given.shape[1] != len(domain):
             raise DataError(
@@ -246,7 +254,7 @@ class Table:
         codes, numbers = np.ascontiguousarray(self.codes[:, columns]), self.numbers
         if numbers is not None:
             numbers = numbers[:, [self.domain.numeric.index(name) for name in domain.numeric]]
-        return Table.adopt(domain, codes, self.weights, numbers)
+        return Table.adopt(domain, codes, self.weights, numbers, self.lacking)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -267,11 +275,11 @@ class Table:
     def select(self, rows: IntArray | BoolArray | slice) -> Table:
         """Return some of the rows."""
         weights, numbers = (None if x is None else x[rows] for x in (self.weights, self.numbers))
-        return Table.adopt(self.domain, self.codes[rows], weights, numbers)
+        return Table.adopt(self.domain, self.codes[rows], weights, numbers, self.lacking)
 
     def weighted(self, weights: npt.ArrayLike | None) -> Table:
         """Return the table with other weights."""
-        return Table.adopt(self.domain, self.codes, weights, self.numbers)
+        return Table.adopt(self.domain, self.codes, weights, self.numbers, self.lacking)
 
     def with_rows(self, other: Table) -> Table:
         """Return the table with the rows of another one of the same domain below its own."""
@@ -306,7 +314,34 @@ class Table:
             )
             for v in self.domain
         ]
-        return Table.of_values(Domain(variables), self._signed(), self.numbers, self.weights)
+        absent = [v.name for v in self.domain if v.numbers is not None and v.absent]
+        plain = Table.of_values(Domain(variables), self._signed(), self.numbers, self.weights)
+        return plain.with_absent(absent, self.holes)
+
+    def with_absent(self, names: Collection[str], holes: BoolArray | None = None) -> Table:
+        """Return the table with one more state in some columns: that a cell has no value.
+
+        `holes`: which values are missing nevertheless; by default none of these columns.
+        """
+        codes, variables = self._signed(), list(self.domain)
+        for name in names:
+            v = self.domain.index(name)
+            empty = self.holes[:, v] if holes is None else self.holes[:, v] & ~holes[:, v]
+            codes[empty, v] = self.domain.cards[v]
+            variables[v] = variables[v].with_absent()
+        return Table.adopt(Domain(variables), codes, self.weights, self.numbers)
+
+    @cached_property
+    def absent(self) -> BoolArray:
+        """Which cells have the state that there is no value (see `Variable.absent`)."""
+        return np.asarray(self.codes == [len(v) - 1 if v.absent else -1 for v in self.domain])
+
+    def recorded(self) -> Table:
+        """Return the table as it is written down: what is absent is missing."""
+        if not self.absent.any():
+            return self
+        codes = np.where(self.absent, -1, self._signed())
+        return Table.adopt(self.domain, codes, self.weights, self.numbers)
 
     def as_states(self, names: Collection[str] | None = None) -> Table:
         """Return the table with every distinct number of some columns as a state; dates are numbers, too.

@@ -18,6 +18,9 @@ from conjoin.inference.joint_rows import STATISTICS, JointRows
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.joint import Joint
 
+SMALLEST = 1e-300
+"""Where the states that are values have a smaller probability, nothing is known about the value."""
+
 
 class Answers(JointRows):
     """Answers for the rows of a table from a model."""
@@ -30,7 +33,7 @@ class Answers(JointRows):
         `bins`: the cut points between bins of a number; a value at a cut point belongs above it.
         """
         if bins is None:
-            return self.states(name)
+            return self._present(name)
         inner = self.domain.scale(name).numbers(list(bins)).tolist()
         if any(a >= b for a, b in pairwise(inner)):
             raise ModelError(f"bins must be cut points that increase, not {list(bins)}")
@@ -39,6 +42,15 @@ class Answers(JointRows):
         below = np.stack([*ends, np.ones(len(self.table))], axis=1)
         return np.maximum(np.diff(below, axis=1), 0.0)
 
+    def _present(self, name: str) -> FloatArray:
+        """Return the distribution of the states of a column that are values, if it has one."""
+        p, variable = self.states(name), self.domain[name]
+        if not variable.absent:
+            return p
+        present = p[:, :-1].sum(axis=1, keepdims=True)
+        even = np.full((1, len(variable) - 1), 1 / (len(variable) - 1))
+        return np.where(present > SMALLEST, p[:, :-1] / np.maximum(present, SMALLEST), even)
+
     def predicted(self, name: str, statistic: str | None) -> Any:
         """Return one value per row: the most probable state, or a statistic of a number."""
         number = name in self.domain.numeric
@@ -46,21 +58,21 @@ class Answers(JointRows):
         if number:
             found = summary(self.number(name), statistic)
             return as_array(found, self.domain.scale(name), exact=statistic != "mean")
-        p, states = self.states(name), list(self.domain[name].states)
+        p, states = self._present(name), list(self.domain[name].values)
         if statistic == "mode":
             return states_array(states)[p.argmax(axis=1)]
         return _state_statistic(name, p, states, statistic)
 
-    def completed(self, by: str, statistic: str) -> Table:
-        """Return the rows without missing values.
+    def completed(self, by: str, statistic: str, *, fill_absent: bool) -> Table:
+        """Return the rows without missing values, but for those that are absent.
 
         Numbers, and the states beside them, are those of each cell.
         """
         if by not in ("row", "cell"):
             raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
         checked_statistic(statistic, True)
-        if self.fine is not None:
-            return self.filled(statistic)
+        if self.fine is not None or self.absent.any():
+            return self.filled(statistic, fill_absent=fill_absent)
         codes = imputed_codes(self.model, self.table, None, by, self.seed)
         if self.table.numbers is None:
             return Table.adopt(self.domain, codes, self.table.weights)
@@ -68,12 +80,14 @@ class Answers(JointRows):
         return Table.adopt(self.domain, codes, self.table.weights, numbers)
 
     def fills(self, full: Table) -> Fills:
-        """Return the values that a table without missing ones has in place of the missing ones."""
-        return {name: (hole, values_of(full, name, hole)) for name, hole in self.holes().items()}
+        """Return the values that a filled table has in place of the missing ones."""
+        holes = self.holes(full)
+        return {name: (hole, values_of(full, name, hole)) for name, hole in holes.items()}
 
-    def holes(self) -> dict[str, BoolArray]:
-        """Return the columns with missing values, and the rows that lack them."""
-        listed = zip(self.table.names, self.table.holes.T, strict=True)
+    def holes(self, full: Table) -> dict[str, BoolArray]:
+        """Return the columns of which a filled table has more values, and the rows of these."""
+        holes = (self.table.holes | self.absent) & ~full.absent
+        listed = zip(self.table.names, holes.T, strict=True)
         return {name: hole for name, hole in listed if hole.any()}
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.absent_values import with_absent_values
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.discretization import discretize_by
 from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
-from conjoin.data.label_values import is_missing, plain
+from conjoin.data.label_values import ABSENT, is_missing, plain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.scikit_learn import checked_array
@@ -54,6 +55,7 @@ class Encoding:
         unseen: str,
         extra: Column | None = None,
         sample_weight: Any = None,
+        missing: str = "auto",
         **kinds: Any,
     ) -> tuple[Encoding, Table]:
         """Learn the encoding of a table; also return the coded table.
@@ -61,10 +63,12 @@ class Encoding:
         `discretize`: how numbers are cut into bins; "auto" if they are not, None if every number is a
         state. `unseen`: what a value that is not a state counts as. `extra`: a column that the user's
         table does not have. `sample_weight`: the weights of the rows. Rows with whole numbers as weights
-        are repeated.
+        are repeated. `missing`: "auto" if empty cells may have a state of their own, otherwise "ignore".
         """
         if unseen not in ("error", "missing"):
             raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
+        if missing not in ("auto", "ignore"):
+            raise DataError(f"missing must be 'auto' or 'ignore', not {missing!r}")
         empty = dtype = None
         labels: dict[str, Any] = {}
         if is_frame(X):
@@ -91,6 +95,8 @@ class Encoding:
             table = table_of_columns(chosen, kinds=kept, weights=weights)
         if not isinstance(discretize, str) or discretize != "auto":
             table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
+        if missing == "auto":
+            table = with_absent_values(table)
         return cls(table.domain, empty, dtype, unseen, labels, sources), table
 
     def name(self, target: Any) -> str:
@@ -123,7 +129,7 @@ class Encoding:
             if is_missing(value):
                 continue
             variable = self.domain[name]
-            if variable.numbers is not None:
+            if variable.numbers is not None and not (isinstance(value, str) and value == ABSENT):
                 found[name] = number_value(variable.numbers.scale, value)
                 continue
             if isinstance(value, Mapping):
@@ -168,7 +174,7 @@ class Encoding:
     def _coded(self, columns: Sequence[Column], rows: int) -> Table:
         """Return columns as a table of the model's domain; those that are absent are missing."""
         given = {column.name: column for column in columns}
-        none = Column("", np.full(rows, -1, np.int64), [])
+        none = Column("", np.full(rows, -1, np.int64), [], lacking=True)
         whole = [given.get(name, none.renamed(name)) for name in self.domain.names]
         return table_of_columns(whole, self.domain, strict=self.unseen == "error")
 
@@ -245,7 +251,7 @@ def values_of(table: Table, name: str, rows: Any = slice(None)) -> list[Any]:
     variable = table.domain[name]
     if variable.numbers is not None and table.numbers is not None:
         return [variable.numbers.scale.own(x) for x in table.column(name)[rows].tolist()]
-    states = [*variable.states, None]
+    states = [None if state == ABSENT else state for state in variable.states] + [None]
     if variable.cuts is not None and variable.numbers is None:
         whole = all(float(cut).is_integer() for cut in variable.cuts)
         middles = [(a + b) / 2 for a, b in pairwise(variable.cuts)]

@@ -226,7 +226,7 @@ class _Sets:
 
 def _words(row: Table, name: str) -> str:
     """Return a known value in words; a bin as a range."""
-    if name in row.domain.numeric:
+    if name in row.domain.numeric and not row.absent[0, row.domain.index(name)]:
         text = row.domain.scale(name).text(float(row.column(name)[0]))
         return f"{shown(name)}={shown(text)}"
     return statement(row.domain[name], int(row.codes[0, row.domain.index(name)]))
@@ -256,7 +256,7 @@ def _with_only(row: Table, names: list[str], sets: BoolArray) -> Table:
         if numbers is not None and column in row.domain.numeric:
             j = row.domain.numeric.index(column)
             numbers[sets[:, k], j] = row.column(column)[0]
-    return Table.adopt(row.domain, codes, None, numbers)
+    return Table.adopt(row.domain, codes, None, numbers, row.domain.names)
 
 
 def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:

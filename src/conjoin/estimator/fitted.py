@@ -109,7 +109,7 @@ class Fitted(Estimator):
         Those of a number are its intervals and single values, as text.
         """
         name = self._target(target)
-        return list(self.domain_[name].states)
+        return list(self.domain_[name].values)
 
     def _target(self, target: Any) -> str:
         encoding = self._fitted()

@@ -43,6 +43,11 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         The column that `predict` predicts by default; otherwise the last one.
     unseen : {'error', 'missing'}
         Whether a value that the training table did not have is an error or counts as missing.
+    missing : {'auto', 'ignore'}
+        What empty cells mean. With "auto", being absent is a state of a column if other columns tell
+        which of its cells are empty: the date of a contract's end, say. `impute` leaves such cells empty,
+        `sample` draws them, and conditions may ask for them (``ended is absent``). With "ignore", all
+        values that are missing got lost, whatever the rest of the row says.
     required, forbidden : sequence of pairs of columns, optional
         Interactions: the conditionals of both columns of a pair always, or never, depend on the other
         one. With forbidden pairs, the network is the closed-form conversion, because refining may link
@@ -103,6 +108,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         effort: str = "default",
         target: Any = None,
         unseen: str = "error",
+        missing: str = "auto",
         required: Any = None,
         forbidden: Any = None,
         include: Any = (),
@@ -120,6 +126,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         self.effort = effort
         self.target = target
         self.unseen = unseen
+        self.missing = missing
         self.required = required
         self.forbidden = forbidden
         self.include = include
@@ -149,7 +156,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(
             X, self.discretize, self.unseen, extra_column(X, y, self.target), sample_weight,
-            include=self.include, exclude=self.exclude, kinds=self.kinds,
+            self.missing, include=self.include, exclude=self.exclude, kinds=self.kinds,
         )  # fmt: skip
         if self.target is not None:
             encoding.name(self.target)  # raises if there is no such column

@@ -84,8 +84,11 @@ class RowAnswers(Fitted):
         draws: int | None = None,
         by: str = "row",
         numbers: str = "mean",
+        fill_absent: bool = False,
     ) -> Any:
         """Fill in missing values; known values and the types of the table are kept.
+
+        Cells that are probably empty because no value applies stay empty.
 
         Parameters
         ----------
@@ -101,13 +104,15 @@ class RowAnswers(Fitted):
         numbers : {'mean', 'median', 'mode'}
             What is filled in for a number given what its row knows, in the type and resolution of its
             column.
+        fill_absent : bool
+            Also fill in cells that are probably empty because no value applies.
         """
         answers = self._answers(X)
         seed = self.seed_ if draws is None else integer_seed(self.random_state)
         if draws is not None and draws < 1:
             raise ModelError(f"draws must be 1 or more, not {draws}")
         tables = (
-            [answers.completed(by, numbers)]
+            [answers.completed(by, numbers, fill_absent=fill_absent)]
             if draws is None
             else self._of_rows(answers.table, seed).drawn(draws)
         )
@@ -117,7 +122,7 @@ class RowAnswers(Fitted):
 
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Fill in missing values with the most probable states and the means of numbers."""
-        return self._in_chosen_container(X, self.impute(X))
+        return self._in_chosen_container(X, self.impute(X, fill_absent=True))
 
     @names_lack_of_memory
     def explain(

@@ -194,7 +194,7 @@ def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
 
 def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
     for i, variable in enumerate(table.domain):
-        texts = [str(s) for s in variable.states]
+        texts = [str(s) for s in variable.values]
         counts = Counter(texts)
         for text in texts:
             if not text.strip() or counts[text] > 1:
@@ -204,7 +204,7 @@ def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
                     str(path),
                 )
         cells = np.array([*map(_cell, texts), ""], object)
-        codes = np.where(table.codes[:, i] == table.missing, len(variable), table.codes[:, i])
+        codes = np.where(table.codes[:, i] == table.missing, len(texts), table.codes[:, i])
         yield variable.name, cells[codes]
 
 

@@ -97,6 +97,7 @@ def numbers_to_json(numbers: NumberStates) -> dict[str, Any]:
         "scores": own.scores.tolist(),
         "step": own.step,
         "single": own.atoms.tolist(),
+        "absent": numbers.absent,
     }
 
 
@@ -114,7 +115,8 @@ def numbers_from_json(entry: Any) -> NumberStates:
         raise ValueError("numbers of a column do not rise")
     if len(set(np.searchsorted(edges, single, side="right").tolist())) < len(single):
         raise ValueError("two single values of a column share a state")
-    return NumberStates(_scale(entry["scale"]), NumberMap(values, scores, step, single), edges)
+    line = NumberMap(values, scores, step, single)
+    return NumberStates(_scale(entry["scale"]), line, edges, entry["absent"] is True)
 
 
 def _scale(entry: Any) -> NumberScale:

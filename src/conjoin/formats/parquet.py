@@ -98,9 +98,9 @@ def _states_array(table: Table, position: int, path: Path) -> Any:
     import pyarrow as pa
 
     variable = table.domain.variables[position]
-    kinds = {type(state) for state in variable.states}
+    kinds = {type(state) for state in variable.values}
     plain = len(kinds) == 1 and kinds <= {str, int, float, bool}
-    states = list(variable.states) if plain else [str(state) for state in variable.states]
+    states = list(variable.values) if plain else [str(state) for state in variable.values]
     if len(set(states)) < len(states):
         raise FormatError(
             f"two states of {variable.name!r} would be equal in a Parquet file; use .data",
@@ -302,7 +302,8 @@ def _table(
     missing, old = np.iinfo(dtype).max, np.iinfo(codes.dtype).max
     result = codes if codes.dtype == dtype else np.empty(codes.shape, dtype)
     for i, new in enumerate(recoded):
-        lookup = np.full(len(new) + 1, missing, dtype)
+        empty = len(domain.variables[i]) - 1 if domain.variables[i].absent else missing
+        lookup = np.full(len(new) + 1, empty, dtype)
         lookup[:-1] = new
         result[:, i] = lookup[np.where(codes[:, i] == old, len(new), codes[:, i])]
     repeated = len(weights) > 0 and bool(weights.max() > 1)

@@ -184,7 +184,7 @@ def write_table(table: Table, path: str | Path, *, defuse: bool = False) -> None
     if table.numbers is not None and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
     how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
-    function_for(TABLE_WRITERS, path)(table, path, **how)
+    function_for(TABLE_WRITERS, path)(table.recorded(), path, **how)
 
 
 @names_lack_of_memory

@@ -4,6 +4,7 @@
 ``rain=yes``                             a state
 ``rain != no``                           any other state
 ``city in {Austin, Boston}``             one of several; also ``not in``
+``left is absent``, ``left is known``    that a column has no value, or some value
 ``age > 40``, ``20 <= age < 30``         a range of numbers, dates (``2024-01-31``) or ordered states
 ``ill likelihood {yes: 0.9, no: 0.2}``   virtual evidence: a likelihood per state
 ``ill marginal {yes: 0.7, no: 0.3}``     Jeffrey's evidence: a new distribution
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conjoin.data.domain import Domain, Variable
+from conjoin.data.label_values import ABSENT
 from conjoin.data.number_scale import NumberScale
 from conjoin.errors import DataError, UnknownColumnError, did_you_mean
 from conjoin.inference.condition_hints import hint
@@ -47,6 +49,7 @@ _QUOTED = re.compile(r'(?:^|(?<=[,={}<>:])|(?<=\band))(\s*)"((?:[^"]|"")*)"')
 _UNCLOSED = re.compile(r'(?:^|(?<=[,={}<>:])|(?<=\band))\s*"')
 _GROUP = re.compile(r"\b(not\s+in|in|likelihood|marginal)\s*\{([^}]*)\}")
 _WITH_GROUP = re.compile(r"(.*?\S)\s+(not\s+in|in|likelihood|marginal)\s*\{(.*)\}", re.DOTALL)
+_PRESENCE = re.compile(r"(.*?\S)\s+is\s+(absent|known)", re.DOTALL)
 _OPEN_GROUP = re.compile(r"\b(in|likelihood|marginal)\s*\{")
 _LENGTHS = range(2, 7)  # how many pieces between commas a name or a state may consist of
 
@@ -125,12 +128,23 @@ class _Source:
         inside = piece.strip()
         if inside in self.kept and self.kept[inside][1]:  # a whole condition in quotes
             return self._comparison(self.raw(inside))
+        presence = _PRESENCE.fullmatch(inside)
+        if presence and self.label(presence[1]) in self.names:
+            return self._presence(self.domain[self.label(presence[1])], presence[2])
         group = _WITH_GROUP.fullmatch(inside)
         if group and self.label(group[1]) in self.names:
             variable = self.domain[self.label(group[1])]
             content = self.kept[group[3]][0] if group[3] in self.kept else group[3]
             return variable.name, self._group(variable, " ".join(group[2].split()), content)
         return self._comparison(piece)
+
+    def _presence(self, variable: Variable, word: str) -> tuple[str, Any]:
+        if not variable.absent:
+            raise DataError(
+                f"{variable.name!r} always has a value in this model, known or not; write a condition on "
+                "this value"
+            )
+        return variable.name, ABSENT if word == "absent" else Not(ABSENT)
 
     def _comparison(self, piece: str) -> tuple[str, Any]:
         """Try every operator in turn; the first that separates a known name from a value counts."""
@@ -354,6 +368,8 @@ def conditions_text(given: Mapping[str, Any], limit: int | None = None) -> str:
     shown = [
         value.text(name)
         if isinstance(value, Condition)
+        else f"{label_text(name)} is absent"
+        if isinstance(value, str) and value == ABSENT
         else f"{label_text(name)}={label_text(value)}"
         for name, value in items[:limit]
     ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Variable
-from conjoin.data.label_values import plain, typed_key
+from conjoin.data.label_values import ABSENT, plain, typed_key
 from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
 from conjoin.inference.number_ranges import (
@@ -121,6 +121,8 @@ class Not(_StateSet):
 
     def text(self, name: str) -> str:
         """Return the condition as text."""
+        if self.states == (ABSENT,):
+            return f"{label_text(name)} is known"
         if len(self.states) == 1:
             return f"{label_text(name)} != {label_text(self.states[0])}"
         return super().text(name)

@@ -16,6 +16,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
+from conjoin.data.label_values import ABSENT
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import joint_codes
 from conjoin.inference import exact
@@ -199,7 +200,7 @@ def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> di
     fine = getattr(model, "fine", None)
     for v, name in enumerate(domain.names):
         numbers = domain.variables[v].numbers
-        if numbers is None:
+        if numbers is None or row[name] == ABSENT:
             continue
         if v in known.values:
             row[name] = known.given[name]
@@ -222,11 +223,11 @@ def _inside(terms: FineTerms, numbers: NumberStates) -> tuple[FloatArray, FloatA
 
 def number_event(found: NumberDistribution, value: Any) -> float | None:
     """Return the probability that a number fulfils a condition; None for other kinds."""
-    rows = found._rows
+    rows, present = found._rows, 1 - found.absent
     if isinstance(value, Range):
         low, high = edges_of(rows.states, value)
         half = rows.map.step / 2
-        return float(rows.probability(low + half, high - half)[0]) if low < high else 0.0
+        return present * float(rows.probability(low + half, high - half)[0]) if low < high else 0.0
     if not isinstance(value, Condition):
         value = OneOf(value)
     if not isinstance(value, OneOf):
@@ -234,7 +235,7 @@ def number_event(found: NumberDistribution, value: Any) -> float | None:
     numbers = [rows.scale.number(state) for state in value.states if not isinstance(state, str)]
     if len(numbers) < len(value.states):
         return None
-    return float(sum(np.exp(rows.log_mass(np.array([x])))[0] for x in set(numbers)))
+    return present * float(sum(np.exp(rows.log_mass(np.array([x])))[0] for x in set(numbers)))
 
 
 def _scores(fine: FineNumbers, known: Evidence) -> FloatArray:

@@ -3,6 +3,9 @@
 The states of a row come from the network, and known numbers multiply their likelihoods (see
 `fine_answers`). If other columns are missing that the means of known numbers depend on, these are summed
 over as well, as long as they have few joint states. Otherwise a number is known to its state only.
+
+An empty cell of a column that may be absent says that there is no value. But where a row also lacks
+another value, which got lost, this one may be lost, too: it is unknown.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ class JointRows:
         self.fine: FineNumbers | None = getattr(model, "fine", None)
         if table.numbers is None:
             self.fine = None
+        self.absent: BoolArray = table.absent
         # The distributions of all columns that the rows lack, side by side, and which rows are exact
         self.marginals: tuple[FloatArray, BoolArray] | None = None
 
@@ -86,8 +90,7 @@ class JointRows:
     def answer(self, name: str) -> Answer:
         """Return the distribution of a column given the rest of each row."""
         v = self.domain.index(name)
-        given = self.codes.copy()
-        given[:, v] = -1
+        given = self._given(v)
         if self.fine is None:
             found = Answer(*self._coarse(given, np.arange(len(given)), v))
         else:
@@ -95,6 +98,20 @@ class JointRows:
         if not found.exact.all():
             self._warn_of_sampling(given, v, found)
         return found
+
+    def _given(self, v: int) -> IntArray:
+        """Return what the rows know beside a column, -1 for all that they do not know."""
+        given = self.codes.copy()
+        given[:, v] = -1
+        if self.absent.any():
+            others_lost = self._lost.sum(axis=1) > self._lost[:, v]
+            given[others_lost[:, None] & self.absent] = -1
+        return given
+
+    @cached_property
+    def _lost(self) -> BoolArray:
+        """Which values got lost: all that are missing in columns that the table has."""
+        return (self.codes < 0) & ~np.isin(self.domain.names, self.table.lacking)
 
     def _warn_of_sampling(self, given: IntArray, v: int, found: Answer) -> None:
         """Warn if sampling some rows again gives other answers."""
@@ -258,66 +275,82 @@ class JointRows:
             result[rest] += states.log_densities(values[rest])
         return result
 
-    def filled(self, statistic: str = "mean") -> Table:
-        """Return the table with each missing value filled in, given what its row knows."""
+    def filled(self, statistic: str = "mean", *, fill_absent: bool = False) -> Table:
+        """Return the table with each missing value filled in, given what its row knows.
+
+        An empty cell that is probably absent stays empty, unless `fill_absent`.
+        """
         if statistic not in STATISTICS:
             raise ModelError(f"numbers must be 'mean', 'median' or 'mode', not {statistic!r}")
         codes = self.codes.copy()
         numbers = None if self.table.numbers is None else self.table.numbers.copy()
-        marginals = None
+        unknown, marginals = self._unknown(), None
         if not isinstance(self.model, DependencyNetwork):  # one pass for all columns
-            unknown = _unsigned(self.domain, self.codes)
-            marginals = Completion(self.model, unknown, self.seed).all_marginals()
+            known = _unsigned(self.domain, np.where(unknown, -1, self.codes))
+            marginals = Completion(self.model, known, self.seed).all_marginals()
         for v, name in enumerate(self.domain.names):
-            rows = np.flatnonzero(self.codes[:, v] < 0)
-            if not len(rows):
-                continue
-            part = self.select(rows)
-            if marginals is not None:
-                part.marginals = marginals[0][rows], marginals[1][rows]
-            answer = part.answer(name)
-            codes[rows, v] = answer.p.argmax(axis=1)
-            if numbers is not None and name in self.domain.numeric:
-                found = getattr(numbers_of(self.domain, name, answer), statistic)()
-                scale = self.domain.scale(name)
-                numbers[rows, self.domain.numeric.index(name)] = scale.rounded(found)
+            for empty in (unknown[:, v], self.absent[:, v] & ~unknown[:, v]):
+                rows = np.flatnonzero(empty)
+                if not len(rows):
+                    continue
+                part = self.select(rows)
+                if marginals is not None and unknown[rows[0], v]:
+                    part.marginals = marginals[0][rows], marginals[1][rows]
+                answer = part.answer(name)
+                variable = self.domain.variables[v]
+                codes[rows, v] = answer.p[:, : len(variable.values)].argmax(axis=1)
+                absent = np.zeros(len(rows), bool)
+                if variable.absent and not fill_absent:
+                    absent = answer.p[:, -1] > 0.5
+                    codes[rows[absent], v] = len(variable) - 1
+                if numbers is not None and variable.numbers is not None:
+                    values = getattr(numbers_of(self.domain, name, answer), statistic)()
+                    values = np.where(absent, np.nan, variable.numbers.scale.rounded(values))
+                    numbers[rows, self.domain.numeric.index(name)] = values
         return self._table(codes, numbers)
+
+    def _unknown(self) -> BoolArray:
+        """Return which cells are unknown, as far as all columns of a row agree about that."""
+        several_lost = self._lost.sum(axis=1) > 1
+        return (self.codes < 0) | (several_lost[:, None] & self.absent)
 
     def drawn(self, count: int) -> list[Table]:
         """Return the table with its missing values drawn given what each row knows, several times."""
         rng = np.random.default_rng(self.seed)
         if self.fine is None:
-            rows = Completion(self.model, _unsigned(self.domain, self.codes), self.seed).draws(
-                count
-            )
+            codes = np.where(self._unknown(), -1, self.codes)
+            rows = Completion(self.model, _unsigned(self.domain, codes), self.seed).draws(count)
             known = self.table.numbers
             return [with_values(self.model, self._table(codes, None), known, rng) for codes in rows]
         return [self._drawn_in_turn(rng) for _ in range(count)]
 
     def _drawn_in_turn(self, rng: np.random.Generator) -> Table:
         """Draw each missing value given the known ones and those drawn before."""
-        table = self.table
+        table = self._table(np.where(self._unknown(), -1, self.codes), self.table.numbers)
         for v, name in enumerate(self.domain.names):
             rows = np.flatnonzero(table.holes[:, v])
             if not len(rows):
                 continue
-            part = JointRows(self.model, table.select(rows), self.seed)
+            answer = JointRows(self.model, table.select(rows), self.seed).answer(name)
             codes = np.where(table.holes, -1, table.codes.astype(np.int64))
             numbers = None if table.numbers is None else table.numbers.copy()
-            if numbers is not None and name in self.domain.numeric:
-                values = self.domain.scale(name).rounded(part.number(name).sample(rng))
-                numbers[rows, self.domain.numeric.index(name)] = values
-            else:
-                cumulative = part.states(name).cumsum(axis=1)
-                draws = rng.random((len(rows), 1)) * cumulative[:, -1:]
-                codes[rows, v] = (cumulative > draws).argmax(axis=1)
+            cumulative = answer.p.cumsum(axis=1)
+            draws = rng.random((len(rows), 1)) * cumulative[:, -1:]
+            codes[rows, v] = (cumulative > draws).argmax(axis=1)
+            states = self.domain.variables[v].numbers
+            if numbers is not None and states is not None:
+                values = states.scale.rounded(numbers_of(self.domain, name, answer).sample(rng))
+                absent = states.absent & (codes[rows, v] == len(states) - 1)
+                numbers[rows, self.domain.numeric.index(name)] = np.where(absent, np.nan, values)
             table = self._table(codes, numbers)
         return table
 
     def _table(self, codes: Any, numbers: FloatArray | None) -> Table:
+        """Return rows that are known to be absent where they say so."""
         if numbers is None:
-            return Table.adopt(self.domain, codes, self.table.weights)
-        return Table.of_values(self.domain, codes, numbers, self.table.weights)
+            return Table.adopt(self.domain, codes, self.table.weights, None, self.domain.names)
+        whole = Table.of_values(self.domain, codes, numbers, self.table.weights)
+        return Table.adopt(self.domain, whole.codes, whole.weights, numbers, self.domain.names)
 
 
 def with_values(

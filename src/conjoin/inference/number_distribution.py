@@ -44,6 +44,20 @@ class NumberDistributions:
     shares: FloatArray
     means: FloatArray
     sds: FloatArray
+    absent: FloatArray | None = (
+        None  # the probability that there is no value; None if that is no state
+    )
+
+    def __post_init__(self) -> None:
+        """Take the state that there is no value apart: the distribution is that of values."""
+        if not self.states.absent:
+            return
+        present = self.p[:, :-1].sum(axis=1, keepdims=True)
+        even = np.full((1, len(self.states) - 1), 1 / (len(self.states) - 1))
+        p = np.where(present > LEAST, self.p[:, :-1] / np.maximum(present, LEAST), even)
+        object.__setattr__(self, "absent", self.p[:, -1] / self.p.sum(axis=1))
+        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "states", self.states.present)
 
     @classmethod
     def of_states(cls, states: NumberStates, p: FloatArray) -> NumberDistributions:
@@ -71,7 +85,8 @@ class NumberDistributions:
     def select(self, rows: Any) -> NumberDistributions:
         """Return the distributions of some rows."""
         parts = self.shares[rows], self.means[rows], self.sds[rows]
-        return NumberDistributions(self.states, self.p[rows], *parts)
+        absent = None if self.absent is None else self.absent[rows]
+        return NumberDistributions(self.states, self.p[rows], *parts, absent)
 
     @cached_property
     def _place(self) -> IntArray:
@@ -320,7 +335,7 @@ class NumberDistributions:
 
 
 class NumberDistribution:
-    """The distribution of a number.
+    """The distribution of a number, if it has a value; `absent` is the probability that it has none.
 
     Values have the column's own type and resolution.
 
@@ -338,6 +353,7 @@ class NumberDistribution:
     def __init__(self, rows: NumberDistributions) -> None:
         self._rows = rows
         self.scale = rows.scale
+        self.absent = 0.0 if rows.absent is None else float(rows.absent[0])
 
     def mean(self) -> float:
         """Return the mean."""
@@ -392,4 +408,5 @@ class NumberDistribution:
     def __repr__(self) -> str:
         low, high = (float(end[0]) for end in self._rows.interval())
         mean, *ends = (self.scale.short(x, high - low) for x in (self.mean(), low, high))
-        return f"{self.scale.name}: mean {mean}, 90% interval {ends[0]} to {ends[1]}"
+        absent = f"absent {self.absent:.2g}, otherwise " if self.absent else ""
+        return f"{self.scale.name}: {absent}mean {mean}, 90% interval {ends[0]} to {ends[1]}"

@@ -99,14 +99,17 @@ def date_number(variable: Variable, value: Any) -> float | None:
 def state_numbers(variable: Variable) -> tuple[str, FloatArray] | None:
     """Return what ranges of a variable are made of, and the number of each state, if ranges make sense.
 
-    The first is "number", "date", or "state" for other states that are in order.
+    The first is "number", "date", or "state" for other states that are in order. Absent is NaN, which is
+    in no range.
     """
     readings = (("number", as_number), ("date", as_date))
+    last = [math.nan] if variable.absent else []
     for kind, read in readings:
-        found = [read(state) for state in variable.states]
-        if all(x is not None for x in found):
-            return kind, np.array(found, np.float64)
-    return ("state", np.arange(len(variable), dtype=np.float64)) if variable.ordered else None
+        numbers = [read(state) for state in variable.values]
+        if all(x is not None for x in numbers):
+            return kind, np.array([*numbers, *last], np.float64)
+    places = np.array([*range(len(variable.values)), *last], np.float64)
+    return ("state", places) if variable.ordered else None
 
 
 def is_ordered(variable: Variable) -> bool:
@@ -117,10 +120,10 @@ def is_ordered(variable: Variable) -> bool:
 def bin_shares(variable: Variable, inside: Interval) -> FloatArray:
     """Return the share of each bin of a variable that lies in a range; numbers are spread evenly."""
     assert variable.cuts is not None
-    shares = np.empty(len(variable))
-    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.states)
-    for k in range(len(variable)):
-        last = k == len(variable) - 1
+    shares = np.zeros(len(variable))
+    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.values)
+    for k in range(len(variable.values)):
+        last = k == len(variable.values) - 1
         low, high = variable.cuts[k], variable.cuts[k + 1]
         shares[k] = _even_share(inside, low, high, last, whole)
     return shares

@@ -114,7 +114,10 @@ def distribution_words(found: Any) -> str:
         return ", ".join(f"{shown(state)} {p:.4g}" for state, p in found.items())
     low, high = found.interval(0.9)
     ends = [found.scale.text(found.scale.number(end)) for end in (low, high)]
-    return f"mean {found.scale.short(found.mean())}, 90% between {ends[0]} and {ends[1]}"
+    if found.absent == 1:
+        return "absent"
+    absent = f"absent {found.absent:.2g}, otherwise " if found.absent else ""
+    return f"{absent}mean {found.scale.short(found.mean())}, 90% between {ends[0]} and {ends[1]}"
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,8 @@ def column_surprises(model: Network, columns: Sequence[Column], random_state: in
     present = [name for name in domain.names if name in by_name]
     _check(by_name, domain.names, present)
     rows = len(columns[0].codes)
-    none = np.full(rows, -1, np.int64)
-    given = [by_name.get(name, Column(name, none, [])) for name in domain.names]
+    none = Column("", np.full(rows, -1, np.int64), [], lacking=True)
+    given = [by_name.get(name, none.renamed(name)) for name in domain.names]
     table = table_of_columns(given, domain, strict=False)
     cells = []
     for name in progress(present, "checking columns"):

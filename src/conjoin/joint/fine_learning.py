@@ -233,8 +233,10 @@ class ScoredRows:
         centers: list[FloatArray | None] = []
         for v, variable in enumerate(domain):
             count = np.bincount(codes[:, v], weights, minlength=len(variable)) + 0.5
+            count = count[: len(variable.values)]
             middle = (np.cumsum(count) - count / 2) / count.sum()
-            centers.append(np.asarray(ndtri(middle)) if variable.ordered else None)
+            center = np.append(ndtri(middle), np.zeros(int(variable.absent)))
+            centers.append(center if variable.ordered else None)
         return cls(domain, names, codes, scores, weights, centers, cells)
 
     def select(self, rows: IntArray) -> ScoredRows:

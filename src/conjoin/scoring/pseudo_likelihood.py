@@ -12,6 +12,7 @@ from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
 from conjoin.inference.joint_rows import JointRows
+from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.inference.terms import as_markov_network
 from conjoin.jobs import one_thread, run
 from conjoin.kernels.layouts import ROWS_PER_BLOCK
@@ -113,8 +114,7 @@ def _with_numbers(model: Network, rows: Table) -> Score:
         if len(known):
             answers = JointRows(model, rows.select(known))
             if name in rows.domain.numeric:
-                found = answers.number(name)
-                logs = found.log_likelihood(rows.column(name)[known]) - np.log(found.map.step)
+                logs = _log_densities(answers.number(name), rows.column(name)[known])
             else:
                 own = rows.codes[known, rows.domain.index(name)]
                 with np.errstate(divide="ignore"):
@@ -123,6 +123,16 @@ def _with_numbers(model: Network, rows: Table) -> Score:
             by_variable[name] = float(np.average(logs, weights=weights[known]))
             cells += len(known)
     return Score("pll", by_row, weights, by_variable, cells)
+
+
+def _log_densities(found: NumberDistributions, values: FloatArray) -> FloatArray:
+    """Return the log-densities of numbers per unit, and the log-probabilities of absent ones, NaN."""
+    absent, safe = np.isnan(values), np.where(np.isnan(values), found.scale.low, values)
+    logs = found.log_likelihood(safe) - np.log(found.map.step)
+    if found.absent is None:
+        return logs
+    with np.errstate(divide="ignore"):
+        return np.where(absent, np.log(found.absent), logs + np.log1p(-found.absent))
 
 
 def _score_cells(

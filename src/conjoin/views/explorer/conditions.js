@@ -77,6 +77,9 @@ class ConditionReader {
   }
 
   #condition(part) {
+    const presence = part.trim().match(/^(.*?\S)\s+is\s+(absent|known)$/s);
+    const place = presence ? this.places.get(plain(presence[1])) : undefined;
+    if (this.columns[place]?.absent) return { i: place, weights: this.columns[place].states.map((_, s, all) => +((s === all.length - 1) === (presence[2] === "absent"))) };
     const group = part.trim().match(/^(.*?\S)\s+(not\s+in|in|likelihood|marginal)\s*\{(.*)\}$/s);
     if (group && this.places.has(plain(group[1]))) return this.#group(this.places.get(plain(group[1])), group[2], group[3]);
     let wrong = null;

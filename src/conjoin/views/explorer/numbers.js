@@ -14,6 +14,7 @@ function shareBelow(points, x, room) {
 function sharesBetween({ quantiles, half }, low, high) {
   const room = 1e-6 * half; // for rounding
   return quantiles.map((points) => {
+    if (!points.length) return 0; // absent
     if (points.length === 1) return points[0] > low && points[0] < high ? 1 : 0;
     return +Math.max(0, shareBelow(points, high, room) - shareBelow(points, low, room)).toPrecision(9);
   });
@@ -44,21 +45,25 @@ function numberText({ unit, step }, x, distance) {
 }
 
 // The mean of a number, and the recorded values between which it lies with a probability of 90%.
-function summary(column, p) {
-  const { cuts, means, step } = column;
+function summary(column, states) {
+  const { absent, cuts, means, step } = column;
+  const missing = absent ? states[means.length] : 0;
+  if (missing > 1 - 1e-12) return "absent";
+  const p = states.slice(0, means.length).map((x) => x / (1 - missing));
   const distance = (cuts[cuts.length - 1] - cuts[0]) / 100;
   const mean = means.reduce((sum, x, s) => sum + p[s] * x, 0);
   let [low, high] = [0.05, 0.95].map((share) => quantile(column, p, share));
   if (step) [low, high] = [Math.ceil(low / step - 1e-9) * step, Math.floor(high / step + 1e-9) * step];
   if (low > high) low = high = Math.round((low + high) / 2 / step) * step;
   const [middle, first, last] = [mean, low, high].map((x) => numberText(column, x, distance));
-  return `mean ${middle}, 90% between ${first} and ${last}`;
+  return `${missing > 5e-5 ? `absent ${percent(missing)}, otherwise ` : ""}mean ${middle}, 90% between ${first} and ${last}`;
 }
 
 // A random value of a state of a number, within a range that is known.
 function drawnValue(column, state, [low, high], random = Math.random) {
   const { cuts, half, quantiles, step } = column;
   const points = quantiles[state];
+  if (!points.length) return ""; // absent
   const [first, last] = [low, high].map((x) => shareBelow(points, x, 1e-6 * half));
   const x = valueAt(points, points.length > 1 ? first + random() * (last - first) : 0);
   return numberText(column, step ? Math.round(x / step) * step : x, step || (cuts[cuts.length - 1] - cuts[0]) / 1e4);

@@ -36,7 +36,9 @@ _DATES = re.compile(r"(\d{4}-\d\d-\d\d\b.*?)( to .*)?")
 def page_column(variable: Variable) -> dict[str, Any]:
     """Return a column as the page shows it, and its states as Python writes them."""
     states = list(variable.states)
+    absent = {"absent": True} if variable.absent else {}
     column: dict[str, Any] = {
+        **absent,
         "name": variable.name,
         "kind": "category",
         "states": [_label(s) for s in states],
@@ -46,8 +48,9 @@ def page_column(variable: Variable) -> dict[str, Any]:
         column |= {"kind": "number", "cuts": [float(c) for c in variable.cuts]}
         if variable.numbers is not None:
             return column | _of_numbers(variable.numbers)
-        column |= {"quantiles": list(map(list, pairwise(column["cuts"]))), "step": 0, "half": 0}
-        dates = [_DATES.fullmatch(str(s)) for s in states]
+        column |= {"quantiles": [*map(list, pairwise(column["cuts"])), *[[] for _ in absent]]}
+        column |= {"step": 0, "half": 0}
+        dates = [_DATES.fullmatch(str(s)) for s in variable.values]
         if all(dates):
             column["dates"] = [match[1] for match in dates if match]
             days = abs((as_date(column["dates"][0]) or 0.0) - variable.cuts[0] * DAY) <= DAY
@@ -69,13 +72,13 @@ def _label(state: Any) -> str:
 
 def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     """Return what the page needs of a column of numbers: where the values of its states lie."""
-    scale = numbers.scale
-    means = NumberDistributions.of_states(numbers, np.eye(len(numbers))).mean()
+    scale, present = numbers.scale, numbers.present
+    means = NumberDistributions.of_states(present, np.eye(len(present))).mean()
     column: dict[str, Any] = {
         "step": scale.step or 0,
         "half": numbers.map.step / 2,
         "means": [float(f"{x:.9g}") for x in means],
-        "quantiles": _quantiles(numbers),
+        "quantiles": _quantiles(present) + [[]] * numbers.absent,
         "starts": ["", *(_start(numbers, float(edge)) for edge in numbers.edges)],
     }
     if scale.kind != "number":

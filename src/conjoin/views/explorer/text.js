@@ -49,9 +49,9 @@ function axisTexts(numbers) {
 }
 
 // The first and last state of a run of states of a number that conditions can write as a range, else null.
-function run({ kind, starts }, states) {
+function run({ kind, starts, absent, states: all }, states) {
   const [first, last] = [states[0], states[states.length - 1]];
-  if (kind !== "number" || states.length < 2 || last - first !== states.length - 1) return null;
+  if ((absent && last === all.length - 1) || kind !== "number" || states.length < 2 || last - first !== states.length - 1) return null;
   return starts && (starts[first] === null || starts[last + 1] === null) ? null : [first, last];
 }
 
@@ -82,8 +82,10 @@ function rangeText(column, name, [first, last]) {
   const [low, high] = [cuts[first], cuts[column.cuts ? last + 1 : last]];
   const equal = column.starts && !column.step ? "" : "="; // whether a state begins with its first value
   const below = column.cuts ? "<" : "<=";
+  const greatest = column.states.length - (column.absent ? 2 : 1);
+  if (first === 0 && last === greatest) return `${name} is known`;
   if (first === 0) return `${name} ${below} ${high}`;
-  if (last === column.states.length - 1) return `${name} >${equal} ${low}`;
+  if (last === greatest) return `${name} >${equal} ${low}`;
   return `${low} <${equal} ${name} ${below} ${high}`;
 }
 

@@ -107,9 +107,12 @@ def calibration(model: Network, table: Table, train: Table | None = None) -> Cal
         errors: tuple[float, ...] = ()
         if name in domain.numeric and rows.numbers is not None and source.numbers is not None:
             values, found = part.table.column(name), numbers_of(domain, name, answer)
-            guesses = found.mean(), _mean(source, name)
-            errors = tuple(_error(guess, values, weight) for guess in guesses)
-            ranks += _ranks(found, values, weight)
+            present = np.flatnonzero(~np.isnan(values))
+            if len(present):
+                values, found, weight = values[present], found.select(present), weight[present]
+                guesses = found.mean(), _mean(source, name)
+                errors = tuple(_error(guess, values, weight) for guess in guesses)
+                ranks += _ranks(found, values, weight)
         else:
             by_bin += _by_probability(truth, answer.p, weight)
         scores.append(VariableScore(name, *figures, *errors))

@@ -50,9 +50,8 @@ def column_shares(subject: Subject) -> list[ColumnShares]:
 def _states(subject: Subject, name: str) -> ColumnShares:
     i, variable, shares, missing = subject.domain.index(name), subject.domain[name], None, 0.0
     if subject.rows is not None:
-        shares, missing = _shares(
-            subject.rows, i, subject.rows.codes[:, i].astype(np.int64), len(variable)
-        )
+        codes = np.where(subject.rows.holes[:, i], -1, subject.rows.codes[:, i].astype(np.int64))
+        shares, missing = _shares(subject.rows, codes, len(variable))
     note = count(len(variable), "state")
     return ColumnShares(name, variable.states, subject.joints.single(i), shares, missing, note)
 
@@ -65,10 +64,9 @@ def _number(subject: Subject, name: str) -> ColumnShares:
     shares, missing, mean = None, 0.0, distribution.mean()
     if subject.rows is not None:
         values = subject.rows.column(name)
-        place = np.searchsorted(cuts[1:-1], values, side="right")
-        i = subject.domain.index(name)
-        shares, missing = _shares(subject.rows, i, place, len(cuts) - 1)
         known = ~np.isnan(values)
+        place = np.where(known, np.searchsorted(cuts[1:-1], values, side="right"), -1)
+        shares, missing = _shares(subject.rows, place, len(cuts) - 1)
         if shares.any():
             weights = None if subject.rows.weights is None else subject.rows.weights[known]
             mean = float(np.average(values[known], weights=weights))
@@ -81,9 +79,9 @@ def _number(subject: Subject, name: str) -> ColumnShares:
     return ColumnShares(name, labels, model, shares, missing, note, (low, high))
 
 
-def _shares(rows: Table, i: int, place: IntArray, count: int) -> tuple[FloatArray, float]:
-    """Return the shares of the places of known values of a column, and the share of missing ones."""
-    known = ~rows.holes[:, i]
+def _shares(rows: Table, place: IntArray, count: int) -> tuple[FloatArray, float]:
+    """Return the shares of the places of values in a column, and the share of missing ones, -1."""
+    known = place >= 0
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     counts = np.bincount(place[known], weights[known], count)
     total = max(float(counts.sum()), 1e-300)

@@ -142,6 +142,7 @@ def _about_number(subject: Subject, i: int, j: int) -> tuple[int | None, Contras
 def _state_that_moves(subject: Subject, i: int, j: int) -> int:
     rows = subject.drawn
     codes, y = rows.codes[:, i].astype(np.int64), rows.column(subject.names[j])
+    codes, y = codes[~np.isnan(y)], y[~np.isnan(y)]
     card = int(subject.domain.cards[i])
     size, total = np.bincount(codes, minlength=card), np.bincount(codes, y, card)
     rest = len(y) - size
