@@ -19,6 +19,7 @@ from conjoin.errors import FormatError, ModelError
 from conjoin.joint import interactions
 from conjoin.models import Joint
 from conjoin.scoring import log_likelihood
+from conjoin.views.reports import write_report
 
 
 def trips(rows=400, seed=0):
@@ -131,7 +132,7 @@ def test_functions_of_networks_take_estimators(tmp_path):
         i.variables for i in interactions(network)
     ]
     assert len(conjoin.sample(model, 5)) == 5
-    conjoin.views.reports.write_report(model, tmp_path / "r.html")
+    write_report(model, tmp_path / "r.html")
     mixed = JointModel(effort="quick").fit(timed())
     assert len(interactions(mixed)) > 0
 

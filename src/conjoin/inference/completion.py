@@ -40,6 +40,9 @@ from conjoin.progress import progress
 MAX_CELLS = 1 << 19
 """Components of rows of dense networks are answered exactly if they have at most this number of cells."""
 
+KEPT_VALUES = 1 << 23
+"""Maximum number of probabilities that are kept with a network for rows that lack several values."""
+
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
 
@@ -127,10 +130,32 @@ class Completion:
         hidden = self.free[:, target]
         known = np.flatnonzero(~hidden)
         p[known, self.rows[known, target]] = 1.0
-        for block in self._blocks(MARGINALS, np.flatnonzero(hidden), target=target):
+        several = self.is_thin & (self.free[:, self.shown].sum(axis=1) > 1)
+        for block in self._blocks(MARGINALS, np.flatnonzero(hidden & ~several), target=target):
             p[block.rows] = block.answers.marginals[:, low : low + card]
             exact[block.rows] = block.exact
+        for rows, marginals in self._kept_marginals(np.flatnonzero(hidden & several)):
+            p[rows] = marginals[:, low : low + card]
         return p[self.inverse], exact[self.inverse]
+
+    def _kept_marginals(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield rows and the distributions of all columns that they lack, which the network keeps.
+
+        Whoever asks for one of several values that a row lacks is likely to ask for the others, too.
+        """
+        kept = self.prepared.marginals
+        keys = [self.rows[r].tobytes() for r in rows]
+        new = np.array([key not in kept for key in keys], bool)
+        if not new.all():
+            yield rows[~new], np.stack([kept[k] for k, x in zip(keys, new, strict=True) if not x])
+        width = int(self.domain.cards.sum())
+        if (len(kept) + np.count_nonzero(new)) * width > KEPT_VALUES:
+            kept.clear()
+        for block in self._blocks(MARGINALS, rows[new]):
+            yield block.rows, block.answers.marginals
+            if (len(kept) + len(block.rows)) * width <= KEPT_VALUES:
+                listed = (self.rows[r].tobytes() for r in block.rows)
+                kept.update(zip(listed, block.answers.marginals, strict=True))
 
     def all_marginals(self) -> tuple[FloatArray, BoolArray]:
         """Return the distributions of all columns that a row lacks, side by side, and which are exact.
