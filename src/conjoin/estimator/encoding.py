@@ -182,7 +182,7 @@ class Encoding:
                     f"{len(self.sources)} features as input"
                 )
             places = self.places
-            return columns_of(array[:, list(places.values())], list(places))
+            return columns_of(array[:, list(places.values())], list(places), self.domain)
         present = {str(c) for c in _names(X)}
         if not subset:
             wanted = [n for n in self.domain.names if n not in present and n in self.sources]
@@ -195,7 +195,8 @@ class Encoding:
                 "none of the columns belongs to the model; the columns are "
                 f"{', '.join(sorted(present)[:5])}"
             )
-        return [column for column in columns_of(X) if column.name in self.domain.names]
+        columns = columns_of(X, domain=self.domain)
+        return [column for column in columns if column.name in self.domain.names]
 
     def filled(self, X: Any, fills: Fills) -> Any:  # noqa: N803
         """Return the user's own table with values filled in and its types kept."""
