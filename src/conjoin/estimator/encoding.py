@@ -20,7 +20,7 @@ from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.scikit_learn import checked_array
 from conjoin.inference.conditions import Condition
-from conjoin.inference.evidence import Evidence, evidence_of, no_value, number_value
+from conjoin.inference.evidence import Evidence, Given, evidence_of, no_value, number_value
 
 _CONDITIONS = (Condition, set, frozenset, list)
 MOST_REPEATED = 10
@@ -134,7 +134,7 @@ class Encoding:
             found[name] = variable.states[code]
         return found
 
-    def evidence(self, given: Mapping[Any, Any] | str | None) -> Evidence:
+    def evidence(self, given: Given) -> Evidence:
         """Return evidence on the columns of the model."""
         if isinstance(given, Mapping):
             rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}

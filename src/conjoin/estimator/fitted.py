@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from conjoin.errors import ModelError
 from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.scikit_learn import Estimator, not_fitted
-from conjoin.inference.evidence import Evidence
+from conjoin.inference.evidence import Evidence, Given
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.joint import Joint
 
@@ -64,7 +63,7 @@ class Fitted(Estimator):
         names = set(self.domain_.names)
         return tuple(name for name in self.encoding_.sources if name not in names)
 
-    def _known(self, given: Mapping[Any, Any] | str | None) -> tuple[Joint, Evidence]:
+    def _known(self, given: Given) -> tuple[Joint, Evidence]:
         """Return the joint and the evidence; functions that take any model look for this method."""
         encoding = self._fitted()
         return self.model_, encoding.evidence(given)

@@ -54,8 +54,8 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         {column: 'category', 'number' or 'date'} for columns that are not what they look like.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness. With an integer, the same call gives the same result. With None,
-        every `fit` and every draw (`sample`, `impute` with `draws`) is different; a generator is advanced
-        by each of them. Estimates of a fitted model (`predict_proba`, say) do not change between calls.
+        every `fit` and every `impute` with `draws` is different; a generator is advanced by each of them.
+        Estimates of a fitted model (`predict_proba`, say) do not change between calls.
     n_jobs : int, optional
         The number of CPDs to learn at a time.
 
