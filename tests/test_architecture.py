@@ -51,8 +51,8 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 BUDGET = {
     "lines of cli": 2_950,
     "lines of conversion": 1_550,
-    "lines of data": 3_950,
-    "lines of estimator": 2_350,
+    "lines of data": 4_000,
+    "lines of estimator": 2_450,
     "lines of formats": 3_600,
     "lines of inference": 8_400,
     "lines of joint": 4_800,
@@ -63,7 +63,7 @@ BUDGET = {
     "lines of scoring": 1_100,
     "lines of views": 5_900,
     "lines beside the folders": 600,
-    "words of docs": 24_900,
+    "words of docs": 25_000,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -105,3 +105,58 @@ def test_categories_with_an_order_keep_it():
 def test_equal_states_of_a_frame_are_refused():
     with pytest.raises(DataError, match="'a'.*True and 1, which are equal"):
         as_table(pd.DataFrame({"a": pd.Series([True, 1, "x"] * 3, dtype=object)}))
+
+
+def as_number(text):
+    return int(text) if text.isdigit() else text
+
+
+TEXTS = {
+    "size": ["1", "?", "3", "1"],
+    "weight": ["2.5", "NA", "", "3"],
+    "color": ["red", "?", "b", "b"],
+}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        pl.DataFrame,
+        pa.table,
+        lambda columns: pd.DataFrame(columns, dtype=object),
+        lambda columns: np.array(list(columns.values()), object).T,
+        lambda columns: pd.DataFrame({**columns, "size": list(map(as_number, columns["size"]))}),
+    ],
+)
+def test_marks_of_missing_values_among_numbers(make):
+    table = as_table(make(TEXTS))
+    assert [v.states for v in table.domain] == [(1, 3), (2.5, 3.0), ("?", "b", "red")]
+    assert [type(s) for s in table.domain.variables[0].states] == [int, int]
+    assert table.codes.tolist() == [[0, 0, 2], [255, 255, 0], [1, 255, 1], [0, 1, 1]]
+    rows = as_table(make({name: values[1:2] for name, values in TEXTS.items()}), table.domain)
+    assert rows.codes.tolist() == [[255, 255, 0]]  # the second row alone is read alike
+
+
+def test_texts_that_are_not_numbers_stay_texts():
+    frame = pd.DataFrame({
+        "code": ["7", "8", "9"] * 4,
+        "padded": ["007", "?", "010"] * 4,
+        "rated": pd.Categorical(["1", "?", "2"] * 4),
+        "marks": ["?", "NA", None] * 4,
+    })  # fmt: skip
+    states = {v.name: v.states for v in as_table(frame).domain}
+    assert states == {
+        "code": ("7", "8", "9"),
+        "padded": ("007", "010", "?"),
+        "rated": ("1", "2", "?"),
+        "marks": ("?", "NA"),
+    }
+
+
+def test_part_of_a_column_of_text_is_read_like_the_whole():
+    text = [f"{x / 8:.3f}" for x in range(40)]
+    whole, part = (as_table(pd.DataFrame({"x": x})) for x in (["?", *text], text))
+    assert whole.domain.numeric == part.domain.numeric == ("x",)
+    assert part.column("x").tolist() == [x / 8 for x in range(40)]
+    assert whole.column("x").tolist()[1:] == part.column("x").tolist()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conjoin.data.arrays import IntArray
-from conjoin.data.column_kinds import number_kind
+from conjoin.data.column_kinds import column_kind, number_kind
 from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.domain import Domain
-from conjoin.data.label_values import plain
+from conjoin.data.label_values import is_number, plain
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import DataError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING = ("", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "NULL", "null")
-"""The texts that stand for a missing value in a file."""
+"""The texts that stand for a missing value in a file, or among the numbers of a frame."""
 
 
 def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") -> Table:
@@ -30,8 +30,8 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
     ----------
     data : Table, 2-dimensional array, or frame
         Frames of pandas, polars, pyarrow and any other library that narwhals supports. Values that
-        are None, NaN or null are missing. The columns of an array are called v0, v1, ... A Table is
-        returned as it is.
+        are None, NaN or null are missing, and so is a text such as "?" if all others are numbers. The
+        columns of an array are called v0, v1, ... A Table is returned as it is.
     domain : Domain, optional
         The variables to look for. By default columns are numbers or dates if they look like that (see
         `column_kind`), and others have their sorted values as states. Its hidden variables are not
@@ -54,16 +54,46 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
         if not len(columns[0].codes):
             raise DataError("the table has no rows, so its columns have no states")
         return table_of_columns(columns, kinds={c.name: number_kind(c) for c in columns})
-    names = domain.observed.names
-    table = table_of_columns(columns_of(data, names), domain.observed, strict=unseen == "error")
-    return table.over(domain)
+    columns = columns_of(data, domain.observed.names, domain)
+    return table_of_columns(columns, domain.observed, strict=unseen == "error").over(domain)
 
 
-def columns_of(data: Any, names: Sequence[str] | None = None) -> list[Column]:
-    """Return the columns of a table, an array or a frame (see `as_table`)."""
+def columns_of(
+    data: Any, names: Sequence[str] | None = None, domain: Domain | None = None
+) -> list[Column]:
+    """Return the columns of a table, an array or a frame (see `as_table`).
+
+    `names`: those of an array. `domain`: the variables that the columns will be coded as, if they are
+    known: they decide whether a text such as "?" is a state or a missing value.
+    """
     if isinstance(data, Table):
         return [Column.of_table(data, i) for i in range(len(data.domain))]
-    return _array_columns(data, names) if isinstance(data, np.ndarray) else _columns(data)
+    if isinstance(data, np.ndarray):
+        columns, categories = _array_columns(data, names), set[str]()
+    else:
+        columns, categories = _columns(data)
+    return [c if c.name in categories else _without_markers(c, domain) for c in columns]
+
+
+def _without_markers(column: Column, domain: Domain | None) -> Column:
+    """Return a column of numbers without the texts that stand for missing values.
+
+    Text such as "2.5" becomes numbers even if no value is missing, so that a part of a table is read
+    like the whole. Whole numbers that are text may be codes.
+    """
+    texts = [v for v in column.labels if isinstance(v, str)]
+    if not texts:
+        return column
+    markers = [v for v in texts if v.strip() in MISSING]
+    rest = column.without(markers)
+    if domain is not None:
+        known = column.name in domain.names and domain[column.name].order_shows
+        return rest if known else column
+    rest = rest.parsed() if len(texts) == len(column.labels) else rest
+    if not rest.labels or not all(map(is_number, rest.labels)):
+        return column
+    fractions = any(v % 1 for v in rest.labels) and column_kind(rest) == "number"
+    return rest if markers or fractions else column
 
 
 def _array_columns(data: np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Column]:
@@ -85,8 +115,8 @@ def _array_columns(data: np.ndarray[Any, Any], names: Sequence[str] | None) -> l
     return columns
 
 
-def _columns(data: Any) -> list[Column]:
-    """Return the columns of a frame."""
+def _columns(data: Any) -> tuple[list[Column], set[str]]:
+    """Return the columns of a frame, and the names of those whose type is a category."""
     import narwhals as nw
     import pyarrow as pa
 
@@ -104,6 +134,7 @@ def _columns(data: Any) -> list[Column]:
         raise DataError("the table has no columns")
     check_names(frame.columns)
     names = [str(c) for c in frame.columns]
+    categories = {str(n) for n, t in frame.schema.items() if t in (nw.Categorical, nw.Enum)}
     arrow = None
     with suppress(pa.ArrowException, TypeError):  # labels of several types in one column
         arrow = frame.to_arrow()
@@ -111,9 +142,10 @@ def _columns(data: Any) -> list[Column]:
         arrow = arrow.select(list(range(len(names))))  # pandas' index may come after the columns
         kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in arrow.schema.types]
         if not any(pa.types.is_nested(t) or isinstance(t, pa.BaseExtensionType) for t in kinds):
-            return arrow_columns(arrow.rename_columns(names))
+            return arrow_columns(arrow.rename_columns(names)), categories
     lists = [frame.get_column(name).to_list() for name in frame.columns]
-    return [Column.of_values(name, values) for name, values in zip(names, lists, strict=True)]
+    columns = [Column.of_values(name, values) for name, values in zip(names, lists, strict=True)]
+    return columns, categories
 
 
 def arrow_columns(table: pa.Table, *, markers: Collection[str] | None = None) -> list[Column]:

@@ -7,8 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray
+from conjoin.data.columns import Column, table_of_columns
+from conjoin.data.domain import Domain
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, ModelError
@@ -62,6 +65,22 @@ class Answers(JointRows):
         if statistic == "mode":
             return states_array(states)[p.argmax(axis=1)]
         return _state_statistic(name, p, states, statistic)
+
+    def score(self, name: str, truth: Column, sample_weight: npt.ArrayLike | None) -> float:
+        """Return the accuracy, or R2, of the predictions of a column in the rows with a true value."""
+        known, number = truth.codes >= 0, name in self.domain.numeric
+        true = table_of_columns([truth.renamed(name)], Domain([self.domain[name]]), strict=number)
+        if not known.any():
+            raise DataError(f"no row has a value of {name!r} to compare its prediction with")
+        weights = np.asarray(known if sample_weight is None else sample_weight, np.float64)[known]
+        if not number:
+            right = self._present(name).argmax(axis=1) == true.codes[:, 0]
+            return float(np.average(right[known], weights=weights))
+        values = true.column(name)[known]
+        errors = values - self.number(name).mean()[known]
+        rest = weights @ errors**2
+        total = weights @ (values - np.average(values, weights=weights)) ** 2
+        return float(1 - rest / total if total else rest == 0)
 
     def completed(self, by: str, statistic: str, *, fill_absent: bool) -> Table:
         """Return the rows without missing values, but for those that are absent.

@@ -20,8 +20,9 @@ from conjoin.data.label_values import ABSENT, is_missing, plain
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.scikit_learn import checked_array
+from conjoin.estimator.target import with_target
 from conjoin.inference.conditions import Condition
-from conjoin.inference.evidence import Evidence, evidence_of, no_value, number_value
+from conjoin.inference.evidence import Evidence, Given, evidence_of, no_value, number_value
 
 _CONDITIONS = (Condition, set, frozenset, list)
 MOST_REPEATED = 10
@@ -46,6 +47,7 @@ class Encoding:
     unseen: str = "error"  # or "missing": what a value that is not a state counts as
     labels: Mapping[str, Any] = field(default_factory=dict)  # the user's own label of each column
     sources: tuple[str, ...] = ()  # all columns of the training table; some may have been left out
+    target: str | None = None  # the column that is predicted by default
 
     @classmethod
     def of(
@@ -53,7 +55,8 @@ class Encoding:
         X: Any,  # noqa: N803
         discretize: Any,
         unseen: str,
-        extra: Column | None = None,
+        y: Any = None,
+        target: Any = None,
         sample_weight: Any = None,
         missing: str = "auto",
         **kinds: Any,
@@ -61,9 +64,9 @@ class Encoding:
         """Learn the encoding of a table; also return the coded table.
 
         `discretize`: how numbers are cut into bins; "auto" if they are not, None if every number is a
-        state. `unseen`: what a value that is not a state counts as. `extra`: a column that the user's
-        table does not have. `sample_weight`: the weights of the rows. Rows with whole numbers as weights
-        are repeated. `missing`: "auto" if empty cells may have a state of their own, otherwise "ignore".
+        state. `unseen`: what a value that is not a state counts as. `y`, `target`: see `with_target`.
+        `sample_weight`: the weights of the rows. Rows with whole numbers as weights are repeated.
+        `missing`: "auto" if empty cells may have a state of their own, otherwise "ignore".
         """
         if unseen not in ("error", "missing"):
             raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
@@ -84,12 +87,18 @@ class Encoding:
             raise DataError("the table has no rows, so its columns have no states")
         weights = X.weights if isinstance(X, Table) else None
         rows, weights = weighted_rows(len(columns[0].codes), sample_weight, weights)
-        columns = columns if extra is None else [*columns, extra]
+        if not is_frame(X) and isinstance(target, int | np.integer):
+            target = sources[target] if -len(sources) <= target < len(sources) else target
+        given = columns
+        columns, target = with_target(columns, y, target)
         if rows is not None:
             columns = [column.select(rows) for column in columns]
-        if isinstance(X, Table) and rows is None and extra is None and not any(kinds.values()):
+        if isinstance(X, Table) and columns is given and not any(kinds.values()):
             table = X.weighted(weights)
         else:
+            if any(column.name == target for column in columns):
+                include = kinds["include"]
+                kinds["include"] = [target, *([include] if isinstance(include, str) else include)]
             kept = chosen_kinds(columns, **kinds)
             chosen = [column for column in columns if column.name in kept]
             table = table_of_columns(chosen, kinds=kept, weights=weights)
@@ -97,7 +106,11 @@ class Encoding:
             table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
         if missing == "auto":
             table = with_absent_values(table)
-        return cls(table.domain, empty, dtype, unseen, labels, sources), table
+        return cls(table.domain, empty, dtype, unseen, labels, sources, target), table
+
+    def __post_init__(self) -> None:
+        if self.target is not None:
+            self.name(self.target)  # raises if the model has no such column
 
     def name(self, target: Any) -> str:
         """Return the name of a column, given by name or by number in an array."""
@@ -140,7 +153,7 @@ class Encoding:
             found[name] = variable.states[code]
         return found
 
-    def evidence(self, given: Mapping[Any, Any] | str | None) -> Evidence:
+    def evidence(self, given: Given) -> Evidence:
         """Return evidence on the columns of the model."""
         if isinstance(given, Mapping):
             rich = {self.name(k): v for k, v in given.items() if isinstance(v, _CONDITIONS)}
@@ -188,7 +201,7 @@ class Encoding:
                     f"{len(self.sources)} features as input"
                 )
             places = self.places
-            return columns_of(array[:, list(places.values())], list(places))
+            return columns_of(array[:, list(places.values())], list(places), self.domain)
         present = {str(c) for c in _names(X)}
         if not subset:
             wanted = [n for n in self.domain.names if n not in present and n in self.sources]
@@ -201,7 +214,15 @@ class Encoding:
                 "none of the columns belongs to the model; the columns are "
                 f"{', '.join(sorted(present)[:5])}"
             )
-        return [column for column in columns_of(X) if column.name in self.domain.names]
+        columns = columns_of(X, domain=self.domain)
+        return [column for column in columns if column.name in self.domain.names]
+
+    def target_of(self, X: Any) -> Column:  # noqa: N803
+        """Return the target of a table as it is, with values that the model does not know."""
+        for column in self._columns(X, subset=True):
+            if column.name == self.target:
+                return column
+        raise DataError(f"X does not have the target {self.target!r}; give its true values as y")
 
     def filled(self, X: Any, fills: Fills) -> Any:  # noqa: N803
         """Return the user's own table with values filled in and its types kept."""
@@ -216,8 +237,8 @@ class Encoding:
         from conjoin.estimator.frame_writing import replaced
 
         present = {str(c) for c in _names(X)}
-        columns = {self.labels.get(n, n): cells for n, cells in fills.items() if n in present}
-        return replaced(X, {n: cells for n, cells in columns.items() if cells[1]})
+        shown = {n: cells for n, cells in fills.items() if n in present and cells[1]}
+        return replaced(X, {self.labels.get(n, n): cells for n, cells in shown.items()})
 
     def _only_missing(self, X: Any, fills: Fills) -> Fills:  # noqa: N803
         """Return fills without those of cells that have a value, which the model does not know."""
@@ -289,14 +310,3 @@ def weighted_rows(count: int, given: Any, own: Any = None) -> tuple[Any, Any]:
         return np.repeat(np.arange(count), weights.astype(np.int64)), None
     rows = np.flatnonzero(weights)
     return rows, weights[rows]
-
-
-def extra_column(X: Any, y: Any, target: Any) -> Column | None:  # noqa: N803
-    """Return y as a column called `target`, if there is a y and the table has no such column."""
-    if y is None or not isinstance(target, str):
-        return None
-    names: Sequence[str] = [f"v{i}" for i in range(np.shape(X)[1])] if not is_frame(X) else []
-    if target in (names or [str(name) for name in _names(X)]):
-        return None
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
-    return Column.of_values(target, values).whole()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +12,7 @@ from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.encoding import values_of
 from conjoin.estimator.fitted import Fitted
 from conjoin.estimator.seeds import integer_seed
+from conjoin.inference.evidence import Given
 from conjoin.models.left_out import names_left_out
 
 
@@ -20,7 +20,7 @@ class EvidenceAnswers(Fitted):
     """Distributions, the most probable row, and draws, given evidence."""
 
     @names_lack_of_memory
-    def marginals(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
+    def marginals(self, given: Given = None, **options: Any) -> Any:
         """Return the distribution of each column given what is known (see `conjoin.marginals`).
 
         With columns of numbers it is a mapping of columns to {state: probability} or to a
@@ -32,7 +32,7 @@ class EvidenceAnswers(Fitted):
         return marginals(self, given, **options)
 
     @names_lack_of_memory
-    def most_probable(self, given: Mapping[Any, Any] | str | None = None, **options: Any) -> Any:
+    def most_probable(self, given: Given = None, **options: Any) -> Any:
         """Return the most probable row (see `conjoin.most_probable`).
 
         A number has the median of its most probable interval.
@@ -44,7 +44,7 @@ class EvidenceAnswers(Fitted):
 
     @names_lack_of_memory
     @names_left_out
-    def sample(self, n: int = 1, given: Mapping[Any, Any] | str | None = None) -> Any:
+    def sample(self, n: int = 1, given: Given = None, *, random_state: Any = None) -> Any:
         """Draw rows, as a table of the kind that the model was fitted to.
 
         Parameters
@@ -54,6 +54,8 @@ class EvidenceAnswers(Fitted):
         given : mapping or str, optional
             {column: value or condition} that all rows agree with, or text such as
             "age > 40, city=Austin".
+        random_state : int, numpy Generator, RandomState or None
+            With None, every call draws other rows. A generator is advanced.
         """
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
@@ -62,7 +64,7 @@ class EvidenceAnswers(Fitted):
         from conjoin.inference.plan import TooLarge
         from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
 
-        seed, known = integer_seed(self.random_state), encoding.evidence(given)
+        seed, known = integer_seed(random_state), encoding.evidence(given)
         r_hat, drawn = None, None
         if sampling_method(self.model_, known) == "exact":
             with suppress(TooLarge):

@@ -54,9 +54,7 @@ def load_estimator(kind: Any, path: Path) -> Any:
     try:
         known = kind().get_params(deep=False)
         given = {k: v for k, v in entry["parameters"].items() if k in known}
-        for name in ("include", "exclude"):
-            if isinstance(given.get(name), list):
-                given[name] = tuple(given[name])
+        given |= {k: tuple(v) for k, v in given.items() if type(v) is list and known[k] == ()}
         own = kind(**given)
         own.encoding_ = encoding_from_json(entry["encoding"], str(path))
         own.seed_ = int(entry["seed"])
@@ -79,6 +77,7 @@ def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
         "unseen": encoding.unseen,
         "labels": [[name, _label(label)] for name, label in encoding.labels.items()],
         "sources": list(encoding.sources),
+        "target": encoding.target,
         "library": library,
         "types": types,
     }
@@ -96,7 +95,7 @@ def encoding_from_json(entry: Any, path: str) -> Encoding:
     labels = {str(name): label_from_json(label) for name, label in entry["labels"]}
     domain = domain_from_json(entry["domain"], path)
     sources = tuple(map(str, entry["sources"]))
-    return Encoding(domain, empty, dtype, entry["unseen"], labels, sources)
+    return Encoding(domain, empty, dtype, entry["unseen"], labels, sources, entry["target"])
 
 
 def _table_to_json(encoding: Encoding) -> tuple[str, Any]:

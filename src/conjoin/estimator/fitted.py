@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from conjoin.errors import ModelError
 from conjoin.estimator.answers import Answers, states_array
 from conjoin.estimator.encoding import Encoding
 from conjoin.estimator.scikit_learn import Estimator, not_fitted
-from conjoin.inference.evidence import Evidence
+from conjoin.inference.evidence import Evidence, Given
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.joint import Joint
 
@@ -22,6 +21,7 @@ class Fitted(Estimator):
     """The model and the encoding of a fitted `JointModel`."""
 
     target: Any
+    kinds: Any
     random_state: Any
     model_: Joint
     network_: DependencyNetwork | None
@@ -64,7 +64,7 @@ class Fitted(Estimator):
         names = set(self.domain_.names)
         return tuple(name for name in self.encoding_.sources if name not in names)
 
-    def _known(self, given: Mapping[Any, Any] | str | None) -> tuple[Joint, Evidence]:
+    def _known(self, given: Given) -> tuple[Joint, Evidence]:
         """Return the joint and the evidence; functions that take any model look for this method."""
         encoding = self._fitted()
         return self.model_, encoding.evidence(given)
@@ -81,23 +81,27 @@ class Fitted(Estimator):
 
     @property
     def classes_(self) -> Any:
-        """The states of the column `target`, as classifiers of scikit-learn have them."""
-        if self.target is None or not hasattr(self, "model_"):
-            raise AttributeError("only a fitted model with `target=` has classes")
-        name = self._target(None)
-        if name in self.domain_.numeric:
-            raise AttributeError(f"{name!r} is a number, which has no classes")
-        return states_array(self.states(name))
+        """The states of the target, as classifiers of scikit-learn have them."""
+        if self.target_ is None or self.target_ in self.domain_.numeric:
+            raise AttributeError("only a model whose target is a category has classes")
+        return states_array(self.states())
+
+    @property
+    def target_(self) -> str | None:
+        """The column that `predict` predicts by default; None without `target` and `y`."""
+        return self._fitted().target
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of scikit-learn: a classifier or a regressor if there is a `target`."""
+        """Return the tags of scikit-learn; before `fit`, targets not in `kinds` count as categories."""
         from sklearn.utils import ClassifierTags, RegressorTags
 
-        tags = super().__sklearn_tags__()
-        if self.target is None:
+        tags, name = super().__sklearn_tags__(), self.target
+        number = (self.kinds or {}).get(name) in ("number", "date")
+        if hasattr(self, "model_"):
+            name, number = self.target_, self.target_ in self.domain_.numeric
+        if name is None:
             return tags
-        fitted = hasattr(self, "model_")
-        if fitted and self._target(None) in self.domain_.numeric:
+        if number:
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         else:
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
@@ -114,5 +118,5 @@ class Fitted(Estimator):
     def _target(self, target: Any) -> str:
         encoding = self._fitted()
         if target is None:
-            target = self.target
-        return self.domain_.names[-1] if target is None else encoding.name(target)
+            return encoding.target or self.domain_.names[-1]
+        return encoding.name(target)

@@ -39,7 +39,11 @@ def _written(series: Any, where: Any, values: list[Any]) -> Any:
     """Return a pandas series with some cells written, of a wider type if its own cannot hold them."""
     import warnings
 
+    import pandas as pd
+
     result = series.copy()
+    if pd.api.types.infer_dtype(series) == "string":
+        values = _text(values)
     if hasattr(result, "cat"):
         new = [v for v in dict.fromkeys(values) if v not in result.cat.categories]
         result = result.cat.add_categories(new) if new else result
@@ -54,9 +58,16 @@ def _written(series: Any, where: Any, values: list[Any]) -> Any:
     return result
 
 
+def _text(cells: list[Any]) -> list[Any]:
+    """Return the cells of a column of text, in which "?" or the like stood beside numbers."""
+    return [str(cell) if isinstance(cell, int | float) else cell for cell in cells]
+
+
 def _series(label: str, cells: list[Any], like: Any) -> Any:
     import narwhals as nw
 
+    if like.dtype == nw.String:
+        cells = _text(cells)
     if type(like.to_native()).__module__.split(".")[0] == "pyarrow":
         import pyarrow as pa
 
@@ -86,11 +97,9 @@ def made_like(empty: Any, columns: Mapping[Any, list[Any]]) -> Any:
 
     native = nw.from_native(empty, eager_only=True)
     cells = {n: columns[n] if n in columns else [None] * length for n in native.columns}
+    new = [_series(n, cells[n], native.get_column(n)) for n in native.columns]
     if kind == "pyarrow":
         import pyarrow as pa
 
-        return pa.table(
-            {n: pa.array(cells[n], type=empty.schema.field(n).type) for n in empty.column_names}
-        )
-    new = [_series(n, cells[n], native.get_column(n)) for n in native.columns]
+        return pa.table({s.name: s.to_native() for s in new})
     return nw.from_dict({s.name: s for s in new}, backend=native.implementation).to_native()

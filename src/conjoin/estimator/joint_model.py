@@ -11,7 +11,7 @@ import numpy.typing as npt
 from conjoin.data.labels import shown
 from conjoin.data.table import Table
 from conjoin.errors import ModelError, names_lack_of_memory
-from conjoin.estimator.encoding import Encoding, extra_column, weighted_rows
+from conjoin.estimator.encoding import Encoding, weighted_rows
 from conjoin.estimator.evidence_answers import EvidenceAnswers
 from conjoin.estimator.number_answers import NumberAnswers
 from conjoin.estimator.pictures import Pictures
@@ -40,9 +40,10 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
     effort : {'quick', 'default', 'thorough'}
         How much work refining does; "quick" learns no hidden column.
     target : str, optional
-        The column that `predict` predicts by default; otherwise the last one.
-    unseen : {'error', 'missing'}
-        Whether a value that the training table did not have is an error or counts as missing.
+        The column that `predict` predicts and `score` compares by default; it may be part of X or
+        given as y. Without it, y is the target, and if there is no y, `predict` predicts the last column.
+    unseen : {'missing', 'error'}
+        Whether a value of X that the training table did not have counts as missing or is an error.
     missing : {'auto', 'ignore'}
         What empty cells mean. With "auto", being absent is a state of a column if other columns tell
         which of its cells are empty: the date of a contract's end, say. `impute` leaves such cells empty,
@@ -59,8 +60,8 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         {column: 'category', 'number' or 'date'} for columns that are not what they look like.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness. With an integer, the same call gives the same result. With None,
-        every `fit` and every draw (`sample`, `impute` with `draws`) is different; a generator is advanced
-        by each of them. Estimates of a fitted model (`predict_proba`, say) do not change between calls.
+        every `fit` and every `impute` with `draws` is different; a generator is advanced by each of them.
+        Estimates of a fitted model (`predict_proba`, say) do not change between calls.
     n_jobs : int, optional
         The number of CPDs to learn at a time.
 
@@ -72,6 +73,8 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         The conditionals that it was converted from.
     domain_ : Domain
         The columns and their states.
+    target_, classes_ : str or None, array
+        The column that is predicted by default, and its states if it is a category.
     n_features_in_ : int
         The number of columns of the training table, including those that were left out.
     feature_names_in_ : array of str
@@ -107,7 +110,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         refine: bool = True,
         effort: str = "default",
         target: Any = None,
-        unseen: str = "error",
+        unseen: str = "missing",
         missing: str = "auto",
         required: Any = None,
         forbidden: Any = None,
@@ -149,17 +152,16 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         X : array or frame
             The rows; values may be missing.
         y : array or series, optional
-            The column `target`, if X does not have it; otherwise it is ignored.
+            The target. It is one of the columns of the model, called `target`, or else as the series is
+            called, or else "y" (with "_" appended if X has another column of this name).
         sample_weight : array of float, optional
             One non-negative weight per row. A row of weight 3 counts like three rows.
         """
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(
-            X, self.discretize, self.unseen, extra_column(X, y, self.target), sample_weight,
+            X, self.discretize, self.unseen, y, self.target, sample_weight,
             self.missing, include=self.include, exclude=self.exclude, kinds=self.kinds,
         )  # fmt: skip
-        if self.target is not None:
-            encoding.name(self.target)  # raises if there is no such column
         self.encoding_ = encoding
         self._learn(table)
         return self

@@ -12,6 +12,7 @@ from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.estimator.explain import Explanation, NumberExplanation
 from conjoin.estimator.fitted import Fitted
 from conjoin.estimator.seeds import integer_seed
+from conjoin.estimator.target import target_column
 
 
 class RowAnswers(Fitted):
@@ -34,7 +35,7 @@ class RowAnswers(Fitted):
             The rows. A frame may lack columns; missing values are summed over. Values of the target
             itself are ignored.
         target : str, optional
-            Any column.
+            Any column; by default the target of the model, or else the last column.
         bins : sequence of numbers or dates, optional
             For a column of numbers: the cut points between bins, in place of those in `states(target)`.
             A value at a cut point belongs to the bin above it.
@@ -199,22 +200,36 @@ class RowAnswers(Fitted):
         return self._of_rows(rows).log_density()
 
     @names_lack_of_memory
-    def score(self, X: Any, y: Any = None, *, metric: str = "ll") -> float:  # noqa: ARG002, N803
-        """Return the mean score of the rows, in nats.
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        metric: str | None = None,
+    ) -> float:
+        """Return how well the target is predicted, or the mean score of the rows, in nats.
 
         Parameters
         ----------
         X : array or frame
             The rows.
-        y : ignored
-            For compatibility with scikit-learn.
-        metric : {'ll', 'pll', 'cmll'}
-            The mean log-probability, or another score (see `conjoin.scoring`); "cmll" needs a network
-            of states.
+        y : array or series, optional
+            The true values of the target, by default those in X. Rows without one do not count; a
+            category that the model does not know is predicted wrongly.
+        sample_weight : array of float, optional
+            One weight per row; "pll" and "cmll" ignore it.
+        metric : {'ll', 'pll', 'cmll'}, optional
+            By default accuracy, or R2 if the target is a number; without a target, "ll", the mean
+            log-probability of X. "cmll" needs a network of states (see `conjoin.scoring`).
         """
-        if metric == "ll":
-            return float(self.score_samples(X).mean())
+        encoding = self._fitted()
+        if metric is None and encoding.target is not None:
+            answers = self._of_rows(encoding.table(X, subset=True))
+            truth = encoding.target_of(X) if y is None else target_column(y, len(answers.table))
+            return answers.score(encoding.target, truth, sample_weight)
+        if metric in (None, "ll"):
+            return float(np.average(self.score_samples(X), weights=sample_weight))
         from conjoin.scoring.metrics import score
 
-        rows = self._fitted().table(X)
-        return score(self, rows, metric).mean
+        return score(self, encoding.table(X), str(metric)).mean

@@ -91,9 +91,9 @@ class Estimator:
             raise not_fitted(f"this {type(self).__name__} instance is not fitted yet")
         names = getattr(own, "feature_names_in_", None)
         if input_features is None:
-            input_features = names
-            if names is None:
-                input_features = [f"x{i}" for i in range(own.n_features_in_)]
+            input_features = (
+                [f"x{i}" for i in range(own.n_features_in_)] if names is None else names
+            )
         elif names is not None and list(input_features) != list(names):
             raise ValueError("input_features is not equal to feature_names_in_")
         elif len(input_features) != own.n_features_in_:
@@ -103,9 +103,8 @@ class Estimator:
     def set_output(self: Self, *, transform: str | None = None) -> Self:
         """Choose what `transform` returns: "default", "pandas" or "polars"; needs scikit-learn."""
         if transform is not None:
-            self._sklearn_output_config = {
-                "transform": transform
-            }  # as `sklearn.base.clone` copies it
+            # `sklearn.base.clone` copies an attribute of this name
+            self._sklearn_output_config = {"transform": transform}
         return self
 
     def _in_chosen_container(self, X: Any, result: Any) -> Any:  # noqa: N803

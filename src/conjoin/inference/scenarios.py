@@ -164,10 +164,10 @@ def evidence_of_row(model: Any, row: Any) -> Given:
         row = row.to_frame().T
     elif isinstance(row, list | tuple):
         row = np.array(row, object)
-    columns = columns_of(row)
+    own = joint_of(model).domain
+    columns = columns_of(row, domain=own)
     if len(columns[0].codes) != 1:
         raise ModelError(f"give one row, not {len(columns[0].codes)}")
-    own = joint_of(model).domain
     found = {c.name: c.labels[c.codes[0]] for c in columns if c.codes[0] >= 0}
     known = {name: value for name, value in found.items() if name in own.names}
     if found and not known:

@@ -253,7 +253,8 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     >>> found.row, found.column, bool(found.suggestion == a[7])
     (7, 'v1', True)
     """
-    return column_surprises(joint_of(model), columns_of(table), random_state)
+    joint = joint_of(model)
+    return column_surprises(joint, columns_of(table, domain=joint.domain), random_state)
 
 
 def column_surprises(model: Network, columns: Sequence[Column], random_state: int) -> Surprises:
