@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from conjoin.data.arrays import BoolArray
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
+    from conjoin.formats.csv_dialect import Dialect
     from conjoin.inference.questions import Questions
     from conjoin.inference.results import JointProbabilities, Run
 
-TABLE_FORMATS = "(.csv, .parquet, .data)"
+TABLE_FORMATS = "(.csv, .tsv, .parquet, .xlsx, .data)"
+WRITTEN_FORMATS = "(.csv, .tsv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
 CONDITIONS = (
     "comma-separated conditions NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30; "
@@ -45,6 +47,9 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "repeated. Empty cells are always missing, and cells in quotation marks never",
         {"default": None},
     ),
+    "--sep": ("MARK", "what separates the cells of a .csv file, a character or the word tab (default: found out)", {}),
+    "--encoding": ("NAME", "the encoding of a .csv file, such as utf-16 or latin-1 (default: found out)", {}),
+    "--decimal": ("MARK", "the decimal mark of a .csv file, a full stop or a comma (default: found out)", {}),
     "--unseen": (
         "",
         "what a value of the table that the model does not know counts as (default error)",
@@ -60,6 +65,9 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--json": ("", "print the result as one JSON object", {}),
 }
 """Arguments with the same meaning everywhere: metavar, help and what argparse needs besides."""
+
+DIALECT = ("--sep", "--encoding", "--decimal")
+"""How a .csv file is written, if it is not as found out from the file."""
 
 
 def adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
@@ -86,8 +94,10 @@ def adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Declare arguments that are listed in `SHARED`."""
+    """Declare arguments that are listed in `SHARED`; --missing brings those on how tables are written."""
     for name in names:
+        if name == "--missing":
+            add_shared(parser, *DIALECT)
         metavar, help, more = SHARED[name]
         adder(parser)(f"{name} {metavar}".strip(), help, **more)
 
@@ -131,7 +141,7 @@ def cells_to_fill(
     source, path = Path(options.table), Path(options.output)
     if options.unseen == "error" or source.is_dir():
         return holes
-    empty = empty_cells(source, domain, missing=options.missing)
+    empty = empty_cells(source, domain, missing=options.missing, dialect=dialect(options))
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
         return empty
     for name, hole in holes.items():
@@ -203,10 +213,18 @@ def known_table(
     """Read a table of the columns of a model, as --missing and, if the command has it, --unseen say."""
     from conjoin.formats.table_files import read_table
 
+    how = {"missing": options.missing, **dialect(options)._asdict()}
     if not hasattr(options, "unseen"):
-        return read_table(path, domain, missing=options.missing)
+        return read_table(path, domain, **how)
     with naming_unseen():
-        return read_table(path, domain, missing=options.missing, unseen=unseen or options.unseen)
+        return read_table(path, domain, unseen=unseen or options.unseen, **how)
+
+
+def dialect(options: argparse.Namespace) -> Dialect:
+    """Return how the tables of a command are written, as far as its options say so."""
+    from conjoin.formats.csv_dialect import Dialect
+
+    return Dialect(options.sep, options.encoding, options.decimal)
 
 
 def known_rows(
@@ -220,7 +238,7 @@ def known_rows(
     from conjoin.formats.table_files import table_columns
 
     path = options.table
-    names = table_columns(path)
+    names = table_columns(path, dialect(options))
     if names is None:
         return known_table(path, domain, options), list(domain.names)
     present = evidence_columns(path, names, domain.names, without)

@@ -50,7 +50,9 @@ def run(options: argparse.Namespace) -> None:
     if options.top is not None and options.top < 1:
         raise ModelError(f"--top must be 1 or more, not {options.top}")
     model = load(options.model)
-    columns = read_columns(options.table, options.missing, model.domain.observed)
+    columns = read_columns(
+        options.table, options.missing, model.domain.observed, shared.dialect(options)
+    )
     ranking = column_surprises(model, columns, options.random_state)
     top = max(1, len(ranking) // 100) if options.top is None else options.top
     page = io.StringIO()

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL", "TABLE")
-    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    shared.add_output(parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}")
     add(
         "--by",
         "choose the values of a row jointly (the default), or each cell on its own",
@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> None:
     listed = zip(table.names, table.holes.T, strict=True)
     holes = {name: hole for name, hole in listed if name in present}
     holes = shared.cells_to_fill(holes, table.domain, options)
-    write_filled(options.table, full, holes, options.output, defuse=options.defuse)
+    how = shared.dialect(options)
+    write_filled(options.table, full, holes, options.output, how, defuse=options.defuse)
     cells = np.stack(list(holes.values()), axis=1)
     filled, filled_rows = int(cells.sum()), int(cells.any(axis=1).sum())
     seconds = shared.seconds(options)

@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> None:
             raise ModelError("--inconsistency needs a dependency network, not a table")
         from conjoin.formats.table_files import read_table
 
-        report = describe_table(read_table(path, missing=options.missing))
+        report = describe_table(
+            read_table(path, missing=options.missing, **shared.dialect(options)._asdict())
+        )
     else:
         from conjoin.formats.model_files import load
 

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL")
     parser.add_argument("-n", type=int, required=True, metavar="N", help="number of rows to draw")
-    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    shared.add_output(parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}")
     shared.add_shared(parser, "--given")
     add(
         "--method",
