@@ -47,9 +47,21 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "repeated. Empty cells are always missing, and cells in quotation marks never",
         {"default": None},
     ),
-    "--sep": ("MARK", "what separates the cells of a .csv file, a character or the word tab (default: found out)", {}),
-    "--encoding": ("NAME", "the encoding of a .csv file, such as utf-16 or latin-1 (default: found out)", {}),
-    "--decimal": ("MARK", "the decimal mark of a .csv file, a full stop or a comma (default: found out)", {}),
+    "--sep": (
+        "MARK",
+        "what separates the cells of a .csv file, such as | or tab (default: found out)",
+        {},
+    ),
+    "--encoding": (
+        "NAME",
+        "the encoding of a .csv file, such as utf-16 (default: found out)",
+        {},
+    ),
+    "--decimal": (
+        "MARK",
+        "the decimal mark of a .csv file, a stop or a comma (default: found out)",
+        {},
+    ),
     "--unseen": (
         "",
         "what a value of the table that the model does not know counts as (default error)",
@@ -260,12 +272,6 @@ def optional_table(path: str | None, domain: Domain, options: argparse.Namespace
 def seconds(options: argparse.Namespace) -> float:
     """Return the seconds since the command started."""
     return time.perf_counter() - float(options.started)
-
-
-def announce(work: str) -> None:
-    """Say on a terminal what has started, because the first run takes longer."""
-    if sys.stderr.isatty():
-        print(f"{work} (the first run also compiles code, once)", file=sys.stderr)
 
 
 def say_if_approximate(run: Run) -> None:

@@ -149,7 +149,6 @@ def run(options: argparse.Namespace) -> None:
     if options.features is not None:
         _check_features(options, to_dn)
     table, left_out = training_table(options)
-    shared.announce("learning")
     if options.features is not None:
         learned = _learn_features(table, options)
     elif to_bn:

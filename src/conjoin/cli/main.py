@@ -20,7 +20,7 @@ from typing import Any
 from conjoin import __version__
 from conjoin.data.labels import shown
 from conjoin.errors import ConjoinError, ConvergenceWarning, DataWarning
-from conjoin.progress import lines_in_a_log
+from conjoin.progress import reported
 
 OWN_WARNINGS = (ConvergenceWarning, DataWarning)
 PACKAGE = str(Path(__file__).parents[1])
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for category in OWN_WARNINGS:
                 warnings.simplefilter("always", category)
             warnings.showwarning = _shown_by(warnings.showwarning)
-            with lines_in_a_log(options.command):
+            with reported(options.command):
                 options.run(options)
         if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()

@@ -60,7 +60,6 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     with naming_left_out(model):
         network, given = known_of(model, ", ".join(options.given))
-    shared.announce("drawing")
     method = options.method
     if method == "auto":
         method = sampling_method(network, given)
