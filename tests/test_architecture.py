@@ -53,7 +53,7 @@ BUDGET = {
     "lines of conversion": 1_550,
     "lines of data": 3_750,
     "lines of estimator": 2_300,
-    "lines of formats": 3_600,
+    "lines of formats": 3_700,
     "lines of inference": 8_300,
     "lines of joint": 4_800,
     "lines of kernels": 4_800,
@@ -62,8 +62,8 @@ BUDGET = {
     "lines of research": 2_400,
     "lines of scoring": 1_100,
     "lines of views": 5_850,
-    "lines beside the folders": 600,
-    "words of docs": 24_500,
+    "lines beside the folders": 650,
+    "words of docs": 24_800,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

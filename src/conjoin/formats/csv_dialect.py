@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from conjoin.errors import FormatError
-from conjoin.formats.storage import decoded
+from conjoin.formats.storage import decoded, read_bytes
 
-SEPARATORS = (",", ";", "\t", "|")
-"""The separators that are tried, the most common one first."""
+SEPARATORS, SAMPLE_LINES = ",;\t|", 200
+"""The separators that are tried, and the number of lines that show which it is."""
 
 FALLBACK = "cp1252"
 """The encoding of files that are not Unicode: that of Windows in Western Europe, a kind of Latin-1."""
 
-SAMPLE_LINES = 200
-"""Number of lines that show how a file is written."""
-
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f]")
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ufffd]")
 
 
 class Dialect(NamedTuple):
@@ -30,37 +27,27 @@ class Dialect(NamedTuple):
     encoding: str | None = None
     decimal: str | None = None  # "." or ","
 
-    def checked(self) -> Dialect:
-        r"""Return the dialect, with "\t" and "tab" as a tab; reject what no file can have."""
-        sep = "\t" if self.sep in ("\\t", "tab") else self.sep
-        if sep is not None and (len(sep) != 1 or sep in '"\r\n' or not sep.isascii()):
-            raise FormatError(f"the separator must be one character such as ; or tab, not {sep!r}")
-        if self.decimal not in (None, ".", ","):
-            raise FormatError(f"the decimal mark must be . or , and not {self.decimal!r}")
-        return self._replace(sep=sep)
 
-
-def decoded_as(raw: bytes, path: Path, encoding: str | None) -> tuple[str, str]:
-    """Return the text of a file, without a byte order mark, and its encoding."""
-    if encoding is None:
-        if raw.startswith(_UTF16_MARKS):
-            encoding = "utf-16"
-        else:
-            try:
-                return decoded(raw, path), "utf-8-sig" if raw.startswith(
-                    b"\xef\xbb\xbf"
-                ) else "utf-8"
-            except FormatError:
-                text = raw.decode(FALLBACK, "replace")
-                if "\ufffd" in text or _CONTROL.search(text):
-                    raise
-                return text, FALLBACK
+def read_text_table(path: Path, dialect: Dialect) -> tuple[str, str, str]:
+    """Return the text of a CSV file, its separator and its encoding."""
+    raw, (sep, encoding, decimal) = read_bytes(path), dialect
+    sep = "\t" if sep in ("tab", "\\t") else sep
+    if (sep is not None and (len(sep) != 1 or sep in '"\r\n')) or decimal not in (None, *".,"):
+        raise FormatError(f"sep {sep!r} must be a character or tab, and decimal {decimal!r} . or ,")
     try:
-        return raw.decode(encoding).removeprefix("\ufeff"), encoding
-    except LookupError:
-        raise FormatError(f"there is no encoding {encoding!r}", str(path)) from None
-    except UnicodeError:
-        raise FormatError(f"is not {encoding} text; --encoding names another", str(path)) from None
+        if encoding is None:
+            marks = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8-sig"}
+            encoding = marks.get(raw[:2], "utf-8")
+            if encoding != "utf-16":
+                decoded(raw, path)
+        text = raw.decode(encoding).removeprefix("\ufeff")
+    except (LookupError, UnicodeError) as error:
+        raise FormatError(f"cannot be read as {encoding}: {error}", str(path)) from None
+    except FormatError:
+        encoding, text = FALLBACK, raw.decode(FALLBACK, "replace")
+        if _NO_TEXT.search(text):
+            raise
+    return text, sep or separator(text), encoding
 
 
 def separator(text: str) -> str:
@@ -74,18 +61,13 @@ def separator(text: str) -> str:
     >>> separator("a;b\n1,5;2\n2,5;3\n"), separator("name\nSmith; Anna\n"), separator("a\tb\n1\t2\n")
     (';', ',', '\t')
     """
-    lines = text.split("\n", SAMPLE_LINES)[:SAMPLE_LINES]
+    lines = text[: 1 << 20].splitlines()[:SAMPLE_LINES]
     cells: dict[str, int] = {}
     for sep in SEPARATORS:
-        try:
-            rows = [row for row in csv.reader("\n".join(lines).splitlines(), delimiter=sep) if row]
-        except csv.Error:
-            continue
-        if len(lines) == SAMPLE_LINES:
-            rows = rows[:-1]  # which may be cut off
-        if rows and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
-            cells[sep] = len(rows[0])
-    if cells:
-        return "," if "," in cells else max(cells, key=lambda sep: cells[sep])
-    header = lines[0] if lines else ""
-    return "," if "," in header else max(SEPARATORS, key=header.count)
+        with suppress(csv.Error):
+            rows = [row for row in csv.reader(lines, delimiter=sep) if row]
+            rows = rows[:-1] if len(lines) == SAMPLE_LINES else rows  # the last may be cut off
+            if rows and len(rows[0]) > 1 and len(set(map(len, rows))) == 1:
+                cells[sep] = len(rows[0])
+    scores = cells or dict(zip(SEPARATORS, map("".join(lines[:1]).count, SEPARATORS), strict=True))
+    return "," if scores.get(",") else max(scores, key=lambda sep: scores[sep])

@@ -19,16 +19,9 @@ from conjoin.data.columns import Column
 from conjoin.data.frames import MISSING, arrow_columns
 from conjoin.data.table import Table
 from conjoin.errors import DataWarning, FormatError
-from conjoin.formats.csv_dialect import (
-    FALLBACK,
-    SAMPLE_LINES,
-    SEPARATORS,
-    Dialect,
-    decoded_as,
-    separator,
-)
-from conjoin.formats.number_cells import NumberStyle, number_styles, with_plain_numbers
-from conjoin.formats.storage import ending, errors_naming, read_bytes, write_bytes
+from conjoin.formats.csv_dialect import FALLBACK, SAMPLE_LINES, SEPARATORS, Dialect, read_text_table
+from conjoin.formats.number_cells import number_styles, plain_number
+from conjoin.formats.storage import errors_naming, write_bytes
 
 
 @dataclass(frozen=True)
@@ -48,15 +41,6 @@ class Blocks:
 BLOCKS, FOUND_OUT = Blocks(), Dialect()
 
 
-def read_text_table(path: Path, dialect: Dialect) -> tuple[str, Dialect]:
-    """Return the text of a CSV file, and its dialect with the encoding and the separator known."""
-    with errors_naming(path):
-        dialect = dialect.checked()
-    text, encoding = decoded_as(read_bytes(path), path, dialect.encoding)
-    sep = "\t" if ending(path) == ".tsv" else separator(text)
-    return text, dialect._replace(sep=dialect.sep or sep, encoding=encoding)
-
-
 def read_csv(
     path: Path,
     missing: Collection[str] = MISSING,
@@ -70,36 +54,19 @@ def read_csv(
     quotation marks. In a file in which every cell is in quotation marks, these mean nothing. `numeric`
     are the columns known to hold numbers; by default, a column holds numbers if all of its text does.
     """
-    text, known = read_text_table(path, dialect)
-    columns = _text_columns(path, text, known, missing, blocks)
-    if known.encoding == FALLBACK and dialect.encoding is None:
+    import pyarrow as pa
+
+    text, sep, encoding = read_text_table(path, dialect)
+    if not text or text.isspace():
+        raise FormatError("the file is empty", str(path))
+    if text.count('"') % 2:
+        raise FormatError("a quotation mark is opened but never closed", str(path))
+    if encoding == FALLBACK != dialect.encoding:
         warnings.warn(
             f"{path}: is not UTF-8 text and was read as {FALLBACK}; encoding (--encoding) names another",
             DataWarning,
             stacklevel=4,
         )
-    styles = _styles(columns, known, numeric)
-    return [with_plain_numbers(c, styles[c.name]) if c.name in styles else c for c in columns]
-
-
-def _styles(
-    columns: list[Column], known: Dialect, numeric: Collection[str] | None
-) -> dict[str, NumberStyle]:
-    chosen = [c for c in columns if numeric is None or c.name in numeric]
-    return number_styles(chosen, str(known.sep), known.decimal, strict=numeric is None)
-
-
-def _text_columns(
-    path: Path, text: str, known: Dialect, missing: Collection[str], blocks: Blocks = BLOCKS
-) -> list[Column]:
-    """Return the columns of the text of a CSV file."""
-    import pyarrow as pa
-
-    if not text or text.isspace():
-        raise FormatError("the file is empty", str(path))
-    if text.count('"') % 2:
-        raise FormatError("a quotation mark is opened but never closed", str(path))
-    sep = str(known.sep)
     header, quoted = _header(text, path, sep), _all_quoted(text, sep)
     raw = text.encode()
     columns: list[Column] = []
@@ -125,6 +92,11 @@ def _text_columns(
             )
         with errors_naming(path):
             columns += arrow_columns(table, markers=missing)
+    chosen = [column for column in columns if numeric is None or column.name in numeric]
+    styles = number_styles(chosen, sep, dialect.decimal, strict=numeric is None)
+    for i, column in enumerate(columns):
+        if style := styles.get(column.name):
+            columns[i] = column.relabelled([plain_number(v, style[0]) or v for v in column.labels])
     return columns
 
 
@@ -210,8 +182,8 @@ def _header(text: str, path: Path, sep: str) -> list[str]:
 
 def csv_columns(path: Path, dialect: Dialect = FOUND_OUT) -> list[str]:
     """Return the names in the header line of a CSV file."""
-    text, known = read_text_table(path, dialect)
-    return _header(text, path, str(known.sep))
+    text, sep, _ = read_text_table(path, dialect)
+    return _header(text, path, sep)
 
 
 def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
@@ -222,24 +194,19 @@ def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
     """
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
-    sep = "\t" if ending(path) == ".tsv" else ","
-    marks = SEPARATORS if len(table.domain) == 1 else [sep]  # none shows which it is
-    columns = dict(_state_cells(table, path, marks))
+    columns = dict(_state_cells(table, path))
     names = list(columns)
     for name in table.domain.numeric if table.numbers is not None else ():
         texts = map(table.domain.scale(name).text, table.column(name).tolist())
-        columns[name] = [_cell(text, marks) if text else "" for text in texts]
-    rows = [
-        [_cell(name, marks) for name in names],
-        *zip(*(columns[name] for name in names), strict=True),
-    ]
-    lines = [sep.join(map(_defused, row) if defuse else row) for row in rows]
+        columns[name] = [_cell(text) if text else "" for text in texts]
+    rows = [list(map(_cell, names)), *zip(*(columns[name] for name in names), strict=True)]
+    lines = [",".join(map(_defused, row) if defuse else row) for row in rows]
     if len(names) == 1:  # an empty line would be no row
         lines = [line or '""' for line in lines]
     write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _state_cells(table: Table, path: Path, marks: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
     for i, variable in enumerate(table.domain):
         texts = [str(s) for s in variable.states]
         counts = Counter(texts)
@@ -250,17 +217,14 @@ def _state_cells(table: Table, path: Path, marks: Collection[str]) -> Iterator[t
                     "missing value, or from another state, in a CSV file; use .data",
                     str(path),
                 )
-        cells = np.array([*(_cell(text, marks) for text in texts), ""], object)
+        cells = np.array([*map(_cell, texts), ""], object)
         codes = np.where(table.codes[:, i] == table.missing, len(variable), table.codes[:, i])
         yield variable.name, cells[codes]
 
 
-def _cell(text: str, marks: Collection[str]) -> str:
-    """Return a text as a cell: in quotation marks if it would otherwise be read differently.
-
-    `marks` are the possible separators.
-    """
-    if text in MISSING or any(mark in text for mark in (*marks, '"', "\n", "\r")):
+def _cell(text: str, separators: str = SEPARATORS) -> str:
+    """Return a text as a cell: in quotation marks if it could otherwise be read differently."""
+    if text in MISSING or any(mark in text for mark in separators + '"\n\r'):
         return '"' + text.replace('"', '""') + '"'
     return text
 
@@ -305,27 +269,30 @@ def write_filled_csv(
     `full` are its rows without missing values, and `holes` says for each column which values were
     missing. The file may have more columns than the table. With `defuse`, see `write_csv`.
     """
-    text, known = read_text_table(source, dialect)
-    sep = str(known.sep)
+    text, sep, encoding = read_text_table(source, dialect)
     rows, header = _raw_rows(text, sep), _header(text, source, sep)
-    numeric = [name for name in holes if full.domain[name].holds_numbers]
-    styles = _styles(_text_columns(source, text, known, MISSING), known, numeric)
+    written = [
+        Column.of_values(name, (row[header.index(name)].strip(' "') for row in rows[1:]))
+        for name in holes
+        if full.domain[name].holds_numbers
+    ]
+    styles = number_styles(written, sep, dialect.decimal, strict=False)
     for name, missing in holes.items():
         where = np.flatnonzero(missing)
         if len(where):
             at = header.index(name)
             texts = filled_values(full, name, where, text=True)
             if name in styles:
-                texts = list(map(styles[name].written, texts))
+                mark, prefix, suffix = styles[name]
+                texts = [t and f"{prefix}{t.replace('.', mark)}{suffix}" for t in texts]
             for r, cell in zip(where.tolist(), texts, strict=True):
-                rows[r + 1][at] = _cell(cell, [sep])
+                rows[r + 1][at] = _cell(cell, sep)
     if defuse:
         rows = [list(map(_defused, row)) for row in rows]
     try:
-        data = "".join(sep.join(row) + "\n" for row in rows).encode(str(known.encoding))
+        data = "".join(sep.join(row) + "\n" for row in rows).encode(encoding)
     except UnicodeEncodeError as error:
-        odd = error.object[error.start : error.end]
-        raise FormatError(f"{odd!r} cannot be written as {known.encoding}", str(path)) from None
+        raise FormatError(f"cannot be written: {error}", str(path)) from None
     write_bytes(path, data)
 
 

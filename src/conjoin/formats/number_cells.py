@@ -4,55 +4,36 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from conjoin.data.columns import Column
 from conjoin.errors import DataWarning
 
-CURRENCIES = "[$€£¥₹₽₩₺₪₫₴₱฿¢]|USD|EUR|GBP|CHF|JPY"
-MARKS = ".,"
-"""The decimal marks."""
-
-SPACES = " \u00a0\u202f'’"
-"""What separates thousands besides a comma or a full stop."""
-
-
-class NumberStyle(NamedTuple):
-    """How a column writes its numbers."""
-
-    decimal: str
-    prefix: str = ""
-    suffix: str = ""
-
-    def written(self, text: str) -> str:
-        """Return a number in the style of the column.
-
-        Examples
-        --------
-        >>> NumberStyle(",", suffix=" %").written("12.5")
-        '12,5 %'
-        """
-        return self.prefix + text.replace(".", self.decimal) + self.suffix if text else text
-
+MARKS, SPACES = ".,", " \u00a0\u202f'’"
+"""The decimal marks, and what separates thousands besides these."""
 
 _PLAIN = re.compile(r"[-+]?(?!0\d)(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 """A number without any decoration, which most are."""
 
 
-@cache
+NumberStyle = tuple[str, str, str]
+"""How a column writes its numbers: the decimal mark, and what is in front of a number and behind it."""
+
+
 def _pattern(mark: str) -> re.Pattern[str]:
     """Return what a number with a decimal mark looks like; `007` and `12,34,567` are none."""
-    thousands = f"[{MARKS[mark == '.']}{SPACES}]"
-    whole = rf"[1-9]\d{{0,2}}(?P<group>{thousands})\d{{3}}(?:(?P=group)\d{{3}})*|(?!0\d)\d+"
-    number = rf"(?:{whole})(?:[{mark}]\d+)?(?:[eE][-+]?\d+)?|[{mark}]\d+"
-    signs = r"[-+\u2212]?"
+    unit, sign = "[$€£¥₹₽₩₺₪₫₴₱฿¢]|USD|EUR|GBP|CHF|JPY", r"[-+\u2212]?"
+    group = f"[{MARKS[mark == '.']}{SPACES}]"
+    whole = rf"[1-9]\d{{0,2}}(?P<group>{group})\d{{3}}(?:(?P=group)\d{{3}})*|(?!0\d)\d+"
     return re.compile(
-        rf"(?P<sign>{signs})(?P<prefix>(?:{CURRENCIES})?[ \u00a0]?)(?P<inner>{signs})"
-        rf"(?P<number>{number})(?P<suffix>[ \u00a0\u202f]?(?:{CURRENCIES}|%)|)",
+        rf"(?P<sign>{sign})(?P<prefix>(?:{unit})?[ \u00a0]?)(?P<inner>{sign})"
+        rf"(?P<number>(?:{whole})(?:[{mark}]\d+)?(?:[eE][-+]?\d+)?|[{mark}]\d+)"
+        rf"(?P<suffix>[ \u00a0\u202f]?(?:{unit}|%)|)",
         re.ASCII,
     )
+
+
+_PATTERNS = {mark: _pattern(mark) for mark in MARKS}
 
 
 def plain_number(label: str, mark: str) -> str | None:
@@ -62,12 +43,10 @@ def plain_number(label: str, mark: str) -> str | None:
     --------
     >>> plain_number("$12,345.00", "."), plain_number("1.234,5", ","), plain_number("-45 %", ".")
     ('12345.00', '1234.5', '-45')
-    >>> plain_number("007", "."), plain_number("10-20", "."), plain_number("1,5", ".")
-    (None, None, None)
     """
     if mark == "." and _PLAIN.fullmatch(label):
         return label
-    match = _pattern(mark).fullmatch(label)
+    match = _PATTERNS[mark].fullmatch(label)
     if match is None or (match["sign"] and match["inner"]):
         return None
     digits = match["number"].translate(str.maketrans("", "", SPACES + MARKS[mark == "."]))
@@ -84,53 +63,34 @@ def number_styles(
     unless other columns tell. If `strict`, all labels of a column must be numbers.
     """
     fitting: dict[str, tuple[str, list[str]]] = {}
-    clear = set() if decimal is None else {decimal}
+    clear = set(decimal or "")
     for column in columns:
         labels = column.labels
         if not strict:
             labels = [label for label in labels if any(plain_number(label, m) for m in MARKS)]
         if all(map(_PLAIN.fullmatch, labels)):  # most columns of numbers, and soon settled
             pointed = [label for label in labels if "." in label]
-            if not all(plain_number(label, ",") for label in pointed):
-                clear |= {"."} if decimal is None else set()
-                continue
-            if not pointed:
+            if not pointed or not all(plain_number(label, ",") for label in pointed):
+                clear |= set("." if pointed and decimal is None else "")
                 continue
         marks = "".join(m for m in decimal or MARKS if all(plain_number(v, m) for v in labels))
         if marks == "," != decimal and sep == "," and not any("." in label for label in labels):
             continue  # between commas, `1,5` may be a list of two numbers; `1.234,5` is none
-        if labels and marks and _has_one_unit(labels, marks[0]):
+        matches = [_PATTERNS[marks[0]].fullmatch(label) for label in labels] if marks else []
+        units = {(match["prefix"] + match["suffix"]).strip() for match in matches if match}
+        if len(units) == 1 or (len(units - {""}) == 1 and "%" not in units):
             fitting[column.name] = marks, labels
-            clear |= {marks} - {"".join(MARKS)}
-    styles = {}
+            clear |= {marks} - {MARKS}
+    styles: dict[str, NumberStyle] = {}
     for name, (marks, labels) in fitting.items():
-        mark = marks[0]
-        if len(marks) > 1 and any("." in label or "," in label for label in labels):
-            mark = "".join(clear) if len(clear) == 1 else "."
-            if len(clear) != 1 and sep != "," and any("," in label for label in labels):
-                warnings.warn(
-                    f"column {name!r} stays text: {labels[0]!r} could have a decimal comma or thousands; "
-                    "say which with decimal=',' or '.' (--decimal)",
-                    DataWarning,
-                    stacklevel=4,
-                )
-                continue
-        match = _pattern(mark).fullmatch(labels[0])
-        assert match is not None
-        styles[name] = NumberStyle(mark, match["prefix"], match["suffix"])
+        mark = marks[0] if len(marks) == 1 else "".join(clear) if len(clear) == 1 else "."
+        if marks == MARKS and len(clear) != 1 and sep != "," and "," in "".join(labels):
+            warnings.warn(
+                f"column {name!r} stays text: {labels[0]!r} could have a decimal comma or thousands; "
+                "say which with decimal=',' or '.' (--decimal)",
+                DataWarning,
+                stacklevel=4,
+            )
+        elif match := _PATTERNS[mark].fullmatch(labels[0]):
+            styles[name] = mark, match["prefix"], match["suffix"]
     return styles
-
-
-def _has_one_unit(labels: Iterable[str], mark: str) -> bool:
-    """Return whether all labels have the same unit; some may lack that of a currency."""
-    matches = (_pattern(mark).fullmatch(label) for label in labels)
-    units = {(match["prefix"] + match["suffix"]).strip() for match in matches if match}
-    return len(units) == 1 or (len(units) == 2 and "" in units and "%" not in units)
-
-
-def with_plain_numbers(column: Column, style: NumberStyle) -> Column:
-    """Return a column of text with its numbers as Python writes them."""
-    plain = (plain_number(label, style.decimal) for label in column.labels)
-    return column.relabelled(
-        [label if new is None else new for label, new in zip(column.labels, plain, strict=True)]
-    )

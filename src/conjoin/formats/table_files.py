@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
@@ -30,29 +29,23 @@ FOUND_OUT = Dialect()
 TABLE_READERS = {
     ".data": "libra_data.read_data",  # state numbers, read into a table
     ".csv": "csv_tables.read_csv",  # the others are read into columns
-    ".tsv": "csv_tables.read_csv",
     ".parquet": "parquet.read_parquet",
     ".xlsx": "excel.read_excel",
 }
 TABLE_WRITERS = {
     ".data": "libra_data.write_data",
     ".csv": "csv_tables.write_csv",
-    ".tsv": "csv_tables.write_csv",
     ".parquet": "parquet.write_parquet",
 }
 COLUMN_READERS = {
     ".csv": "csv_tables.csv_columns",
-    ".tsv": "csv_tables.csv_columns",
     ".parquet": "parquet.parquet_columns",
     ".xlsx": "excel.excel_columns",
 }
 FILLED_WRITERS = {
     ".csv": "csv_tables.write_filled_csv",
-    ".tsv": "csv_tables.write_filled_csv",
     ".parquet": "parquet.write_filled_parquet",
 }
-TEXT_ENDINGS = (".csv", ".tsv")
-"""The endings of tables of text, which have a dialect."""
 
 
 @names_lack_of_memory
@@ -75,7 +68,7 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        A .csv, .tsv, .parquet or .xlsx file with names (the first sheet; this needs openpyxl), or a .data
+        A .csv, .parquet or .xlsx file with names (the first sheet; this needs openpyxl), or a .data
         file of state numbers; each may end in .gz. A folder of Parquet files is one table, which is read
         in batches.
     domain : Domain, optional
@@ -95,7 +88,7 @@ def read_table(
     unseen : {'error', 'missing'}
         What a value that is not in the domain counts as.
     sep, encoding, decimal : str, optional
-        How a .csv or .tsv file separates its cells, encodes its text, and writes decimals ("." or ",").
+        How a .csv file separates its cells, encodes its text, and writes decimals ("." or ",").
         By default, this is found out from the file.
     """
     if unseen not in ("error", "missing"):
@@ -142,17 +135,15 @@ def read_columns(
         return [replace(column, variable=variable) for column, variable in settled]
     if isinstance(missing, str):
         missing = [missing]
-    is_text = kind in TEXT_ENDINGS
     markers = set(MISSING if missing is None and kind != ".parquet" else missing or ())
     states = {v.name: set(map(str, v.states)) for v in domain or () if v.numbers is None}
     doubtful = markers & set().union(*states.values())
-    how: dict[str, Any] = {"dialect": dialect} if is_text else {}
-    if is_text and domain is not None:
-        how["numeric"] = [v.name for v in domain if v.holds_numbers]
+    numeric = None if domain is None else [v.name for v in domain if v.holds_numbers]
+    how = {"dialect": dialect, "numeric": numeric} if kind == ".csv" else {}
     columns = reader(path, sorted(markers - doubtful), **how)
     if doubtful:
         columns = [c.without(doubtful - states.get(c.name, set())) for c in columns]
-    return [c.parsed() for c in columns] if is_text and domain is None else columns
+    return [c.parsed() for c in columns] if domain is None and kind == ".csv" else columns
 
 
 def empty_cells(
@@ -176,9 +167,8 @@ def table_columns(path: str | Path, dialect: Dialect = FOUND_OUT) -> list[str] |
         return folder_columns(path)
     if ending(path) not in COLUMN_READERS:
         return None
-    how = {"dialect": dialect} if ending(path) in TEXT_ENDINGS else {}
-    names: list[str] = function_for(COLUMN_READERS, path)(path, **how)
-    return names
+    how = {"dialect": dialect} if ending(path) == ".csv" else {}
+    return function_for(COLUMN_READERS, path)(path, **how)
 
 
 def check_can_write(path: str | Path) -> None:
@@ -190,7 +180,7 @@ def check_can_write(path: str | Path) -> None:
 
 @names_lack_of_memory
 def write_table(table: Table, path: str | Path, *, defuse: bool = False) -> None:
-    """Write a table, completely or not at all, as .csv, .tsv, .parquet or .data.
+    """Write a table, completely or not at all, as .csv, .parquet or .data.
 
     Parameters
     ----------
@@ -211,7 +201,7 @@ def write_table(table: Table, path: str | Path, *, defuse: bool = False) -> None
     check_can_write(path)
     if table.numbers is not None and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
-    how = {"defuse": defuse} if ending(path) in TEXT_ENDINGS else {}
+    how = {"defuse": defuse} if ending(path) == ".csv" else {}
     function_for(TABLE_WRITERS, path)(table, path, **how)
 
 
@@ -233,7 +223,7 @@ def write_filled(
     source, path = Path(source), Path(path)
     check_can_write(path)
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
-        how = {"dialect": dialect, "defuse": defuse} if ending(path) in TEXT_ENDINGS else {}
+        how = {"dialect": dialect, "defuse": defuse} if ending(path) == ".csv" else {}
         function_for(FILLED_WRITERS, path)(source, full, holes, path, **how)
     else:
         write_table(full, path, defuse=defuse)
