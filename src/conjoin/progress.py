@@ -17,14 +17,12 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
-DELAY = 2.0
-"""Seconds before the first sign of progress, and at least between two lines in a log."""
+DELAY, TICK = 2.0, 0.2
+"""Seconds before the first sign of progress, and at least between lines in a log; between two versions
+of the line on a terminal."""
 
 SPACING = 0.25
 """Share of the time so far that passes before the next line in a log."""
-
-TICK = 0.2
-"""Seconds between two versions of the line on a terminal."""
 
 FIRST_RUN = " (the first run also compiles code, once)"
 """What a line on a terminal says if nothing more is known than the command."""
@@ -40,7 +38,7 @@ class _Step:
         self.what, self.total, self.done = what, total, 0
 
     def __str__(self) -> str:
-        if self.total is None:
+        if self.total is None or self.total == 1:
             return self.what
         return f"{self.what}, {min(self.done + 1, self.total):,} of {self.total:,}"
 
@@ -80,14 +78,11 @@ def reported(step: _Step | str, in_logs: bool = True) -> Iterator[_Step]:
     live = sys.stderr is not None and sys.stderr.isatty()
     wanted = not os.environ.get(QUIET) and (live or (in_logs and sys.stderr is not None))
     _under_way.append(step)
-    done = threading.Event()
     with ExitStack() as streams:
         streams.callback(_under_way.remove, step)
         if wanted and len(_under_way) == 1:
-            terminal = _Terminal(sys.stderr) if live else None
-            writer = threading.Thread(
-                target=_report, args=(done, terminal), name="progress", daemon=True
-            )
+            done, terminal = threading.Event(), _Terminal(sys.stderr) if live else None
+            writer = threading.Thread(target=_report, args=(done, terminal), daemon=True)
             writer.start()
             if terminal is not None:
                 streams.enter_context(redirect_stderr(terminal))
@@ -99,12 +94,13 @@ def reported(step: _Step | str, in_logs: bool = True) -> Iterator[_Step]:
 
 
 def _report(done: threading.Event, terminal: _Terminal | None) -> None:
-    began, wait = time.monotonic(), DELAY
+    began, wait, hint = time.monotonic(), DELAY, FIRST_RUN
     while not done.wait(wait):
         so_far = time.monotonic() - began
         steps = ": ".join(map(str, list(_under_way)))
         if terminal is not None:
-            terminal.show(f"{so_far:.0f} s  {steps}{FIRST_RUN if len(_under_way) == 1 else ''}")
+            hint = hint if len(_under_way) == 1 else ""  # the first step of a command follows soon
+            terminal.show(f"{so_far:.0f} s  {steps}{hint}")
             wait = TICK
         else:
             sys.stderr.write(f"conjoin: after {so_far:.0f} s: {steps}\n")
