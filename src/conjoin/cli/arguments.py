@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from conjoin.inference.questions import Questions
     from conjoin.inference.results import JointProbabilities, Run
 
-TABLE_FORMATS = "(.csv, .tsv, .parquet, .xlsx, .data)"
-WRITTEN_FORMATS = "(.csv, .tsv, .parquet, .data)"
+TABLE_FORMATS = "(.csv, .parquet, .xlsx, .data)"
+WRITTEN_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
 CONDITIONS = (
     "comma-separated conditions NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30; "
@@ -47,21 +49,9 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "repeated. Empty cells are always missing, and cells in quotation marks never",
         {"default": None},
     ),
-    "--sep": (
-        "MARK",
-        "what separates the cells of a .csv file, such as | or tab (default: found out)",
-        {},
-    ),
-    "--encoding": (
-        "NAME",
-        "the encoding of a .csv file, such as utf-16 (default: found out)",
-        {},
-    ),
-    "--decimal": (
-        "MARK",
-        "the decimal mark of a .csv file, a stop or a comma (default: found out)",
-        {},
-    ),
+    "--sep": ("MARK", "the separator of a .csv file, such as | or tab (default: found out)", {}),
+    "--encoding": ("NAME", "the encoding of a .csv file, as latin-1 (default: found out)", {}),
+    "--decimal": ("MARK", "the decimal mark of a .csv file (default: found out)", {}),
     "--unseen": (
         "",
         "what a value of the table that the model does not know counts as (default error)",
@@ -77,9 +67,6 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--json": ("", "print the result as one JSON object", {}),
 }
 """Arguments with the same meaning everywhere: metavar, help and what argparse needs besides."""
-
-DIALECT = ("--sep", "--encoding", "--decimal")
-"""How a .csv file is written, if it is not as found out from the file."""
 
 
 def adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
@@ -109,7 +96,7 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
     """Declare arguments that are listed in `SHARED`; --missing brings those on how tables are written."""
     for name in names:
         if name == "--missing":
-            add_shared(parser, *DIALECT)
+            add_shared(parser, "--sep", "--encoding", "--decimal")
         metavar, help, more = SHARED[name]
         adder(parser)(f"{name} {metavar}".strip(), help, **more)
 
@@ -117,11 +104,15 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str, purpose: str, default: str | None = None
 ) -> None:
-    """Declare -o/--output, which is required unless it has a default."""
+    """Declare -o/--output, which is required unless it has a default.
+
+    A default such as "TABLE-filled.csv" begins with the name of the model or table, without its ending.
+    """
     parser.add_argument(
-        "-o", "--output", metavar=metavar, required=default is None, default=default,
+        "-o", "--output", metavar=metavar, required=default is None,
         help=purpose if default is None else f"{purpose} (default {default})",
     )  # fmt: skip
+    parser.set_defaults(default_output=default)
 
 
 def add_random_state(parser: argparse.ArgumentParser, purpose: str) -> None:
@@ -188,7 +179,13 @@ def evidence_columns(
 
 
 def check_shared(options: argparse.Namespace) -> None:
-    """Reject values of the shared arguments that are out of range."""
+    """Reject values of the shared arguments that are out of range; choose where the result goes."""
+    if getattr(options, "default_output", None) and options.output is None:
+        options.output = options.default_output
+        if options.output.startswith(("MODEL", "TABLE")):
+            source = Path(getattr(options, options.output[:5].lower()))
+            stem = Path(source.name.removesuffix(".gz")).stem
+            options.output = str(source.with_name(stem + options.output[5:]))
     if getattr(options, "random_state", 0) < 0:
         raise ModelError(f"--random-state must be 0 or more, not {options.random_state}")
     if getattr(options, "jobs", 1) == 0:
@@ -203,6 +200,13 @@ def csv_path(output: str, content: str) -> Path:
     if not path.absolute().parent.is_dir():
         raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
     return path
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as the text of a .csv file."""
+    page = io.StringIO()
+    csv.writer(page, lineterminator="\n").writerows(rows)
+    return page.getvalue()
 
 
 def page_path(output: str) -> Path:
@@ -274,9 +278,12 @@ def seconds(options: argparse.Namespace) -> float:
     return time.perf_counter() - float(options.started)
 
 
-def say_if_approximate(run: Run) -> None:
-    """Say on standard error that an answer is approximate, and by which method it was found."""
-    if not run.exact:
+def say_if_approximate(run: Run, printed: bool = True) -> None:
+    """Say on standard error that an answer is approximate, and by which method it was found.
+
+    If it is printed on the terminal as well, it says so itself.
+    """
+    if not run.exact and not (printed and sys.stdout.isatty() and sys.stderr.isatty()):
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -69,7 +70,7 @@ def _label(state: Any) -> str:
 
 def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     """Return what the page needs of a column of numbers: where the values of its states lie."""
-    scale = numbers.scale
+    scale = replace(numbers.scale, form=None)  # the page reads ISO dates
     means = NumberDistributions.of_states(numbers, np.eye(len(numbers))).mean()
     column: dict[str, Any] = {
         "step": scale.step or 0,
@@ -120,7 +121,7 @@ def _start(numbers: NumberStates, edge: float) -> str | None:
 
     Values on a grid are at least this number, all others are above it.
     """
-    scale, first = numbers.scale, _first(numbers, edge)
+    scale, first = replace(numbers.scale, form=None), _first(numbers, edge)
     text = scale.short(first) if scale.kind != "number" else scale.text(first)
     part = Range(above=text) if scale.step is None else Range(at_least=text)
     return text if abs(edges_of(numbers, part)[0] - edge) <= 1e-6 * numbers.map.step else None
