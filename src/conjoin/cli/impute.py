@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL", "TABLE")
-    shared.add_output(parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}")
+    shared.add_output(
+        parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}", "TABLE-filled.csv"
+    )
     add(
         "--by",
         "choose the values of a row jointly (the default), or each cell on its own",

@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL")
     parser.add_argument("-n", type=int, required=True, metavar="N", help="number of rows to draw")
-    shared.add_output(parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}")
+    shared.add_output(
+        parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}", "MODEL-sample.csv"
+    )
     shared.add_shared(parser, "--given")
     add(
         "--method",
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     write_table(table, options.output, defuse=options.defuse)
     run = run_of(given) if exact else Run("gibbs").noting(given.notes)
     if exact:
-        shared.say_if_approximate(run)
+        shared.say_if_approximate(run, printed=False)
     else:
         print(
             f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",
