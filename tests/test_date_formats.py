@@ -63,6 +63,7 @@ def test_every_output_has_the_dates_of_the_table(form, tmp_path, capsys):
     for words in (
         ["query", model], ["query", model, "--map"], ["query", model, "--next", "when"],
         ["query", model, "--given", "when=late", "--what-if", "when=early"],
+        ["query", model, "--given", f"day > {spelled(times[0], form)}"],
         ["info", model], ["info", table], ["predict", model, table, "--target", "day"],
     ):  # fmt: skip
         assert main(words) == 0

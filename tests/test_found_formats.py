@@ -75,8 +75,8 @@ def test_options_overrule_what_is_found_out(tmp_path):
     for wrong, message in (
         ({"encoding": "utf-9"}, "cannot be read as utf-9"),
         ({"encoding": "ascii"}, "cannot be read as ascii"),
-        ({"sep": "::"}, "sep '::' must be"),
-        ({"decimal": ";"}, "decimal ';' . or ,"),
+        ({"sep": "::"}, "the separator must be a character such as ; or tab, not '::'"),
+        ({"decimal": ";"}, "decimal mark must be . or , and not ';'"),
     ):
         with pytest.raises(FormatError, match=message):
             read_table(latin, **wrong)

@@ -233,7 +233,8 @@ def column_lines(domain: Domain, holes: Any = None, limit: int | None = None) ->
             scale = v.numbers.scale
             kind, values = scale.kind, f"{scale.short(scale.low)} to {scale.short(scale.high)}"
             unit = {"date": " days", "datetime": " s"}.get(kind, "")
-            values += "" if scale.step is None else f", in steps of {scale.step:g}{unit}"
+            if scale.step is not None and (kind, scale.step) != ("date", 1):
+                values += f", in steps of {scale.step:g}{unit}"
         shares = [] if holes is None else [f"{holes[:, i].mean():.0%}"]
         rows.append([shown(v.name), kind, *shares, values])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

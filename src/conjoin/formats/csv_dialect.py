@@ -32,8 +32,10 @@ def read_text_table(path: Path, dialect: Dialect) -> tuple[str, str, str]:
     """Return the text of a CSV file, its separator and its encoding."""
     raw, (sep, encoding, decimal) = read_bytes(path), dialect
     sep = "\t" if sep in ("tab", "\\t") else sep
-    if (sep is not None and (len(sep) != 1 or sep in '"\r\n')) or decimal not in (None, *".,"):
-        raise FormatError(f"sep {sep!r} must be a character or tab, and decimal {decimal!r} . or ,")
+    if sep is not None and (len(sep) != 1 or sep in '"\r\n' or not sep.isascii()):
+        raise FormatError(f"the separator must be a character such as ; or tab, not {sep!r}")
+    if decimal not in (None, ".", ","):
+        raise FormatError(f"the decimal mark must be . or , and not {decimal!r}")
     try:
         if encoding is None:
             marks = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8-sig"}
