@@ -279,10 +279,7 @@ def seconds(options: argparse.Namespace) -> float:
 
 
 def say_if_approximate(run: Run, printed: bool = True) -> None:
-    """Say on standard error that an answer is approximate, and by which method it was found.
-
-    If it is printed on the terminal as well, it says so itself.
-    """
+    """Say on standard error that an answer is approximate, unless it is printed beside it and says so."""
     if not run.exact and not (printed and sys.stdout.isatty() and sys.stderr.isatty()):
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
