@@ -19,8 +19,8 @@ A command that fails prints a one-line error on standard error and exits with a 
 a bad file or argument, 2 for wrong usage, 70 for an internal error, 130 if it was interrupted. Output
 files are written completely or not at all. Rows are counted from 1: the first one below the header.
 
-What takes longer than two seconds shows a progress bar on a terminal, and otherwise a few lines on
-standard error (none if `CONJOIN_QUIET` is set in the environment).
+What takes longer than two seconds shows a line of progress on a terminal, and otherwise writes a few
+lines on standard error (neither if `CONJOIN_QUIET` is set in the environment).
 """
 
 

@@ -51,9 +51,9 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 BUDGET = {
     "lines of cli": 2_950,
     "lines of conversion": 1_550,
-    "lines of data": 4_000,
+    "lines of data": 4_050,
     "lines of estimator": 2_450,
-    "lines of formats": 3_600,
+    "lines of formats": 3_700,
     "lines of inference": 8_400,
     "lines of joint": 4_800,
     "lines of kernels": 4_800,
@@ -62,8 +62,8 @@ BUDGET = {
     "lines of research": 2_400,
     "lines of scoring": 1_100,
     "lines of views": 5_900,
-    "lines beside the folders": 600,
-    "words of docs": 25_000,
+    "lines beside the folders": 650,
+    "words of docs": 25_300,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -131,7 +131,11 @@ def test_every_command_has_help(command, capsys):
             "off values",
         ),
         (["info", "nothing.mn"], "no such file"),
-        (["info", "order.txt"], "'.txt' is not the ending of a model file"),
+        (
+            ["info", "order.txt"],
+            "'.txt' is not the ending of a model or table file; use .conjoin, .dn",
+        ),
+        (["info", "order.txt"], ".toml, .data, .csv, .parquet, .xlsx, each also with .gz"),
         (["info", "table.csv", "--inconsistency"], "needs a dependency network"),
         (["info", "model.mn", "--inconsistency"], "needs a dependency network"),
         (["demo", "--random-state", "-1"], "--random-state must be 0 or more"),
@@ -165,7 +169,7 @@ def test_mistakes_give_one_line_and_leave_nothing(arguments, message, network, c
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["convert", "x.dn"], ["info"]])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["convert", "x.dn"], ["info"]])
 def test_usage_errors(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pickle
@@ -11,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,11 +152,11 @@ def test_a_log_gets_few_lines(monkeypatch, capsys):
     outer = progress_module.progress(iter("xy"), "tables")
     inner = progress_module.progress(["a", "b", "c"], "columns")
     assert [next(outer), next(inner), next(inner)] == ["x", "a", "b"]
-    progress_module._write_lines(Done())
+    progress_module._report(Done(), None)
     assert waits == [2.0, 2.0, 2.0, 10.0, 100.0]
     times = (2, 4, 40, 400)
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"conjoin: after {t} s: tables: columns, 1 of 3" for t in times]
+    assert said == [f"conjoin: after {t} s: tables: columns, 2 of 3" for t in times]
     outer.close()
     inner.close()
     assert not progress_module._under_way
@@ -164,24 +166,88 @@ def test_commands_write_lines_in_a_log(monkeypatch, capsys):
     monkeypatch.delenv("CONJOIN_QUIET")
     written = threading.Event()
 
-    def write(done):
+    def write(done, terminal):
+        assert terminal is None
         written.set()
-        assert done.wait(60) and [str(step) for step in progress_module._under_way] == []
+        assert done.wait(60) and str(progress_module._under_way[0]) == "check"
 
-    monkeypatch.setattr(progress_module, "_write_lines", write)
-    with progress_module.lines_in_a_log("check"):
+    monkeypatch.setattr(progress_module, "_report", write)
+    with progress_module.reported("check"):
         assert written.wait(60) and str(progress_module._under_way[0]) == "check"
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "" and not progress_module._under_way
 
 
-@pytest.mark.parametrize("why", ["quiet", "terminal"])
+@pytest.mark.parametrize("why", ["quiet", "library"])
 def test_no_lines_where_nobody_wants_them(why, monkeypatch):
-    if why == "terminal":
+    if why == "library":  # Python programs write nothing into logs
         monkeypatch.delenv("CONJOIN_QUIET")
-        monkeypatch.setattr(progress_module.sys, "stderr", SimpleNamespace(isatty=lambda: True))
     before = threading.active_count()
-    with progress_module.lines_in_a_log("check"):
-        assert threading.active_count() == before
+    steps = progress_module.progress([1, 2], "steps")
+    with contextlib.nullcontext() if why == "library" else progress_module.reported("check"):
+        assert next(steps) == 1 and threading.active_count() == before
+
+
+class Terminal(io.StringIO):
+    """A terminal, which shows what is left of the text after carriage returns."""
+
+    def isatty(self):
+        return True
+
+    def screen(self):
+        lines = []
+        for line in self.getvalue().split("\n"):
+            cells = []
+            for part in line.split("\r"):
+                cells[: len(part)] = part
+            lines.append("".join(cells).rstrip())
+        return lines
+
+
+def shows(screen, line):
+    return screen.screen()[-1] == line
+
+
+def seen_within_a_minute(condition):
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
+
+
+@pytest.mark.parametrize("columns", [30, 200])
+def test_a_terminal_has_one_live_line_and_no_debris(columns, monkeypatch):
+    monkeypatch.delenv("CONJOIN_QUIET")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+    monkeypatch.setattr(progress_module, "TICK", 0.01)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", screen)
+    with progress_module.reported("learn"):
+        assert seen_within_a_minute(lambda: screen.screen()[-1].startswith("0 s  learn (the first"))
+        for letter in progress_module.progress("abc", "columns of a table"):
+            if letter == "b":
+                said = "0 s  learn: columns of a table, 2 of 3"[: columns - 1]
+                assert seen_within_a_minute(partial(shows, screen, said))
+                sys.stderr.write("a message\n")
+                sys.stdout.write("an answer")
+                time.sleep(0.05)  # the live line waits for the end of this one
+                sys.stdout.write(" in parts\n")
+        assert all(len(line) < columns for line in screen.screen())
+    assert screen.screen() == ["a message", "an answer in parts", ""]
+    assert sys.stderr is screen and sys.stdout is screen
+
+
+def test_python_programs_have_a_live_line_on_a_terminal(monkeypatch):
+    monkeypatch.delenv("CONJOIN_QUIET")
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    for _ in progress_module.progress(range(1), "rows"):  # "1 of 1" would say nothing
+        assert seen_within_a_minute(
+            lambda: screen.screen()[-1] == "0 s  rows" + progress_module.FIRST_RUN
+        )
+    assert screen.screen() == [""]
 
 
 # ---- interrupts -----------------------------------------------------------------------------------

@@ -830,8 +830,8 @@ def test_report_command(tmp_path, capsys, monkeypatch):
         "weather.conjoin",
     ]
     assert main(["report", "joint.conjoin", *arguments]) == 0
-    assert "report.html" in capsys.readouterr().out
-    text = " ".join(read((tmp_path / "report.html").read_text("utf-8")).text)
+    assert "joint-report.html" in capsys.readouterr().out
+    text = " ".join(read((tmp_path / "joint-report.html").read_text("utf-8")).text)
     assert "joint" in text
     assert "conditionals disagree" in text
     assert (

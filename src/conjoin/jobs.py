@@ -40,7 +40,7 @@ def run(
 
     It runs in threads by default, so its kernels should release the interpreter's lock. `n_jobs` is the
     number of jobs, as in joblib: -1 is all cores, None is what `joblib.parallel_config` sets, or 1. With
-    a label, a progress bar shows it, with the given number of steps per task (by default 1).
+    a label, `progress` shows it, with the given number of steps per task (by default 1).
 
     After an interrupt, calls that have not begun are dropped, and those that run in threads end at their
     next `stop_point`.

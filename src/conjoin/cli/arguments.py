@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from conjoin.data.arrays import BoolArray
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
+    from conjoin.formats.csv_dialect import Dialect
     from conjoin.inference.questions import Questions
     from conjoin.inference.results import JointProbabilities, Run
 
-TABLE_FORMATS = "(.csv, .parquet, .data)"
+TABLE_FORMATS = "(.csv, .parquet, .xlsx, .data)"
+WRITTEN_FORMATS = "(.csv, .parquet, .data)"
 MARKOV_FORMATS = "(.conjoin, .mn, .uai)"
 CONDITIONS = (
     "comma-separated conditions NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30; "
@@ -45,6 +49,9 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "repeated. Empty cells are always missing, and cells in quotation marks never",
         {"default": None},
     ),
+    "--sep": ("MARK", "the separator of a .csv file, such as | or tab (default: found out)", {}),
+    "--encoding": ("NAME", "the encoding of a .csv file, as latin-1 (default: found out)", {}),
+    "--decimal": ("MARK", "the decimal mark of a .csv file (default: found out)", {}),
     "--unseen": (
         "",
         "what a value of the table that the model does not know counts as (default error)",
@@ -86,8 +93,10 @@ def adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Declare arguments that are listed in `SHARED`."""
+    """Declare arguments that are listed in `SHARED`; --missing brings those on how tables are written."""
     for name in names:
+        if name == "--missing":
+            add_shared(parser, "--sep", "--encoding", "--decimal")
         metavar, help, more = SHARED[name]
         adder(parser)(f"{name} {metavar}".strip(), help, **more)
 
@@ -95,11 +104,15 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
 def add_output(
     parser: argparse.ArgumentParser, metavar: str, purpose: str, default: str | None = None
 ) -> None:
-    """Declare -o/--output, which is required unless it has a default."""
+    """Declare -o/--output, which is required unless it has a default.
+
+    A default such as "TABLE-filled.csv" begins with the name of the model or table, without its ending.
+    """
     parser.add_argument(
-        "-o", "--output", metavar=metavar, required=default is None, default=default,
+        "-o", "--output", metavar=metavar, required=default is None,
         help=purpose if default is None else f"{purpose} (default {default})",
     )  # fmt: skip
+    parser.set_defaults(default_output=default)
 
 
 def add_random_state(parser: argparse.ArgumentParser, purpose: str) -> None:
@@ -131,7 +144,7 @@ def cells_to_fill(
     source, path = Path(options.table), Path(options.output)
     if options.unseen == "error" or source.is_dir():
         return holes
-    empty = empty_cells(source, domain, missing=options.missing)
+    empty = empty_cells(source, domain, missing=options.missing, dialect=dialect(options))
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
         return empty
     for name, hole in holes.items():
@@ -166,7 +179,13 @@ def evidence_columns(
 
 
 def check_shared(options: argparse.Namespace) -> None:
-    """Reject values of the shared arguments that are out of range."""
+    """Reject values of the shared arguments that are out of range; choose where the result goes."""
+    if getattr(options, "default_output", None) and options.output is None:
+        options.output = options.default_output
+        if options.output.startswith(("MODEL", "TABLE")):
+            source = Path(getattr(options, options.output[:5].lower()))
+            stem = Path(source.name.removesuffix(".gz")).stem
+            options.output = str(source.with_name(stem + options.output[5:]))
     if getattr(options, "random_state", 0) < 0:
         raise ModelError(f"--random-state must be 0 or more, not {options.random_state}")
     if getattr(options, "jobs", 1) == 0:
@@ -181,6 +200,13 @@ def csv_path(output: str, content: str) -> Path:
     if not path.absolute().parent.is_dir():
         raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
     return path
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as the text of a .csv file."""
+    page = io.StringIO()
+    csv.writer(page, lineterminator="\n").writerows(rows)
+    return page.getvalue()
 
 
 def page_path(output: str) -> Path:
@@ -203,10 +229,18 @@ def known_table(
     """Read a table of the columns of a model, as --missing and, if the command has it, --unseen say."""
     from conjoin.formats.table_files import read_table
 
+    how = {"missing": options.missing, **dialect(options)._asdict()}
     if not hasattr(options, "unseen"):
-        return read_table(path, domain, missing=options.missing)
+        return read_table(path, domain, **how)
     with naming_unseen():
-        return read_table(path, domain, missing=options.missing, unseen=unseen or options.unseen)
+        return read_table(path, domain, unseen=unseen or options.unseen, **how)
+
+
+def dialect(options: argparse.Namespace) -> Dialect:
+    """Return how the tables of a command are written, as far as its options say so."""
+    from conjoin.formats.csv_dialect import Dialect
+
+    return Dialect(options.sep, options.encoding, options.decimal)
 
 
 def known_rows(
@@ -220,7 +254,7 @@ def known_rows(
     from conjoin.formats.table_files import table_columns
 
     path = options.table
-    names = table_columns(path)
+    names = table_columns(path, dialect(options))
     if names is None:
         return known_table(path, domain, options), list(domain.names)
     present = evidence_columns(path, names, domain.names, without)
@@ -244,15 +278,9 @@ def seconds(options: argparse.Namespace) -> float:
     return time.perf_counter() - float(options.started)
 
 
-def announce(work: str) -> None:
-    """Say on a terminal what has started, because the first run takes longer."""
-    if sys.stderr.isatty():
-        print(f"{work} (the first run also compiles code, once)", file=sys.stderr)
-
-
-def say_if_approximate(run: Run) -> None:
-    """Say on standard error that an answer is approximate, and by which method it was found."""
-    if not run.exact:
+def say_if_approximate(run: Run, printed: bool = True) -> None:
+    """Say on standard error that an answer is approximate, unless it is printed beside it and says so."""
+    if not run.exact and not (printed and sys.stdout.isatty() and sys.stderr.isatty()):
         print(f"conjoin: the answer is approximate ({run})", file=sys.stderr)
 
 

@@ -11,9 +11,9 @@ same table. Row 1 is the first row below the header.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from conjoin.cli import arguments as shared
 from conjoin.errors import ModelError
@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "FILE",
         "the .csv file to write: row (from 1), column, value, its probability, tail, suggestion, its "
         "probability, and the surprise in bits",
+        "TABLE-check.csv",
     )
     add("--top N", "write at most N cells (default: 1%% of all cells)", type=int)
     shared.add_shared(parser, "--missing")
@@ -50,18 +51,19 @@ def run(options: argparse.Namespace) -> None:
     if options.top is not None and options.top < 1:
         raise ModelError(f"--top must be 1 or more, not {options.top}")
     model = load(options.model)
-    columns = read_columns(options.table, options.missing, model.domain.observed)
+    columns = read_columns(
+        options.table, options.missing, model.domain.observed, shared.dialect(options)
+    )
     ranking = column_surprises(model, columns, options.random_state)
     top = max(1, len(ranking) // 100) if options.top is None else options.top
-    page = io.StringIO()
-    writer = csv.writer(page, lineterminator="\n")
-    writer.writerow(HEADER)
+    rows: list[Sequence[Any]] = [HEADER]
     cells = [cell for cell in ranking[:top] if cell.surprise > 0]
     for cell in cells:
         p, tail, q = cell.probability, cell.tail, cell.suggested_probability
-        figures = f"{p:.6g}", f"{tail:.6g}", cell.suggestion, f"{q:.6g}", f"{cell.surprise:.2f}"
-        writer.writerow([cell.row + 1, cell.column, cell.value, *figures])
-    write_bytes(path, page.getvalue().encode())
+        rather = f"{s:.12g}" if type(s := cell.suggestion) is float else s
+        figures = f"{p:.6g}", f"{tail:.6g}", rather, f"{q:.6g}", f"{cell.surprise:.2f}"
+        rows.append([cell.row + 1, cell.column, cell.value, *figures])
+    write_bytes(path, shared.csv_text(rows).encode())
     if not ranking.exact:
         print("conjoin: some probabilities are approximate (sampled)", file=sys.stderr)
     shared.print_result(

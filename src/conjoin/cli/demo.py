@@ -48,7 +48,6 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.scoring.pseudo_likelihood import pll
 
     started = time.perf_counter()
-    shared.announce("learning")
     train, test = load_images(options.random_state)
     print(f"{len(train):,} digits to learn, {len(test)} to test, {len(train.domain)} variables")
     dn = learn_conditionals(train, "logistic", random_state=options.random_state)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +20,10 @@ BARS = 10
 """Number of bars of a histogram."""
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
+SLICES = ["", *"▏▎▍▌▋▊▉"]
+MOST_STATES = 8
+"""Maximum number of states of a column that are shown on a terminal."""
+
 LEVEL = 0.9
 """The probability of intervals."""
 
@@ -21,9 +31,37 @@ LEVEL = 0.9
 def distribution_lines(distribution: Any, name: str, width: int) -> list[str]:
     """Return the distribution of a column as lines of text; its name takes up `width` characters."""
     if isinstance(distribution, NumberDistribution):
-        return number_lines(distribution, name, width)
+        return list(map(_coloured, number_lines(distribution, name, width)))
+    if sys.stdout.isatty():
+        return _lines_with_bars(distribution, f"{shown(name):<{width}}")
     states = "  ".join(f"{shown(state)} {p:.4f}" for state, p in distribution.items())
     return [f"{shown(name):<{width}}  {states}"]
+
+
+def _lines_with_bars(distribution: Mapping[Any, float], label: str) -> list[str]:
+    """Return the most probable states with bars, in lines that fit into the terminal."""
+    ranked = sorted(distribution.items(), key=lambda item: -item[1])
+    items = []
+    for state, p in ranked[:MOST_STATES]:
+        eighths = round(p * 8 * BARS)
+        bar = "█" * (eighths // 8) + SLICES[eighths % 8]
+        items.append(f"{shown(state)} {bar} {p:.4f}" if bar else f"{shown(state)} {p:.4f}")
+    if len(ranked) > MOST_STATES:
+        rest = sum(p for _, p in ranked[MOST_STATES:])
+        items.append(f"+{len(ranked) - MOST_STATES} more {rest:.4f}")
+    lines = [label]
+    for item in items:
+        if len(lines[-1]) + len(item) + 2 > shutil.get_terminal_size().columns:
+            lines.append(" " * len(label))
+        lines[-1] += f"  {item}"
+    return list(map(_coloured, lines))
+
+
+def _coloured(line: str) -> str:
+    """Return a line with coloured bars, on a terminal and unless NO_COLOR is set."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return line
+    return re.sub("[\u2581-\u258f]+", "\x1b[36m\\g<0>\x1b[0m", line)
 
 
 def distribution_report(distribution: Any) -> dict[str, Any]:
@@ -79,5 +117,5 @@ def number_report(distribution: NumberDistribution) -> dict[str, Any]:
     }
     mean = distribution.mean()
     if distribution.scale.kind != "number":
-        return {"mean": distribution.scale.short(mean), **rest}
+        return {"mean": replace(distribution.scale, form=None).short(mean), **rest}
     return {"mean": mean, "sd": distribution.sd(), **rest}

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL")
-    shared.add_output(parser, "HTML", "the page to write", default="explorer.html")
+    shared.add_output(parser, "HTML", "the page to write", default="MODEL.html")
     add(
         "--data FILE",
         "a table to compare the model with: its frequencies are marked beside the probabilities",

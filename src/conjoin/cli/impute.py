@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL", "TABLE")
-    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    shared.add_output(
+        parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}", "TABLE-filled.csv"
+    )
     add(
         "--by",
         "choose the values of a row jointly (the default), or each cell on its own",
@@ -71,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
     none, filled_in = np.zeros(len(table), bool), rows.holes(full)
     holes = {name: filled_in.get(name, none) for name in table.names if name in present}
     holes = shared.cells_to_fill(holes, table.domain, options)
-    write_filled(options.table, full, holes, options.output, defuse=options.defuse)
+    how = shared.dialect(options)
+    write_filled(options.table, full, holes, options.output, how, defuse=options.defuse)
     cells = np.stack(list(holes.values()), axis=1)
     left = int(full.absent[:, [table.domain.index(name) for name in present]].sum())
     filled, filled_rows = int(cells.sum()), int(cells.any(axis=1).sum())

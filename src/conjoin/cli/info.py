@@ -7,7 +7,10 @@ the sizes of its Markov blankets.
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.models.network import Network
 
-MAX_SIZES = 6
-"""Maximum number of different numbers of states that are listed one by one."""
+LISTED = 8
+"""Maximum number of states that are listed of a column."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from conjoin.errors import ModelError
-    from conjoin.formats.storage import TABLE_ENDINGS, ending
+    from conjoin.formats.storage import TABLE_ENDINGS, check_ending, ending
 
     path = Path(options.file)
     disagreements = None
@@ -48,12 +51,15 @@ def run(options: argparse.Namespace) -> None:
             raise ModelError("--inconsistency needs a dependency network, not a table")
         from conjoin.formats.table_files import read_table
 
-        report = describe_table(read_table(path, missing=options.missing))
+        how = shared.dialect(options)._asdict()
+        table = read_table(path, missing=options.missing, **how)
+        report, columns = describe_table(table), column_lines(table.domain, table.holes)
     else:
-        from conjoin.formats.model_files import load
+        from conjoin.formats.model_files import FORMATS, load
 
+        check_ending(path, dict.fromkeys([*FORMATS, *TABLE_ENDINGS], ""), "model or table")
         model = load(path)
-        report = describe_network(model)
+        report, columns = describe_network(model), column_lines(model.domain.observed)
         if options.inconsistency:
             if model.kind != "dependency network":
                 raise ModelError(f"--inconsistency needs a dependency network, not a {model.kind}")
@@ -61,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
             disagreements = inconsistency(model)
             report["inconsistency"] = describe_inconsistency(disagreements)
-    lines = _lines(report)
+    lines = _lines(report, columns)
     if disagreements is not None:
         lines += [f"  {line}" for line in str(disagreements).split("\n")]
     shared.print_result(options, report, *lines)
@@ -161,95 +167,79 @@ def describe_inconsistency(result: Inconsistency) -> dict[str, Any]:
     }
 
 
-def _lines(report: dict[str, Any]) -> list[str]:
+def _lines(report: dict[str, Any], columns: list[str]) -> list[str]:
     lines = [report["kind"]]
 
     def say(label: str, text: str) -> None:
-        lines.append(f"  {label:<22}{text}")
+        lines.append(f"  {label:<21} {text}")
 
     if "rows" in report:
         weighted = ", weighted" if report["weighted"] else ""
         say("rows", f"{report['rows']:,}{weighted}; {report['missing']:,} cells missing")
-    states = _by_states({int(s): n for s, n in report["variables_by_states"].items()})
-    if "numbers" in report:
-        states += f"{', ' if states else ''}{len(report['numbers']):,} with numbers"
-    say("variables", f"{report['n_variables']:,} ({states})")
+    numeric = len(report.get("numbers", ()))
+    say("variables", f"{report['n_variables']:,}, {numeric:,} of them numbers or dates")
     if "hidden" in report:
         sizes = report["hidden"]
-        columns = "column" if len(sizes) == 1 else "columns"
+        noun = "column" if len(sizes) == 1 else "columns"
         counts = " and ".join(f"{size:,}" for size in sizes)
-        say("hidden", f"{len(sizes)} hidden {columns} with {counts} states")
-    for number in report.get("numbers", ()):
-        unit = {"date": " day", "datetime": " s"}.get(number["kind"], "")
-        unit += "s" * (number["kind"] == "date" and number["step"] != 1)
-        grid = "" if number["step"] is None else f", in steps of {number['step']:g}{unit}"
-        ends = " to ".join(_rounded(number, number[end]) for end in ("low", "high"))
-        say(shown(number["name"]), f"{number['kind']} from {ends}{grid}, {_states(number)}")
-    names = [v["name"] for v in report["variables"]]
-    if names:
-        listed = ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else "")
-        say("categories" if "numbers" in report else "names", listed)
+        say("hidden", f"{len(sizes)} hidden {noun} with {counts} states")
     if "cpds" in report:
         say("CPDs", ", ".join(f"{n:,} {kind}" for kind, n in report["cpds"].items()))
     for label, key in (("table factors", "table_factors"), ("tree factors", "tree_factors")):
         if report.get(key):
             say(label, f"{report[key]:,}")
-    if "n_features" in report:
-        say("features", f"{report['n_features']:,}")
-        for length, count in report["features_by_length"].items():
-            say(f"  of {length} test{'s' if length != '1' else ''}", f"{count:,}")
+    if report.get("n_features"):
+        lengths = report["features_by_length"].items()
+        tests = ", ".join(f"{n:,} of {length} test{'s' * (length != '1')}" for length, n in lengths)
+        say("features", f"{report['n_features']:,} ({tests})")
     if "blankets" in report:
         b = report["blankets"]
         say("Markov blankets", f"{b['min']} to {b['max']} variables, {b['mean']:.1f} on average")
-    for key, value in report.get("provenance", {}).items():
-        if isinstance(value, dict):  # longer records, such as scores along a path, are in --json
-            short = [(k, v) for k, v in value.items() if not isinstance(v, list | dict)]
-            value = ", ".join(f"{k.replace('_', ' ')} {_figure(k, v)}" for k, v in short)
-        say(shown(key.replace("_", " ")), shown(value))
-    return lines
+    for label, text in _history(report):
+        say(label, shown(text))
+    return [*lines, *(f"  {line}" for line in columns)]
 
 
-def _states(number: dict[str, Any]) -> str:
-    """Return the states of a column of numbers in words."""
-    count, single = number["intervals"], number["single"]
-    words = [f"{count:,} interval{'s' * (count != 1)}"] if count else []
-    if len(single) > MAX_SIZES:
-        words.append(f"{len(single):,} single values")
-    elif single:
-        listed = " or ".join(_rounded(number, value) for value in single)
-        words.append(f"often {listed}" if count else listed)
-    return ", ".join(words)
+def _history(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield how a model was made in words: labels and texts; the rest is in --json."""
+    record = report.get("provenance", {})
+    learned, refined = record.get("learned", {}), record.get("refined", {})
+    if "table" in record:
+        rows = f", {learned['rows']:,} rows" if "rows" in learned else ""
+        yield "learned from", f"{record['table']}{rows}"
+    if learned:
+        chosen = [f"{k} {learned[k]:g}" for k in ("kappa", "penalty") if k in learned]
+        yield "conditionals", ", ".join([f"{learned['cpd']} CPDs", *chosen])
+    if refined:
+        yield "refined", refined["chosen"]
+        score = (refined.get("held_out") or {}).get(refined["chosen"])
+        if score is not None:
+            states = ", numbers counted as intervals" if "numbers" in report else ""
+            yield "rows held out", f"log-likelihood {score:.2f} nats per row{states}"
+    if "left_out" in record:
+        yield "left out", "; ".join(f"{k} ({why})" for k, why in record["left_out"].items())
+    if "read_from" in record:
+        yield "read from", str(record["read_from"])
 
 
-def _by_states(counts: dict[int, int]) -> str:
-    """Return how many variables have how many states; of many different numbers, the least and greatest.
-
-    Examples
-    --------
-    >>> _by_states({1: 1, 2: 20}), _by_states({n: 1 for n in range(2, 90)})
-    ('1 of 1 state, 20 of 2 states', '88 of 2 to 89 states')
-    """
-    if len(counts) > MAX_SIZES:
-        return f"{sum(counts.values()):,} of {min(counts):,} to {max(counts):,} states"
-    return ", ".join(f"{n:,} of {s:,} state{'s' * (s != 1)}" for s, n in counts.items())
-
-
-def _rounded(number: dict[str, Any], text: str) -> str:
-    """Return a value of a column of numbers in a few digits; dates as they are."""
-    if number["kind"] != "number":
-        return text
-    from conjoin.data.number_scale import number_text
-
-    return number_text(float(text), (float(number["high"]) - float(number["low"])) / 100, 6)
-
-
-def _figure(key: str, value: Any) -> Any:
-    """Return an entry of the provenance in a few digits, with its unit where that is not clear."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        unit = " nats per row" if key == "held_out" else ""
-        return f"{value:.4g}{unit}"
-    return value
+def column_lines(domain: Domain, holes: Any = None, limit: int | None = None) -> list[str]:
+    """Return the kind and the values of each column as a table, and the share of missing values."""
+    rows = [["column", "kind", *([] if holes is None else ["missing"]), "values"]]
+    for i, v in enumerate(domain.variables[:limit]):
+        if v.numbers is None:
+            states = ", ".join(map(shown, v.values[:LISTED])) + ", ..." * (len(v.values) > LISTED)
+            count = len(v.values)
+            kind, values = "category", f"{count:,} state{'s' * (count != 1)}: {states}"
+        else:
+            scale = v.numbers.scale
+            kind, values = scale.kind, f"{scale.short(scale.low)} to {scale.short(scale.high)}"
+            unit = {"date": " days", "datetime": " s"}.get(kind, "")
+            if scale.step is not None and (kind, scale.step) != ("date", 1):
+                values += f", in steps of {scale.step:g}{unit}"
+        values += "; or absent" * v.absent
+        shares = [] if holes is None else [f"{holes[:, i].mean():.0%}"]
+        rows.append([shown(v.name), kind, *shares, values])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    room = shutil.get_terminal_size().columns - 3 if sys.stdout.isatty() else None
+    return [line[:room] for line in lines]

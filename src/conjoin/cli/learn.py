@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from conjoin.models.joint import Joint
     from conjoin.models.network import Network
 
+MAX_COLUMNS = 12
+"""Maximum number of columns that are described."""
+
 FEATURE_METHODS = ("top-down", "bottom-up")
 """The methods of `learn_features`."""
 
@@ -56,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the training table {shared.TABLE_FORMATS}, or a folder of .parquet files",
     )
     shared.add_output(
-        parser, "MODEL", "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)"
+        parser,
+        "MODEL",
+        "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)",
+        "TABLE.conjoin",
     )
     add(
         "--valid FILE", "a table on which to tune kappa and the penalty (default: a tenth of TRAIN)"
@@ -144,6 +150,7 @@ class _Learned(NamedTuple):
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    from conjoin.cli.info import column_lines
     from conjoin.formats.model_files import check_can_save, save
     from conjoin.models.bayes import BayesianNetwork
     from conjoin.models.dependency import DependencyNetwork
@@ -157,7 +164,6 @@ def run(options: argparse.Namespace) -> None:
     if options.features is not None:
         _check_features(options, to_dn)
     table, left_out = training_table(options)
-    shared.announce("learning")
     if options.features is not None:
         learned = _learn_features(table, options)
     elif to_bn:
@@ -177,7 +183,10 @@ def run(options: argparse.Namespace) -> None:
     seconds = shared.seconds(options)
     report = {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.record}
     words = f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)"
-    shared.print_result(options, report, words, *_absent(table))
+    columns = column_lines(table.domain, table.holes | table.absent, MAX_COLUMNS)
+    if (more := len(table.domain) - MAX_COLUMNS) > 0:
+        columns.append(f"... and {more:,} more (conjoin info {options.output})")
+    shared.print_result(options, report, words, *columns, *_absent(table))
 
 
 def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Learned:

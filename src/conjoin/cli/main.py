@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import threading
 import time
@@ -19,8 +20,8 @@ from typing import Any
 
 from conjoin import __version__
 from conjoin.data.labels import shown
-from conjoin.errors import ConjoinError, ConvergenceWarning, DataWarning
-from conjoin.progress import lines_in_a_log
+from conjoin.errors import ConjoinError, ConvergenceWarning, DataWarning, did_you_mean
+from conjoin.progress import reported
 
 OWN_WARNINGS = (ConvergenceWarning, DataWarning)
 PACKAGE = str(Path(__file__).parents[1])
@@ -44,6 +45,15 @@ COMMANDS = {
 }
 """Each command, a module of this package, and its help: the first line of the module's docstring."""
 
+GREETING = """\
+Conjoin learns one joint distribution from a table, and answers any question about it:
+
+  conjoin learn table.csv                          writes table.conjoin
+  conjoin query table.conjoin --given "age > 40"   what to expect of all other columns
+  conjoin explore table.conjoin --open             the same in a browser
+
+'conjoin --help' lists all commands."""
+
 QUICK = ("convert", "query", "score", "info")
 """Commands without products of large matrices: the threads of OpenBLAS, which start when NumPy is
 imported, would cost more than everything else that `info` does."""
@@ -58,7 +68,7 @@ def build_parser(chosen: Container[str] = COMMANDS) -> argparse.ArgumentParser:
         epilog="'conjoin COMMAND --help' describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"conjoin {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in chosen:
@@ -78,7 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and words[0] in QUICK:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        options = build_parser(words).parse_args(words)
+        parser = build_parser(words)
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            parser.error(f"there is no command {words[0]!r}. {did_you_mean(words[0], COMMANDS)}")
+        options = parser.parse_args(words)
+        if options.command is None:
+            print(GREETING)
+            return 0
         from conjoin.cli.arguments import check_shared
 
         check_shared(options)
@@ -87,13 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for category in OWN_WARNINGS:
                 warnings.simplefilter("always", category)
             warnings.showwarning = _shown_by(warnings.showwarning)
-            with lines_in_a_log(options.command):
+            with reported(options.command):
                 options.run(options)
         if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
         return 0
-    except ConjoinError as error:
-        return _fail(str(error), 1)
+    except ConjoinError as error:  # options are written differently here than in Python
+        return _fail(re.sub(r"\bmethod='(\w+)'", r"--method \1", str(error)), 1)
     except KeyboardInterrupt:
         status = _fail("interrupted", 130)
         if any(thread.daemon and thread.name == "conjoin" for thread in threading.enumerate()):

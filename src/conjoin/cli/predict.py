@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         text = json.dumps({"target": name, **report}, ensure_ascii=False) + "\n"
     else:
-        text = _csv(columns)
+        text = shared.csv_text([list(columns), *zip(*columns.values(), strict=True)])
     _write(text, path, name, len(table))
 
 
@@ -92,11 +92,11 @@ def predicted_numbers(
     numbers = {name: getattr(found, options.statistic)()}
     for q in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2):
         numbers[f"quantile {q:g}"] = found.quantile(q)
-    columns = {key: [scale.text(x) for x in x.tolist()] for key, x in numbers.items()}
+    columns = {key: [scale.text(x, 12) for x in x.tolist()] for key, x in numbers.items()}
     values = {key: [shared.plain(scale.value(v)) for v in x.tolist()] for key, x in numbers.items()}
     if options.statistic == "mean":
         columns[name] = [scale.mean_text(x) for x in numbers[name].tolist()]
-        values[name] = numbers[name].tolist() if scale.kind == "number" else columns[name]
+        values[name] = numbers[name].tolist() if scale.kind == "number" else values[name]
     return columns, {"columns": values}
 
 
@@ -108,14 +108,3 @@ def _write(text: str, path: Path | None, target: str, rows: int) -> None:
         return
     write_bytes(path, text.encode())
     print(f"{path}: {target} predicted for {rows:,} rows", file=sys.stderr)
-
-
-def _csv(columns: dict[str, list[Any]]) -> str:
-    """Return columns as the text of a .csv file."""
-    import csv
-    import io
-
-    page = io.StringIO()
-    writer = csv.writer(page, lineterminator="\n")
-    writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
-    return page.getvalue()

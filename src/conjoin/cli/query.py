@@ -266,7 +266,7 @@ def _text(domain: Domain, name: str, value: Any) -> str:
     if name not in domain.numeric:
         return str(value)
     scale = domain.scale(name)
-    return scale.text(scale.number(value))
+    return scale.text(scale.number(value), 12)
 
 
 def uai_solution(model: Network, given: Evidence, task: str, how: dict[str, Any]) -> list[str]:

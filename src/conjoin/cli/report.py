@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL")
-    shared.add_output(parser, "HTML", "the page to write", default="report.html")
+    shared.add_output(parser, "HTML", "the page to write", default="MODEL-report.html")
     add(
         "--data FILE",
         "the table it was learned from: it is described, compared with the model, and searched "

@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = shared.adder(parser)
     shared.add_shared(parser, "MODEL")
     parser.add_argument("-n", type=int, required=True, metavar="N", help="number of rows to draw")
-    shared.add_output(parser, "FILE", f"the table to write {shared.TABLE_FORMATS}")
+    shared.add_output(
+        parser, "FILE", f"the table to write {shared.WRITTEN_FORMATS}", "MODEL-sample.csv"
+    )
     shared.add_shared(parser, "--given")
     add(
         "--method",
@@ -60,7 +62,6 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     with naming_left_out(model):
         network, given = known_of(model, ", ".join(options.given))
-    shared.announce("drawing")
     method = options.method
     if method == "auto":
         method = sampling_method(network, given)
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     write_table(table, options.output, defuse=options.defuse)
     run = run_of(given) if exact else Run("gibbs").noting(given.notes)
     if exact:
-        shared.say_if_approximate(run)
+        shared.say_if_approximate(run, printed=False)
     else:
         print(
             f"conjoin: the rows are approximate (drawn by {options.chains} Gibbs chains)",

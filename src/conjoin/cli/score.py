@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from conjoin.scoring.result import Score
 
 
+NAMES = {"pll": "pseudo-", "cmll": "conditional marginal ", "ll": ""}
+"""The likelihood that each score is the logarithm of."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = shared.adder(parser)
@@ -73,8 +77,8 @@ def run(options: argparse.Namespace) -> None:
     density = table.numbers is not None and result.metric != "cmll"
     unit = " (a log density)" if density else ""
     lines = [
-        f"{result.metric} {result.mean:.6f}{error} nats per row{unit}, "
-        f"{result.normalized:.6f} per variable, on {result.rows:,} rows ({seconds:.2f} s)",
+        f"{NAMES[result.metric]}log-likelihood: {result.metric} {result.mean:.6f}{error} nats per row"
+        f"{unit}, {result.normalized:.6f} per variable, on {result.rows:,} rows ({seconds:.2f} s)",
         *result.notes(),
     ]
     if comparison is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conjoin.cli.arguments import dialect
 from conjoin.errors import DataError, ModelError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _read(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
 
     if Path(options.table).is_dir():
         return read_table(options.table, merge=True), {}
-    columns = read_columns(options.table, options.missing)
+    columns = read_columns(options.table, options.missing, dialect=dialect(options))
     with errors_naming(Path(options.table)):
         kept = chosen_kinds(columns, **_column_options(options))
         table = table_of_columns([c for c in columns if c.name in kept], kinds=kept)

@@ -73,7 +73,6 @@ def run(options: argparse.Namespace) -> None:
     fine = getattr(model, "fine", None)
     table = shared.known_table(options.data, model.domain, options)
     valid = shared.optional_table(options.valid, model.domain, options)
-    shared.announce("learning")
     if options.max_cells is not None:
         model = thin(model, table, max_cells=options.max_cells)
     mn = learn_weights(

@@ -87,7 +87,11 @@ class Column:
         numbers = _numbers(self.labels)
         if numbers is self.labels:
             return self
-        listed = Column.of_values(self.name, numbers)  # "2.5" and "2.50" are one number
+        return self.relabelled(numbers)  # "2.5" and "2.50" are one number
+
+    def relabelled(self, labels: Sequence[Any]) -> Column:
+        """Return the column with other labels in place of its own; some may be equal."""
+        listed = Column.of_values(self.name, labels)
         return Column(self.name, np.append(listed.codes, -1)[self.codes], listed.labels)
 
     def select(self, rows: IntArray) -> Column:

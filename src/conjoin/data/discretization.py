@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -197,6 +198,7 @@ def _with_states(
 
 def _date_labels(scale: NumberScale, cuts: Sequence[float]) -> list[str]:
     """Return labels of bins of dates, such as "2024-03-02 to 2024-03-09"."""
+    scale = replace(scale, form=None)  # ranges of bins are read as ISO dates
     starts = ends = [scale.short(cut) for cut in cuts]
     if scale.kind == "date":
         ends = [*(scale.short(np.ceil(cut) - 1) for cut in cuts[:-1]), starts[-1]]

@@ -174,6 +174,13 @@ class Variable:
         numbers = all(is_number(state) for state in self.values)
         return numbers and all(a < b for a, b in pairwise(self.values))
 
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether the values are numbers, as such, in bins or as states, and not dates or text."""
+        if self.numbers is not None:
+            return self.numbers.scale.kind == "number"
+        return self.cuts is not None or all(map(is_number, self.values))
+
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""
         state = plain(state)

@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,10 @@ FAR = 0.5
 """A number is far outside a column beyond this share of the column's extent, from its nearest end."""
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y", "%d %b %Y")
+TIME_FORMATS = tuple(f"%Y-%m-%d{sep}%H:%M{s}" for sep in "T " for s in (":%S", ""))
+UNPADDED = "-"
+"""The mark in front of a format of dates whose days and months are written without leading zeros."""
+
 ISO = "iso"
 MIDNIGHT = "midnight"
 _ISO_DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?$")
@@ -70,7 +75,7 @@ class NumberScale:
     # low, high: the extremes among the recorded numbers
     low: float
     high: float
-    # How the column writes its dates: "iso", or a format of `strptime`, if they are text;
+    # How the column writes its dates: "iso", or a format of `strptime` (see `date_format`), if text;
     # "midnight" if they are dates with a time of day that is always midnight; None if they are
     # dates
     form: str | None = None
@@ -85,7 +90,8 @@ class NumberScale:
             raise DataError(f"column {self.name!r}: the scale has the numbers {numbers}")
         if self.step is not None and self.step <= 0:
             raise DataError(f"column {self.name!r}: the step must be more than 0, not {self.step}")
-        if self.form is not None and self.form not in (ISO, MIDNIGHT, *DATE_FORMATS):
+        form = (self.form or ISO).removeprefix(UNPADDED)
+        if form not in (ISO, MIDNIGHT, *DATE_FORMATS, *TIME_FORMATS):
             raise DataError(f"column {self.name!r}: there is no format of dates {self.form!r}")
 
     @classmethod
@@ -198,10 +204,10 @@ class NumberScale:
     def _date(self, value: Any) -> datetime.date:
         if isinstance(value, str):
             if self.form not in (None, ISO, MIDNIGHT):
-                try:
-                    return datetime.datetime.strptime(value.strip(), self.form).date()
-                except ValueError:
-                    pass
+                form = self.form.removeprefix(UNPADDED)
+                with suppress(ValueError):
+                    time = datetime.datetime.strptime(value.strip(), form)
+                    return time.date() if self.kind == "date" else time
             return datetime.datetime.fromisoformat(value.strip())
         if isinstance(value, datetime.date):
             return value
@@ -263,16 +269,19 @@ class NumberScale:
             return datetime.datetime.combine(value, datetime.time())
         return self._written(value)
 
-    def text(self, x: float) -> str:
-        """Return a number as text, as the column would write it."""
+    def text(self, x: float, digits: int | None = None) -> str:
+        """Return a number as text, as the column would write it; computed ones need few digits."""
         value = self.value(x)
         if value is None:
             return ""
-        return str(value) if self.kind == "number" else self._written(value)
+        if self.kind == "number":
+            return f"{value:.{digits}g}" if digits and type(value) is float else str(value)
+        return self._written(value)
 
     def _written(self, value: Any) -> str:
         if self.form not in (None, ISO, MIDNIGHT):
-            return str(value.strftime(self.form))
+            text = str(value.strftime(self.form.removeprefix(UNPADDED)))
+            return re.sub(r"\b0(?=\d)", "", text) if self.form.startswith(UNPADDED) else text
         return str(value.isoformat(" ") if self.kind == "datetime" else value.isoformat())
 
     def short(self, x: float, spread: float | None = None) -> str:
@@ -292,7 +301,8 @@ class NumberScale:
         if math.isnan(x):
             return "?"
         if self.kind != "number":
-            return str(self._calendar(self.rounded(x)))[: 10 if self.step == SECONDS[0] else None]
+            text = self._written(self._calendar(self.rounded(x)))
+            return text[: 10 if self.step == SECONDS[0] else None]
         extent = (self.high - self.low) or self.step or 0.0
         return number_text(x, (spread or extent) / 100, SHORT_DIGITS)
 
@@ -350,8 +360,11 @@ def _kind(name: str, values: list[Any]) -> tuple[str, str | None, bool]:
         if form is not None:
             if form != ISO or not any(_ISO_DATETIME.match(v.strip()) for v in values):
                 return "date", form, False
+            for form in TIME_FORMATS:
+                if all(_fits(v, form) and len(v.strip()) == len(values[0]) for v in values):
+                    return "datetime", form, False
             zones = {datetime.datetime.fromisoformat(v.strip()).tzinfo is not None for v in values}
-            return "datetime", form, zones == {True}
+            return "datetime", ISO, zones == {True}
         try:
             [float(v) for v in values]
             return "number", None, False
@@ -364,21 +377,26 @@ def _kind(name: str, values: list[Any]) -> tuple[str, str | None, bool]:
 def date_format(texts: Sequence[str]) -> str | None:
     """Return the one format in which all texts are dates: "iso", or one of `strptime`; else None.
 
-    A column that could be read with the day or with the month first is not a column of dates.
+    A minus sign in front of it means that days and months have no leading zeros. A column that could be
+    read with the day or with the month first is not a column of dates.
 
     Examples
     --------
     >>> date_format(["2024-03-01", "2024-12-31"]), date_format(["1/2/2024", "31/2/2024"])
     ('iso', None)
-    >>> date_format(["12/30/2024", "1/2/2024"])
-    '%m/%d/%Y'
+    >>> date_format(["12/30/2024", "01/02/2024"]), date_format(["12/30/2024", "1/2/2024"])
+    ('%m/%d/%Y', '-%m/%d/%Y')
     """
     if not texts or not texts[0][:1].isdigit() or len(texts[0]) < 8:
         return None
     if all(_is_iso(text.strip()) for text in texts):
         return ISO
     fitting = [form for form in DATE_FORMATS[1:] if all(_fits(text, form) for text in texts)]
-    return fitting[0] if len(fitting) == 1 else None
+    if len(fitting) != 1:
+        return None
+    digits = [part for text in texts for part in re.findall(r"\d+", text)]
+    padded = any(part.startswith("0") for part in digits) or all(len(p) > 1 for p in digits)
+    return fitting[0] if padded else UNPADDED + fitting[0]
 
 
 def _is_iso(text: str) -> bool:

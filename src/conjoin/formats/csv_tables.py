@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,10 @@ from conjoin.data.arrays import BoolArray, IntArray
 from conjoin.data.columns import Column
 from conjoin.data.frames import MISSING, arrow_columns
 from conjoin.data.table import Table
-from conjoin.errors import FormatError
-from conjoin.formats.storage import decoded, errors_naming, read_bytes, write_bytes
-
-QUOTED_LINES = 200
-"""Number of lines that show whether a file has every cell in quotation marks."""
+from conjoin.errors import DataWarning, FormatError
+from conjoin.formats.csv_dialect import FALLBACK, SAMPLE_LINES, SEPARATORS, Dialect, read_text_table
+from conjoin.formats.number_cells import number_styles, plain_number
+from conjoin.formats.storage import errors_naming, write_bytes
 
 
 @dataclass(frozen=True)
@@ -38,44 +38,49 @@ class Blocks:
         return min(max(self.usual, self.bytes_per_column * columns), self.largest)
 
 
-BLOCKS = Blocks()
+BLOCKS, FOUND_OUT = Blocks(), Dialect()
 
 
 def read_csv(
-    path: Path, missing: Collection[str] = MISSING, blocks: Blocks = BLOCKS
+    path: Path,
+    missing: Collection[str] = MISSING,
+    dialect: Dialect = FOUND_OUT,
+    numeric: Collection[str] | None = None,
+    blocks: Blocks = BLOCKS,
 ) -> list[Column]:
-    """Read the columns of a CSV file with a header line.
+    """Read the columns of a CSV file with a header line, as text with numbers as Python writes them.
 
     Empty cells are missing, and so are cells that hold one of the texts `missing`, unless they are in
-    quotation marks. In a file in which every cell is in quotation marks, these mean nothing.
+    quotation marks. In a file in which every cell is in quotation marks, these mean nothing. `numeric`
+    are the columns known to hold numbers; by default, a column holds numbers if all of its text does.
     """
     import pyarrow as pa
 
-    raw = read_bytes(path)
-    if not raw or raw.isspace():
+    text, sep, encoding = read_text_table(path, dialect)
+    if not text or text.isspace():
         raise FormatError("the file is empty", str(path))
-    if raw.count(b'"') % 2:
+    if text.count('"') % 2:
         raise FormatError("a quotation mark is opened but never closed", str(path))
-    text = decoded(raw, path)
-    header, quoted = _header(text, path), _all_quoted(text)
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise FormatError(
-            f"the header {header[0][:40]!r} has no commas; columns must be separated by commas",
-            str(path),
-            1,
+    if encoding == FALLBACK != dialect.encoding:
+        warnings.warn(
+            f"{path}: is not UTF-8 text and was read as {FALLBACK}; encoding (--encoding) names another",
+            DataWarning,
+            stacklevel=4,
         )
+    header, quoted = _header(text, path, sep), _all_quoted(text, sep)
+    raw = text.encode()
     columns: list[Column] = []
     size = blocks.size(len(header))
     for start in range(0, len(header), blocks.columns):
         names = header[start : start + blocks.columns]
         try:
             try:
-                table, bad = _parsed(raw, header, names, missing, quoted, size)
+                table, bad = _parsed(raw, header, names, missing, quoted, size, sep)
             except pa.ArrowInvalid as error:
                 if "straddl" not in str(error) or size > len(raw):
                     raise
                 size = min(len(raw) + 1, blocks.largest)  # a row is longer than a block
-                table, bad = _parsed(raw, header, names, missing, quoted, size)
+                table, bad = _parsed(raw, header, names, missing, quoted, size, sep)
         except pa.ArrowException as error:
             raise FormatError(_cause(error, blocks), str(path)) from None
         if bad:
@@ -87,6 +92,11 @@ def read_csv(
             )
         with errors_naming(path):
             columns += arrow_columns(table, markers=missing)
+    chosen = [column for column in columns if numeric is None or column.name in numeric]
+    styles = number_styles(chosen, sep, dialect.decimal, strict=numeric is None)
+    for i, column in enumerate(columns):
+        if style := styles.get(column.name):
+            columns[i] = column.relabelled([plain_number(v, style[0]) or v for v in column.labels])
     return columns
 
 
@@ -97,6 +107,7 @@ def _parsed(
     missing: Collection[str],
     quoted: bool,
     size: int,
+    sep: str,
 ) -> tuple[Any, list[Any]]:
     """Return some columns as an Arrow table, and the lines with too few or too many cells."""
     import pyarrow as pa
@@ -113,7 +124,9 @@ def _parsed(
         read_options=arrow_csv.ReadOptions(
             column_names=header, skip_rows=1, use_threads=False, block_size=size
         ),
-        parse_options=arrow_csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=sep, invalid_row_handler=note, newlines_in_values=True
+        ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string())),
             include_columns=names,
@@ -135,19 +148,19 @@ def _cause(error: Exception, blocks: Blocks) -> str:
     return f"cannot be read as CSV: {error}"
 
 
-def _all_quoted(text: str) -> bool:
+def _all_quoted(text: str, sep: str) -> bool:
     """Return whether the header and all cells of the first rows are in quotation marks."""
     if not text.startswith('"'):
         return False
-    rows = _raw_rows("\n".join(text.split("\n", QUOTED_LINES)[:QUOTED_LINES]))
+    rows = _raw_rows("\n".join(text.split("\n", SAMPLE_LINES)[:SAMPLE_LINES]), sep)
     return len(rows) > 1 and all(cell.strip().startswith('"') for row in rows for cell in row)
 
 
-def _header(text: str, path: Path) -> list[str]:
+def _header(text: str, path: Path, sep: str) -> list[str]:
     end = re.search("[\r\n]", text)
     line = text if end is None else text[: end.start()]
     try:
-        names = [name.strip() for name in next(csv.reader([line]), [])]
+        names = [name.strip() for name in next(csv.reader([line], delimiter=sep), [])]
     except csv.Error as error:
         raise FormatError(f"the header cannot be read: {error}", str(path), 1) from None
     if not names:
@@ -167,9 +180,10 @@ def _header(text: str, path: Path) -> list[str]:
     return names
 
 
-def csv_columns(path: Path) -> list[str]:
+def csv_columns(path: Path, dialect: Dialect = FOUND_OUT) -> list[str]:
     """Return the names in the header line of a CSV file."""
-    return _header(decoded(read_bytes(path), path), path)
+    text, sep, _ = read_text_table(path, dialect)
+    return _header(text, path, sep)
 
 
 def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
@@ -208,9 +222,9 @@ def _state_cells(table: Table, path: Path) -> Iterator[tuple[str, Any]]:
         yield variable.name, cells[codes]
 
 
-def _cell(text: str) -> str:
-    """Return a text as a cell: in quotation marks if it would otherwise be read differently."""
-    if text in MISSING or any(mark in text for mark in ',"\n\r'):
+def _cell(text: str, separators: str = SEPARATORS) -> str:
+    """Return a text as a cell: in quotation marks if it could otherwise be read differently."""
+    if text in MISSING or any(mark in text for mark in separators + '"\n\r'):
         return '"' + text.replace('"', '""') + '"'
     return text
 
@@ -221,23 +235,22 @@ def _defused(cell: str) -> str:
     if not inside.startswith(("=", "+", "-", "@", "\t", "\r")):
         return cell
     try:
-        float(inside)
+        float(inside.replace(",", "."))
         return cell
     except ValueError:
         at = cell.index(inside)
         return f"{cell[:at]}'{cell[at:]}"
 
 
-_CELL = re.compile(r'([^\S\r\n]*"(?:[^"]|"")*"[^,\r\n]*|[^,\r\n]*)(,|\r\n|\r|\n|\Z)')
-"""A cell, and the comma or the end of the line after it."""
-
-
-def _raw_rows(text: str) -> list[list[str]]:
+def _raw_rows(text: str, sep: str) -> list[list[str]]:
     """Return the cells of the rows of a CSV file as they are written, with their quotation marks."""
+    mark = re.escape(sep)
+    unquoted, blanks = rf"[^{mark}\r\n]*", rf"(?:(?!{mark})[^\S\r\n])*"
+    cell_and_end = rf'({blanks}"(?:[^"]|"")*"{unquoted}|{unquoted})({mark}|\r\n|\r|\n|\Z)'
     rows: list[list[str]] = [[]]
-    for cell, end in _CELL.findall(text):
+    for cell, end in re.findall(cell_and_end, text):
         rows[-1].append(cell)
-        if end != ",":
+        if end != sep:
             rows.append([])
     return [row for row in rows if row not in ([], [""])]
 
@@ -247,6 +260,7 @@ def write_filled_csv(
     full: Table,
     holes: Mapping[str, BoolArray],
     path: Path,
+    dialect: Dialect = FOUND_OUT,
     *,
     defuse: bool = False,
 ) -> None:
@@ -255,19 +269,31 @@ def write_filled_csv(
     `full` are its rows without missing values, and `holes` says for each column which values were
     missing. The file may have more columns than the table. With `defuse`, see `write_csv`.
     """
-    text = decoded(read_bytes(source), source)
-    rows = _raw_rows(text)
-    header = _header(text, source)
+    text, sep, encoding = read_text_table(source, dialect)
+    rows, header = _raw_rows(text, sep), _header(text, source, sep)
+    written = [
+        Column.of_values(name, (row[header.index(name)].strip(' "') for row in rows[1:]))
+        for name in holes
+        if full.domain[name].holds_numbers
+    ]
+    styles = number_styles(written, sep, dialect.decimal, strict=False)
     for name, missing in holes.items():
         where = np.flatnonzero(missing)
         if len(where):
             at = header.index(name)
             texts = filled_values(full, name, where, text=True)
+            if name in styles:
+                mark, prefix, suffix = styles[name]
+                texts = [t and f"{prefix}{t.replace('.', mark)}{suffix}" for t in texts]
             for r, cell in zip(where.tolist(), texts, strict=True):
-                rows[r + 1][at] = _cell(cell)
+                rows[r + 1][at] = _cell(cell, sep)
     if defuse:
         rows = [list(map(_defused, row)) for row in rows]
-    write_bytes(path, "".join(",".join(row) + "\n" for row in rows).encode())
+    try:
+        data = "".join(sep.join(row) + "\n" for row in rows).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise FormatError(f"cannot be written: {error}", str(path)) from None
+    write_bytes(path, data)
 
 
 def filled_values(full: Table, name: str, rows: IntArray, *, text: bool = False) -> list[Any]:

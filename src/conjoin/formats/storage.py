@@ -17,7 +17,7 @@ from conjoin.errors import ConjoinError, FormatError, ModelError
 if TYPE_CHECKING:
     from gzip import GzipFile
 
-TABLE_ENDINGS = (".data", ".csv", ".parquet")
+TABLE_ENDINGS = (".data", ".csv", ".parquet", ".xlsx")
 """The endings of tables; other files hold models."""
 
 CHUNK = 1 << 20

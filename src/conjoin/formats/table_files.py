@@ -13,6 +13,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.frames import MISSING
 from conjoin.data.table import Table
 from conjoin.errors import DataError, FormatError, names_lack_of_memory
+from conjoin.formats.csv_dialect import Dialect
 from conjoin.formats.storage import (
     check_ending,
     check_folder,
@@ -22,12 +23,14 @@ from conjoin.formats.storage import (
 )
 
 Markers = Collection[str] | str | None
+FOUND_OUT = Dialect()
 
 # The function for each ending, imported when it is needed.
 TABLE_READERS = {
     ".data": "libra_data.read_data",  # state numbers, read into a table
     ".csv": "csv_tables.read_csv",  # the others are read into columns
     ".parquet": "parquet.read_parquet",
+    ".xlsx": "excel.read_excel",
 }
 TABLE_WRITERS = {
     ".data": "libra_data.write_data",
@@ -37,6 +40,7 @@ TABLE_WRITERS = {
 COLUMN_READERS = {
     ".csv": "csv_tables.csv_columns",
     ".parquet": "parquet.parquet_columns",
+    ".xlsx": "excel.excel_columns",
 }
 FILLED_WRITERS = {
     ".csv": "csv_tables.write_filled_csv",
@@ -55,14 +59,18 @@ def read_table(
     kinds: Mapping[str, str] | None = None,
     merge: bool = False,
     unseen: str = "error",
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Read a table.
 
     Parameters
     ----------
     path : str or Path
-        A .csv or .parquet file with names, or a .data file of state numbers; each may end in .gz. A
-        folder of Parquet files is one table, which is read in batches.
+        A .csv, .parquet or .xlsx file with names (the first sheet; this needs openpyxl), or a .data
+        file of state numbers; each may end in .gz. A folder of Parquet files is one table, which is read
+        in batches.
     domain : Domain, optional
         The columns that the table must have, for example those of a model; hidden variables are left
         out. Without a domain, columns are numbers, dates or categories as they look like, and columns
@@ -79,6 +87,9 @@ def read_table(
         is read, so that a table larger than memory can be learned from if its rows repeat.
     unseen : {'error', 'missing'}
         What a value that is not in the domain counts as.
+    sep, encoding, decimal : str, optional
+        How a .csv file separates its cells, encodes its text, and writes decimals ("." or ",").
+        By default, this is found out from the file.
     """
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}")
@@ -92,7 +103,7 @@ def read_table(
     if ending(path) == ".data":
         table: Table = function_for(TABLE_READERS, path)(path, shown)
         return table
-    columns = read_columns(path, missing, shown)
+    columns = read_columns(path, missing, shown, Dialect(sep, encoding, decimal))
     with errors_naming(path):
         if shown is None:
             kept = chosen_kinds(columns, include=include, exclude=exclude, kinds=kinds)
@@ -103,12 +114,16 @@ def read_table(
 
 @names_lack_of_memory
 def read_columns(
-    path: str | Path, missing: Markers = None, domain: Domain | None = None
+    path: str | Path,
+    missing: Markers = None,
+    domain: Domain | None = None,
+    dialect: Dialect = FOUND_OUT,
 ) -> list[Column]:
     """Read the columns of a table.
 
-    A text that is a state of a column of `domain` is not missing there, and all text stays text. Without
-    a domain, a column of text that is all numbers becomes a column of numbers.
+    A text that is a state of a column of `domain` is not missing there, and all text stays text, with
+    numbers as Python writes them. Without a domain, a column of text that is all numbers becomes a column
+    of numbers.
     """
     path = Path(path)
     check_ending(path, TABLE_READERS, "table")
@@ -120,29 +135,31 @@ def read_columns(
         return [replace(column, variable=variable) for column, variable in settled]
     if isinstance(missing, str):
         missing = [missing]
-    markers = set(MISSING if missing is None and kind == ".csv" else missing or ())
+    markers = set(MISSING if missing is None and kind != ".parquet" else missing or ())
     states = {v.name: set(map(str, v.states)) for v in domain or () if v.numbers is None}
     doubtful = markers & set().union(*states.values())
-    columns = reader(path, sorted(markers - doubtful))
+    numeric = None if domain is None else [v.name for v in domain if v.holds_numbers]
+    how = {"dialect": dialect, "numeric": numeric} if kind == ".csv" else {}
+    columns = reader(path, sorted(markers - doubtful), **how)
     if doubtful:
         columns = [c.without(doubtful - states.get(c.name, set())) for c in columns]
-    return columns if domain is not None or kind != ".csv" else [c.parsed() for c in columns]
+    return [c.parsed() for c in columns] if domain is None and kind == ".csv" else columns
 
 
 def empty_cells(
-    path: str | Path, domain: Domain, *, missing: Markers = None
+    path: str | Path, domain: Domain, *, missing: Markers = None, dialect: Dialect = FOUND_OUT
 ) -> dict[str, BoolArray]:
     """Return for each column of a domain that a file has which of its cells hold no value.
 
     `missing` are the texts that stand for a missing value, as in `read_table`. A value that is not in the
     domain is a value.
     """
-    columns = read_columns(path, missing, domain)
+    columns = read_columns(path, missing, domain, dialect)
     return {c.name: c.codes < 0 for c in columns if c.name in domain.names}
 
 
-def table_columns(path: str | Path) -> list[str] | None:
-    """Return the column names of .csv and .parquet files and folders, None for files without names."""
+def table_columns(path: str | Path, dialect: Dialect = FOUND_OUT) -> list[str] | None:
+    """Return the column names of a file, or of a folder of Parquet files; None if it has no names."""
     path = Path(path)
     if path.is_dir():
         from conjoin.formats.parquet import folder_columns
@@ -150,7 +167,8 @@ def table_columns(path: str | Path) -> list[str] | None:
         return folder_columns(path)
     if ending(path) not in COLUMN_READERS:
         return None
-    return function_for(COLUMN_READERS, path)(path)
+    how = {"dialect": dialect} if ending(path) == ".csv" else {}
+    return function_for(COLUMN_READERS, path)(path, **how)
 
 
 def check_can_write(path: str | Path) -> None:
@@ -183,7 +201,7 @@ def write_table(table: Table, path: str | Path, *, defuse: bool = False) -> None
     check_can_write(path)
     if table.numbers is not None and ending(path) == ".data":
         raise FormatError("a .data file holds states, not numbers; use .csv or .parquet", str(path))
-    how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
+    how = {"defuse": defuse} if ending(path) == ".csv" else {}
     function_for(TABLE_WRITERS, path)(table.recorded(), path, **how)
 
 
@@ -193,6 +211,7 @@ def write_filled(
     full: Table,
     holes: Mapping[str, BoolArray],
     path: str | Path,
+    dialect: Dialect = FOUND_OUT,
     *,
     defuse: bool = False,
 ) -> None:
@@ -204,7 +223,7 @@ def write_filled(
     source, path = Path(source), Path(path)
     check_can_write(path)
     if ending(source) == ending(path) and ending(path) in FILLED_WRITERS:
-        how = {"defuse": True} if defuse and ending(path) == ".csv" else {}
+        how = {"dialect": dialect, "defuse": defuse} if ending(path) == ".csv" else {}
         function_for(FILLED_WRITERS, path)(source, full, holes, path, **how)
     else:
         write_table(full, path, defuse=defuse)

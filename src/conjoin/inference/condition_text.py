@@ -25,7 +25,7 @@ from typing import Any
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import ABSENT
-from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_scale import ISO, MIDNIGHT, NumberScale
 from conjoin.errors import DataError, UnknownColumnError, did_you_mean
 from conjoin.inference.condition_hints import hint
 from conjoin.inference.conditions import (
@@ -319,7 +319,7 @@ def _end(variable: Variable, operator: str, text: str) -> Any:
 def _number(scale: NumberScale, text: str) -> Any:
     """Return the number or date that a text stands for, as the column writes it."""
     number = scale.number(text)
-    value = scale.value(number)
+    value = scale.value(number) if scale.form in (ISO, MIDNIGHT) else scale.own(number)
     return value if scale.kind != "number" or value == number else number
 
 

@@ -25,8 +25,8 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
 from conjoin.models.network import Network
 
-SHOWN = 12
-"""Maximum number of questions, and of answers to each, that are printed."""
+SHOWN, LEAST = 12, 0.001
+"""Maximum number of questions that are printed, and their least information in bits."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,6 @@ class Question:
     # {state: {target's state: probability}}: the distribution of the target after each possible
     # answer
     targets: dict[Any, dict[Any, float]]
-    # Whether the answers are ranges of a number, from the lowest to the highest
-    ordered: bool = False
 
 
 class Questions(Sequence[Question]):
@@ -83,19 +81,26 @@ class Questions(Sequence[Question]):
     def __repr__(self) -> str:
         now = ", ".join(f"{shown(s)} {p:.4g}" for s, p in self.prior.items())
         lines = [f"{shown(self.target)}: {now} ({self.entropy:.3g} bits; {self.run})"]
-        width = max((len(shown(q.name)) for q in self[:SHOWN]), default=0)
-        for question in self[:SHOWN]:
-            lines.append(f"{shown(question.name):<{width}}  {question.information:.4f} bits")
-            possible = list(question.targets)
-            if not question.ordered:
-                possible.sort(key=lambda s: -question.answers[s])
-            for state in possible[:SHOWN]:
-                p, after = question.answers[state], question.targets[state]
-                best = max(after, key=lambda s: round(after[s] - self.prior[s], 12))
-                moved = f"{shown(best)} {self.prior[best]:.4g} -> {after[best]:.4g}"
-                lines.append(f"  {shown(state)} ({p:.4g}): {moved}")
-        if len(self) > SHOWN:
-            lines.append(f"... and {len(self) - SHOWN} more")
+        telling = [question for question in self if question.information >= LEAST]
+        width = max((len(shown(q.name)) for q in telling[:SHOWN]), default=0)
+        for question in telling[:SHOWN]:
+            moves = [
+                (round(p * abs(after[state] - before), 12), answer, state)
+                for answer, p in question.answers.items()
+                for after in [question.targets.get(answer, self.prior)]
+                for state, before in self.prior.items()
+            ]
+            _, answer, state = max(moves, key=lambda move: move[0])
+            p, after = question.answers[answer], question.targets[answer][state]
+            lines.append(
+                f"{shown(question.name):<{width}}  {question.information:.4f} bits  if {shown(answer)} "
+                f"({p:.4g}): {shown(state)} {self.prior[state]:.4g} -> {after:.4g}"
+            )
+        more = (
+            (len(telling) - SHOWN, "more"),
+            (len(self) - len(telling), f"of less than {LEAST} bits"),
+        )
+        lines += [f"... and {count} {what}" for count, what in more if count > 0]
         return "\n".join(lines)
 
 
@@ -145,12 +150,8 @@ def next_questions(
     ... ])
     >>> next_questions(bn, "ill")
     ill: no 0.5, yes 0.5 (1 bits; exact)
-    test  0.5310 bits
-      - (0.5): no 0.5 -> 0.9
-      + (0.5): yes 0.5 -> 0.9
-    coin  0.0000 bits
-      heads (0.5): no 0.5 -> 0.5
-      tails (0.5): no 0.5 -> 0.5
+    test  0.5310 bits  if - (0.5): no 0.5 -> 0.9
+    ... and 1 of less than 0.001 bits
     """
     check_options("marginals", options)
     network, known = known_of(model, given)
@@ -226,7 +227,6 @@ def question_of(column: Variable, target: Variable, p: FloatArray, joint: FloatA
         information,
         named(column, answers),
         {s: named(target, after[:, k]) for k, s in enumerate(column.states) if answers[k] > 0},
-        column.cuts is not None,
     )
 
 

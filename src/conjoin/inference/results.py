@@ -113,7 +113,7 @@ def distribution_words(found: Any) -> str:
     if isinstance(found, Mapping):
         return ", ".join(f"{shown(state)} {p:.4g}" for state, p in found.items())
     low, high = found.interval(0.9)
-    ends = [found.scale.text(found.scale.number(end)) for end in (low, high)]
+    ends = [found.scale.text(found.scale.number(end), 12) for end in (low, high)]
     if found.absent == 1:
         return "absent"
     absent = f"absent {found.absent:.2g}, otherwise " if found.absent else ""

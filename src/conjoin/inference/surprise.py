@@ -202,7 +202,7 @@ class _Cells:
             medians = part.median()
             p = np.exp(part.log_mass(medians))
             return [
-                (part.scale.value(x), y) for x, y in zip(medians.tolist(), p.tolist(), strict=True)
+                (part.scale.own(x), y) for x, y in zip(medians.tolist(), p.tolist(), strict=True)
             ]
 
         return cls(

@@ -55,6 +55,7 @@ class CMLL(Score):
     def notes(self) -> list[str]:
         """Return the sampling error and the sets, one sentence per line."""
         lines = [f"{self.exact:.2%} exact; sampling adds an error of {self.mc_stderr:.6f}"]
+        lines = [] if self.exact == 1 else lines
         return lines + [f"set {k}: {', '.join(part)}" for k, part in enumerate(self.sets, 1)]
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -72,7 +73,8 @@ def _label(state: Any) -> str:
 
 def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     """Return what the page needs of a column of numbers: where the values of its states lie."""
-    scale, present = numbers.scale, numbers.present
+    scale = replace(numbers.scale, form=None)  # the page reads ISO dates
+    present = numbers.present
     means = NumberDistributions.of_states(present, np.eye(len(present))).mean()
     column: dict[str, Any] = {
         "step": scale.step or 0,
@@ -123,7 +125,7 @@ def _start(numbers: NumberStates, edge: float) -> str | None:
 
     Values on a grid are at least this number, all others are above it.
     """
-    scale, first = numbers.scale, _first(numbers, edge)
+    scale, first = replace(numbers.scale, form=None), _first(numbers, edge)
     text = scale.short(first) if scale.kind != "number" else scale.text(first)
     part = Range(above=text) if scale.step is None else Range(at_least=text)
     return text if abs(edges_of(numbers, part)[0] - edge) <= 1e-6 * numbers.map.step else None
