@@ -48,8 +48,8 @@ MOST_NUMBERS = 100
 ROWS_PER_CLASS = 60
 """Minimum number of rows per class."""
 
-STEPS = 10
-"""Number of steps of expectation maximisation."""
+STEPS, LAST_STEPS = 10, 6
+"""Number of steps of expectation maximisation, and of those from all rows after a fit to some of them."""
 
 CHOOSING_ROWS = 6_000
 """Maximum number of rows from which settings are learned to choose among them."""
@@ -117,7 +117,7 @@ def learn_fine(
         rows, learned = (replace(part, dropped=tuple(worse)) for part in (rows, learned))
         best = _best(judge, learned, [best.setting])
     evidence = judge.evidence(best)
-    return replace(_usual(fit(rows, best.setting), rows), evidence=evidence)
+    return replace(_usual(fit(rows, best.setting, best.fine), rows), evidence=evidence)
 
 
 def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:
@@ -271,9 +271,9 @@ class ScoredRows:
         return result
 
 
-def fit(rows: ScoredRows, setting: Setting) -> FineNumbers:
-    """Fit the fine part with given settings."""
-    return _Fit(rows, setting, np.random.default_rng(0)).run()
+def fit(rows: ScoredRows, setting: Setting, start: FineNumbers | None = None) -> FineNumbers:
+    """Fit the fine part with given settings, from an earlier fit to some of the rows if there is one."""
+    return _Fit(rows, setting, np.random.default_rng(0)).run(start)
 
 
 class _Fit:
@@ -285,18 +285,22 @@ class _Fit:
         self.holes = np.isnan(rows.scores)
         self.total = float(rows.weights.sum())
 
-    def run(self) -> FineNumbers:
+    def run(self, start: FineNumbers | None) -> FineNumbers:
         """Return the fine part."""
         fine, y = self._common()
         if self.setting.classes == 1:
             return fine
-        shares = self._start(fine, y)
-        for _ in range(STEPS):
+        shares = self._start(fine, y) if start is None else self._shares(start, y)
+        for _ in range(STEPS if start is None else LAST_STEPS):
             new = self._maximised(fine, y, shares)
-            logs = new.log_densities(self.rows.codes, y)
-            shares = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
+            shares = self._shares(new, y)
             y = self._filled(new, y, shares)
         return new
+
+    def _shares(self, fine: FineNumbers, y: FloatArray) -> FloatArray:
+        """Return how probable each class is in each row."""
+        logs = fine.log_densities(self.rows.codes, y)
+        return np.asarray(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]))
 
     def _common(self) -> tuple[FineNumbers, FloatArray]:
         """Return the fit with one class, by known scores, and the scores with missing ones drawn."""

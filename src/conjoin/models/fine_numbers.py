@@ -21,6 +21,7 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
 from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
+from conjoin.kernels.layouts import packed
 
 ROWS_AT_ONCE = 1 << 12
 """Number of rows whose means are computed together."""
@@ -86,12 +87,13 @@ class FineNumbers:
 
     def means(self, codes: IntArray) -> FloatArray:
         """Return the mean of each score in each row: classes by rows by numbers; -1 adds nothing."""
-        found = np.repeat(self.intercepts[:, None], len(codes), axis=1)
-        for v, first in enumerate(self.first.tolist()):
-            if self.matters[v].any():
-                known = codes[:, v] >= 0
-                found[:, known] += self.effects[:, first + codes[known, v]]
-        return found
+        from conjoin.kernels.effect_sums import add_effects
+
+        result = np.repeat(self.intercepts[:, None], len(codes), axis=1)
+        columns = np.flatnonzero(self.matters.any(axis=1))
+        effects = packed(self.effects, np.float64, 3)
+        add_effects(packed(codes, np.int64, 2), columns, self.first, effects, result)
+        return result
 
     def of_states(self, v: int) -> FloatArray:
         """Return the effects of the states of a column: classes by states by numbers."""
@@ -169,11 +171,23 @@ def patterns(scores: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
     if not len(scores):
         return
     known = ~np.isnan(scores)
-    found, inverse = np.unique(known, axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(inverse.ravel(), minlength=len(found)))
-    for pattern, rows in zip(found, np.split(order, ends[:-1]), strict=True):
-        yield np.flatnonzero(pattern), rows
+    number = np.zeros(len(known), np.int64)  # of the pattern of each row, so far
+    first = np.zeros(1, np.int64)
+    for column in known.T:
+        number, first = _numbered(2 * number + column)
+    order = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number, minlength=len(first)))
+    for row, rows in zip(first, np.split(order, ends[:-1]), strict=True):
+        yield np.flatnonzero(known[row]), rows
+
+
+def _numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return small keys by their rank among the different ones, and a place of each of these."""
+    place = np.full(int(keys.max()) + 1, -1, np.int64)
+    place[keys] = np.arange(len(keys))
+    used = np.flatnonzero(place >= 0)
+    rank = np.cumsum(place >= 0) - 1
+    return rank[keys], place[used]
 
 
 def scored_columns(domain: Domain) -> Sequence[str]:
