@@ -30,7 +30,7 @@ TAIL_SHARE, TAIL_ROWS = 0.2, 6
 """The outermost intervals are divided if this share of them has at least this number of rows."""
 
 BEYOND = 0.5
-"""The means of scores in the outermost intervals are at most this far beyond the recorded ones."""
+"""Scores, and their means, count up to this distance beyond the recorded ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +115,15 @@ class NumberStates:
         return np.where(np.isnan(values), -1, found).astype(np.int64)
 
     def scores(self, values: FloatArray) -> FloatArray:
-        """Return the normal scores of values in intervals; NaN for others, and far outside."""
-        state = self.codes(values)
+        """Return the normal scores of values in intervals; NaN for others, and far outside.
+
+        Values are also far outside if their scores are: 0.01 in a column of prices from 100 to 90,000.
+        """
+        state, (low, high) = self.codes(values), self.reach
         inside = (state >= 0) & self.intervals[state] & ~self.scale.is_far(values)
         found = np.full(len(values), np.nan)
         found[inside] = self.map.to_scores(values[inside])
-        return found
+        return np.where((found >= low) & (found <= high), found, np.nan)
 
     @cached_property
     def ends(self) -> FloatArray:
