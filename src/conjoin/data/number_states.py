@@ -32,6 +32,9 @@ TAIL_SHARE, TAIL_ROWS = 0.2, 6
 BEYOND = 0.5
 """Scores, and their means, count up to this distance beyond the recorded ones."""
 
+MOST_SDS = 30.0
+"""The mean of a Gaussian is at most this number of standard deviations outside its interval."""
+
 
 @dataclass(frozen=True, eq=False)
 class NumberStates:
@@ -153,6 +156,16 @@ class NumberStates:
         """The lowest and the highest score that the mean of a value may have."""
         low, high = self.map.to_scores(np.array([self.scale.low, self.scale.high])).tolist()
         return low - BEYOND, high + BEYOND
+
+    def bounded(self, means: FloatArray, sds: FloatArray) -> FloatArray:
+        """Return means of scores in each interval that are at most as far out as a mean may be.
+
+        Far outside its interval, a Gaussian has no probability inside it that could be told from 0: the
+        mean is then moved closer. Shape (rows, intervals, parts).
+        """
+        low, high = self.ends[:, self.intervals, None]
+        inside = np.clip(means, *self.reach)
+        return np.clip(inside, low - MOST_SDS * sds, high + MOST_SDS * sds)
 
     def masses(self, low: float, high: float) -> FloatArray:
         """Return the share of each state's values between two numbers that are no recorded values.

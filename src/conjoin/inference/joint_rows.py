@@ -418,7 +418,7 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
     if answer.parts is None:
         return NumberDistributions.of_states(states, answer.p)
     shares, means, sds = (part[:, states.intervals] for part in answer.parts)
-    return NumberDistributions(states, answer.p, shares, np.clip(means, *states.reach), sds)
+    return NumberDistributions(states, answer.p, shares, states.bounded(means, sds), sds)
 
 
 def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
