@@ -54,7 +54,7 @@ BUDGET = {
     "lines of data": 3_750,
     "lines of estimator": 2_300,
     "lines of formats": 3_600,
-    "lines of inference": 8_300,
+    "lines of inference": 8_400,
     "lines of joint": 4_800,
     "lines of kernels": 4_800,
     "lines of learning": 2_900,
@@ -63,7 +63,7 @@ BUDGET = {
     "lines of scoring": 1_100,
     "lines of views": 5_850,
     "lines beside the folders": 600,
-    "words of docs": 24_500,
+    "words of docs": 24_600,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -184,8 +184,16 @@ def test_the_command(model, tmp_path, capsys):
     assert first[:6] == ["7", "v1", "rde", "0", "0", "green"] and first[7] == "inf"
     assert second[:3] == ["6", "v1", "blue"] and second[5] == "red"
     assert float(second[7]) == pytest.approx(np.log2(float(second[6]) / float(second[4])), abs=0.01)
+    assert "the oddest rows:\nrow 7: v1=rde" in said.out and "row 6: v1=blue" in said.out
+    assert main([*command, "--rows", "1"]) == 0
+    assert "row 6: v1=blue (" not in capsys.readouterr().out.partition("oddest rows")[2]
     assert main(command) == 0 and len(out.read_text(encoding="utf-8").splitlines()) == 2
-    for wrong in (["-o", "x.txt"], ["--top", "0"], ["-o", str(tmp_path / "no" / "x.csv")]):
+    for wrong in (
+        ["-o", "x.txt"],
+        ["--top", "0"],
+        ["--rows", "-1"],
+        ["-o", str(tmp_path / "no" / "x.csv")],
+    ):
         assert main([*command, *wrong]) == 1
         assert "conjoin: " in capsys.readouterr().err
 

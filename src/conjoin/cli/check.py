@@ -4,8 +4,9 @@ Rank the cells of a table by how improbable they are given the rest of their row
 the values that the model would rather have seen (the most probable state, or the median of a number):
 often typing errors. The tail is the probability of all
 values that are as improbable as the one in the cell, or more so: of a number, of those at least as
-extreme. A value that the model does not know has probability 0. The model may have been learned from the
-same table. Row 1 is the first row below the header.
+extreme. A value that the model does not know has probability 0. Cells that are very odd do not count when
+the other cells of their rows are judged. The oddest rows are printed, too, with their oddest cells. The
+model may have been learned from the same table. Row 1 is the first row below the header.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the .csv file to write: row (from 1), column, value, its probability, tail, suggestion, its "
         "probability, and the surprise in bits",
     )
+    add("--rows N", "print at most N rows (default 5)", type=int, default=5)
     add("--top N", "write at most N cells (default: 1%% of all cells)", type=int)
     shared.add_shared(parser, "--missing")
     shared.add_random_state(parser, "rows that are too large for exact inference")
@@ -49,6 +51,8 @@ def run(options: argparse.Namespace) -> None:
     path = shared.csv_path(options.output, "the cells")
     if options.top is not None and options.top < 1:
         raise ModelError(f"--top must be 1 or more, not {options.top}")
+    if options.rows < 0:
+        raise ModelError(f"--rows must be 0 or more, not {options.rows}")
     model = load(options.model)
     columns = read_columns(options.table, options.missing, model.domain.observed)
     ranking = column_surprises(model, columns, options.random_state)
@@ -64,9 +68,12 @@ def run(options: argparse.Namespace) -> None:
     write_bytes(path, page.getvalue().encode())
     if not ranking.exact:
         print("conjoin: some probabilities are approximate (sampled)", file=sys.stderr)
+    rows = [row.words(first_row=1) for row in ranking.odd_rows(options.rows)]
     shared.print_result(
         options,
-        {"output": str(path), "cells": len(cells), "of": len(ranking), "exact": ranking.exact},
+        {"output": str(path), "cells": len(cells), "of": len(ranking), "exact": ranking.exact,
+         "rows": rows},
         f"{path}: the {len(cells):,} most surprising of {len(ranking):,} cells",
         *(ranking.words(at, first_row=1) for at in range(min(len(cells), 5))),
-    )
+        *(["the oddest rows:", *rows] if rows else []),
+    )  # fmt: skip
