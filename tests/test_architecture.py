@@ -63,7 +63,7 @@ BUDGET = {
     "lines of scoring": 1_100,
     "lines of views": 5_850,
     "lines beside the folders": 600,
-    "words of docs": 24_600,
+    "words of docs": 24_800,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.
