@@ -49,21 +49,21 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 
 
 BUDGET = {
-    "lines of cli": 2_950,
+    "lines of cli": 3_000,
     "lines of conversion": 1_550,
     "lines of data": 4_050,
     "lines of estimator": 2_450,
     "lines of formats": 3_700,
-    "lines of inference": 8_400,
+    "lines of inference": 8_600,
     "lines of joint": 4_800,
-    "lines of kernels": 4_800,
+    "lines of kernels": 4_850,
     "lines of learning": 2_900,
-    "lines of models": 2_950,
+    "lines of models": 3_000,
     "lines of research": 2_400,
     "lines of scoring": 1_100,
     "lines of views": 5_900,
     "lines beside the folders": 650,
-    "words of docs": 25_300,
+    "words of docs": 25_600,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,8 +15,9 @@ import conjoin as cj
 from conjoin import Domain, JointModel, Likelihood, Marginal, Not, OneOf, Range, Variable
 from conjoin.cli.main import main
 from conjoin.data import NumberScale, NumberStates
-from conjoin.errors import DataError, ModelError
+from conjoin.errors import DataError, DataWarning, ModelError
 from conjoin.inference import conditions_text, evidence_of
+from random_joints import random_joint, random_rows
 
 
 def column(name):
@@ -137,3 +140,73 @@ def test_numbers_on_the_command_line(people, tmp_path, capsys):
     assert pd.read_csv(out)["age"].max() < 30
     assert main(["check", path, str(out), "-o", str(tmp_path / "odd.csv"), "--top", "3"]) == 0
     assert len((tmp_path / "odd.csv").read_text(encoding="utf-8").splitlines()) == 4
+
+
+ABSURD = (-1e9, -60.0, -12.0, 32.0, 80.0, 1e9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_means_are_within_the_quantiles_whatever_the_evidence(seed):
+    """Also where the evidence puts almost no probability on the interval, or the range, asked about."""
+    rng = np.random.default_rng(seed)
+    joint, _ = random_joint(rng)
+    domain = joint.domain.observed
+    row = random_rows(rng, domain, 1)
+    for name in domain.numeric:
+        given = {
+            v.name: v.states[code] for v, code in zip(domain, row.codes[0], strict=True)
+            if v.numbers is None
+        }  # fmt: skip
+        for absurd, (low, high) in itertools.product(
+            (*ABSURD, -3, 23), ((-99, 6), (4, 9), (14, 99))
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                given.update(dict.fromkeys(set(domain.numeric) - {name}, absurd))
+                try:
+                    free = cj.marginals(joint, given, targets=[name])[name]
+                    inside = Range(at_least=low, at_most=high)
+                    cut = cj.marginals(joint, {**given, name: inside}, targets=[name])[name]
+                except ModelError as error:  # single values only, none of them in the range
+                    assert "probability 0" in str(error)
+                    continue
+            for number in (free, cut):
+                ends = number.quantile(0.001), number.quantile(0.999)
+                assert ends[0] - 0.51 <= number.mean() <= ends[1] + 0.51
+            assert low - 0.51 <= cut.mean() <= high + 0.51
+            assert low <= cut.quantile(0.001) <= cut.quantile(0.999) <= high
+
+
+def test_absurd_numbers_do_not_make_absurd_predictions():
+    """Means stay within half a score of what was recorded; intervals contain them."""
+    rng = np.random.default_rng(3)
+    size = rng.gamma(4, 50, 500).round()
+    weight = (1500 + 8 * size + rng.normal(0, 200, 500)).round()
+    miles = (60 - 0.007 * weight - 0.02 * size + rng.normal(0, 1.5, 500)).round(1)
+    model = cj.JointModel(effort="quick").fit(
+        pd.DataFrame({"size": size, "weight": weight, "miles": miles})
+    )
+    states = model.model_.domain.numbers("miles")
+    low, high = states.map.to_values(np.array(states.reach))
+    assert low > miles.min() - 0.3 * np.ptp(miles) and high < miles.max() + 0.3 * np.ptp(miles)
+    for times in (0.2, 0.4, 3, 6, 1000, -0.2, -3, -1000):
+        start = weight.max() if times > 0 else weight.min()
+        row = pd.DataFrame({"size": [90.0], "weight": [start + times * np.ptp(weight)]})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            number = model.distribution(row, "miles")
+        assert len(said) == (abs(times) > 0.5)
+        assert all("weight=" in str(warning.message) for warning in said)
+        assert low <= number.mean() <= high
+        first, last = number.interval(0.9)
+        assert first < number.mean() < last and last - first < np.ptp(miles)
+
+
+def test_a_number_whose_score_is_far_outside_counts_with_its_state():
+    """Prices rise by factors: 0.01 is near the lowest one by itself, and far from it as a score."""
+    prices = np.exp(np.random.default_rng(0).uniform(np.log(100), np.log(90_000), 3000)).round(2)
+    states = NumberStates.learn(NumberScale.of("price", prices), prices)
+    assert not states.scale.is_far([0.01, 99.0, 95_000.0]).any()
+    known = ~np.isnan(states.scores(np.array([0.01, 99.0, 95_000.0, prices[0], 200_000.0])))
+    assert known.tolist() == [False, True, True, True, False]
+    assert not np.isnan(states.scores(prices)).any()

@@ -16,6 +16,18 @@ from random_joints import random_joint, random_rows
 from test_evidence import KINDS, random_model
 
 
+def doubted_cells(surprise_of, row, known):
+    """At most two cells of a row: the oddest one of 8 bits or more, then the next given the rest."""
+    doubted = set()
+    for _ in range(2):
+        others = set(np.flatnonzero(known).tolist()) - doubted
+        bits = {v: surprise_of(row, v, doubted) for v in others}
+        if max(bits.values(), default=0) < 8:
+            break
+        doubted.add(max(bits, key=bits.get))
+    return doubted
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_probabilities_given_the_rest_of_the_row(kind, seed):
@@ -27,14 +39,23 @@ def test_probabilities_given_the_rest_of_the_row(kind, seed):
     table = Table(shown, codes)
     found = surprises(model, table)
     assert len(found) == (codes >= 0).sum() and found.exact
+
+    def given_rest(row, v, doubted):
+        """The distribution of a column, by enumeration."""
+        agree = np.ones(len(states), bool)
+        for u in set(np.flatnonzero(codes[row] >= 0).tolist()) - {v} - doubted:
+            agree &= states[:, u] == codes[row, u]
+        p = np.array([potential[agree & (states[:, v] == s)].sum() for s in range(shown.cards[v])])
+        return p / p.sum()
+
+    def surprise_of(row, v, doubted):
+        p = given_rest(row, v, doubted)
+        return max(0.0, np.log2(p.max() / p[p <= p[codes[row, v]] * (1 + 1e-7)].sum()))
+
+    doubted = [doubted_cells(surprise_of, row, known) for row, known in enumerate(codes >= 0)]
     for cell in found:
         row, v = codes[cell.row], shown.index(cell.column)
-        agree = np.ones(len(states), bool)
-        for u, code in enumerate(row.tolist()):
-            if u != v and code >= 0:
-                agree &= states[:, u] == code
-        p = np.array([potential[agree & (states[:, v] == s)].sum() for s in range(shown.cards[v])])
-        p /= p.sum()
+        p = given_rest(cell.row, v, doubted[cell.row])
         assert cell.value == shown.variables[v].states[row[v]]
         assert cell.probability == pytest.approx(p[row[v]], abs=1e-9)
         assert cell.suggested_probability == pytest.approx(p.max(), abs=1e-9)
@@ -62,21 +83,42 @@ def slow_tail(number, x):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_tails_of_numbers_given_the_rest_of_the_row(seed):
+def test_tails_of_numbers_given_the_rest_of_the_row(seed, monkeypatch):
+    monkeypatch.setattr("conjoin.inference.surprise.ALLOWANCE", np.inf)  # tails by the row alone
     rng = np.random.default_rng(seed)
     joint, _ = random_joint(rng)
     table = random_rows(rng, joint.domain.observed, 4, missing=1)
-    rows, found = JointRows(joint, table), surprises(joint, table)
+    found, names = surprises(joint, table), table.names
     assert len(found) == (~table.holes).sum()
+
+    def judged(row, v, doubted):
+        """The probability and the tail of a cell, and the probability of the most probable state."""
+        part = table.select([row])
+        codes, numbers = np.where(part.holes, -1, part.codes.astype(int)), part.numbers.copy()
+        for u in doubted:
+            codes[:, u] = -1
+            if names[u] in table.domain.numeric:
+                numbers[:, table.domain.numeric.index(names[u])] = np.nan
+        whole = Table.of_values(table.domain, codes, numbers)
+        rows = JointRows(joint, Table.adopt(whole.domain, whole.codes, None, numbers, names))
+        if names[v] in table.domain.numeric:
+            number, x = rows.number(names[v])[0], part.column(names[v])[0]
+            (tail, best), present = slow_tail(number, x), 1 - number.absent
+            best = max(present * best, number.absent)
+            return present * number.probability(x, x), present * tail, best
+        p = rows.states(names[v])[0]
+        own = p[part.codes[0, v]]
+        return own, p[p <= own * (1 + 1e-7)].sum(), p.max()
+
+    def surprise_of(row, v, doubted):
+        _, tail, best = judged(row, v, doubted)
+        return np.log2(best / max(tail, 1e-300))
+
+    doubted = [doubted_cells(surprise_of, row, known) for row, known in enumerate(~table.holes)]
     for cell in found:
-        if cell.column in table.domain.numeric:
-            number, x = rows.number(cell.column)[cell.row], float(cell.value)
-            tail, best = slow_tail(number, x)
-            assert cell.probability == pytest.approx(number.probability(x, x), abs=1e-9)
-        else:
-            p = rows.states(cell.column)[cell.row]
-            own = p[table.domain[cell.column].index(cell.value)]
-            tail, best = p[p <= own * (1 + 1e-7)].sum(), p.max()
+        v = names.index(cell.column)
+        probability, tail, best = judged(cell.row, v, doubted[cell.row])
+        assert cell.probability == pytest.approx(probability, abs=1e-9)
         assert cell.tail == pytest.approx(tail, abs=1e-9)
         assert cell.surprise == pytest.approx(max(0.0, np.log2(best / tail)), abs=1e-6)
     ranks = [cell.surprise for cell in found]
@@ -145,8 +187,16 @@ def test_the_command(model, tmp_path, capsys):
     assert first[:6] == ["7", "v1", "rde", "0", "0", "green"] and first[7] == "inf"
     assert second[:3] == ["6", "v1", "blue"] and second[5] == "red"
     assert float(second[7]) == pytest.approx(np.log2(float(second[6]) / float(second[4])), abs=0.01)
+    assert "the oddest rows:\nrow 7: v1=rde" in said.out and "row 6: v1=blue" in said.out
+    assert main([*command, "--rows", "1"]) == 0
+    assert "row 6: v1=blue (" not in capsys.readouterr().out.partition("oddest rows")[2]
     assert main(command) == 0 and len(out.read_text(encoding="utf-8").splitlines()) == 2
-    for wrong in (["-o", "x.txt"], ["--top", "0"], ["-o", str(tmp_path / "no" / "x.csv")]):
+    for wrong in (
+        ["-o", "x.txt"],
+        ["--top", "0"],
+        ["--rows", "-1"],
+        ["-o", str(tmp_path / "no" / "x.csv")],
+    ):
         assert main([*command, *wrong]) == 1
         assert "conjoin: " in capsys.readouterr().err
 
@@ -177,3 +227,62 @@ def test_the_suggestion_of_a_number_is_in_the_range_that_is_stated(tmp_path, cap
         _, first = csv.reader(file)
     assert first[:3] == ["6", "size", "900"] and first[5] == str(cell.suggestion)
     assert f"rather {found.expected(0)[0]} (80%)" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def cars():
+    """Numbers that follow from each other, as those of cars do; and a category."""
+    rng = np.random.default_rng(8)
+    size = rng.gamma(4, 50, 500).round()
+    weight = (1500 + 8 * size + rng.normal(0, 150, 500)).round()
+    frame = pd.DataFrame(
+        {
+            "size": size,
+            "weight": weight,
+            "seconds": (24 - 0.004 * weight + rng.normal(0, 0.7, 500)).round(1),
+            "made": np.where(size > 220, "us", np.where(rng.random(500) < 0.5, "eu", "jp")),
+        }
+    )
+    return frame, JointModel(effort="quick").fit(frame)
+
+
+def test_two_exchanged_numbers_are_found_and_no_others_blamed(cars):
+    frame, model = cars
+    for row in (3, 77, 250):
+        wrong = frame.astype({"size": float})
+        wrong.loc[row, ["weight", "seconds"]] = frame.loc[row, ["seconds", "weight"]].tolist()
+        found = surprises(model, wrong)
+        assert {(cell.row, cell.column) for cell in found[:2]} == {
+            (row, "weight"),
+            (row, "seconds"),
+        }
+        others = [cell for cell in found if cell.row == row][2:]
+        assert max(cell.surprise for cell in others) < 8
+        oddest = found.odd_rows(1)[0]
+        assert oddest.row == row and {c.column for c in oddest.cells[:2]} == {"weight", "seconds"}
+        assert oddest.words(first_row=1).startswith(f"row {row + 1}: ")
+        for cell in found[:2]:  # suggested from the size alone
+            seen = frame[cell.column]
+            assert seen.min() <= cell.suggestion <= seen.max()
+            assert abs(cell.suggestion - frame.loc[row, cell.column]) < 2 * seen.std()
+
+
+def test_wrong_numbers_do_not_explain_each_other():
+    """One row in fifty has height and weight exchanged, so that a hidden state may expect it."""
+    rng = np.random.default_rng(4)
+    height = rng.normal(1.7, 0.1, 1000).round(2)
+    weight = (60 + 60 * (height - 1.7) + rng.normal(0, 8, 1000)).round()
+    wrong = np.arange(0, 1000, 50)
+    frame = pd.DataFrame({"height": height, "weight": weight, "kind": rng.choice(["a", "b"], 1000)})
+    frame.loc[wrong, ["height", "weight"]] = frame.loc[wrong, ["weight", "height"]].to_numpy()
+    found = surprises(JointModel(effort="quick").fit(frame), frame)
+    assert {cell.row for cell in found[: len(wrong)]} == set(wrong.tolist())
+    assert {row.row for row in found.odd_rows(len(wrong))} == set(wrong.tolist())
+
+
+def test_rows_without_odd_cells_are_not_listed(model):
+    words = [["red", "red", "green"], ["green", "green", "blue"]]
+    assert surprises(model, np.array(words, object)).odd_rows() == []
+    odd = surprises(model, np.array([*words, ["blue", "red", "red"]], object)).odd_rows()
+    assert [row.row for row in odd] == [2]
+    assert 0 < odd[0].surprise <= sum(cell.surprise for cell in odd[0].cells)

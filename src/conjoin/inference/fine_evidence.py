@@ -112,8 +112,8 @@ def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float
 
     first, last = numbers.scores_of_ends(*ends)
     low, high = (end[:, None] for end in numbers.ends[:, numbers.intervals])
-    means = np.clip(terms.means[:, numbers.intervals], *numbers.reach)
     sds = terms.sds[:, None]
+    means = numbers.bounded(terms.means[:, numbers.intervals], sds)
     side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
 
     def between(start: FloatArray, stop: FloatArray) -> FloatArray:
@@ -180,11 +180,13 @@ def _parts(
     terms = fine_terms(fine, _filled(fine, known, scope), rows, v, fine.places(scope))
     inside, own_shares = states.intervals, terms.shares
     if v in known.ranges:
-        own_shares = own_shares * _fractions(terms, states, known.ranges[v])
-        own_shares /= np.maximum(own_shares.sum(axis=2, keepdims=True), 1e-300)
+        inside_range = own_shares * _fractions(terms, states, known.ranges[v])
+        total = inside_range.sum(axis=2, keepdims=True)
+        own_shares = np.where(total > 0, inside_range / np.maximum(total, 1e-300), own_shares)
+        states = states.within(*known.ranges[v])
     shares = (own_shares * weights.T[:, :, None])[:, inside]
-    means = np.clip(terms.means[:, inside], *states.reach)
-    sds = np.broadcast_to(terms.sds[:, None], means.shape)
+    sds = np.broadcast_to(terms.sds[:, None], terms.means[:, inside].shape)
+    means = states.bounded(terms.means[:, inside], sds)
     first, second, third = (
         np.moveaxis(x, 0, 1).reshape(1, int(inside.sum()), -1) for x in (shares, means, sds)
     )
@@ -218,7 +220,7 @@ def _inside(terms: FineTerms, numbers: NumberStates) -> tuple[FloatArray, FloatA
     """Return the parts of a number in the intervals among its states, one per class."""
     shares, means = (x[:, numbers.intervals] for x in (terms.shares, terms.means))
     sds = np.repeat(terms.sds[:, None], means.shape[1], axis=1)
-    return shares, np.clip(means, *numbers.reach), sds
+    return shares, numbers.bounded(means, sds), sds
 
 
 def number_event(found: NumberDistribution, value: Any) -> float | None:

@@ -56,10 +56,15 @@ class JointRows:
     """Answers for the rows of a table from a network or a joint.
 
     `random_state`: the seed, for draws and for rows on which exact inference is too expensive.
+    `max_states`: the maximum number of joint states of missing columns that are summed over, so that
+    known numbers count.
     """
 
-    def __init__(self, model: Network, table: Table, random_state: int = 0) -> None:
+    def __init__(
+        self, model: Network, table: Table, random_state: int = 0, max_states: int = MAX_STATES
+    ) -> None:
         self.model, self.table, self.seed = model, table, random_state
+        self.max_states = max_states
         self.domain: Domain = model.domain.observed
         self.codes: IntArray = np.where(table.holes, -1, table.codes.astype(np.int64))
         self.fine: FineNumbers | None = getattr(model, "fine", None)
@@ -77,7 +82,7 @@ class JointRows:
 
     def select(self, rows: IntArray | BoolArray) -> JointRows:
         """Return the answers for some of the rows."""
-        return JointRows(self.model, self.table.select(rows), self.seed)
+        return JointRows(self.model, self.table.select(rows), self.seed, self.max_states)
 
     def states(self, name: str) -> FloatArray:
         """Return the distribution of the states of a column given the rest of each row."""
@@ -213,7 +218,7 @@ class JointRows:
         matter = (known.astype(np.int64) @ fine.matters.T.astype(np.int64)) > 0
         lacking = (given < 0) & matter
         size = np.where(lacking, np.log(self.domain.cards), 0.0).sum(axis=1)
-        told &= size <= np.log(MAX_STATES) + 1e-9
+        told &= size <= np.log(self.max_states) + 1e-9
         if not told.all():
             yield np.flatnonzero(~told), None
         if v is not None:
@@ -446,7 +451,7 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
     if answer.parts is None:
         return NumberDistributions.of_states(states, answer.p)
     shares, means, sds = (part[:, states.intervals] for part in answer.parts)
-    return NumberDistributions(states, answer.p, shares, np.clip(means, *states.reach), sds)
+    return NumberDistributions(states, answer.p, shares, states.bounded(means, sds), sds)
 
 
 def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

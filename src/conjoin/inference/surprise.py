@@ -1,29 +1,36 @@
-"""What is odd in a table: cells that are improbable given the rest of their rows.
+"""What is odd in a table: cells that are improbable given the rest of their rows, and rows of such cells.
 
 A cell is as improbable as all values together that are no more probable than the one that it holds, given
 the rest of the row. Of a number these are the values that are at least as extreme, so that numbers and
 categories have one scale. Its surprise is the logarithm of how much more probable the most probable
 value is. A rare value in a column of many rare values is therefore no surprise, and neither is a value
 that is as good as any other.
+
+A wrong cell makes correct ones look odd, and two wrong cells may make each other look plausible. So the
+oddest cell of a row is doubted if it is very odd, and does not count when the others are judged; then the
+next. And a number that is far outside the bulk of its column is odd by itself, whatever the row says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
+from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
 from conjoin.inference.engines import joint_of
+from conjoin.inference.fine_answers import MAX_STATES
 from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.number_distribution import TIE, NumberDistributions
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -39,6 +46,26 @@ CELLS_AT_ONCE = 1 << 12
 SMALLEST = 1e-300
 """Numbers are at least as probable as this, and unlike unknown values not impossible."""
 
+DOUBTED_BITS, MAX_DOUBTED = 8.0, 2
+"""A cell with this surprise is doubted, and the maximum number of such cells per row."""
+
+USUAL_BITS = 3.0
+"""A surprise up to this is common, and does not make a row odd."""
+
+REASONS = 3
+"""Maximum number of cells that say why a row is odd."""
+
+FIRST_STATES = 32
+"""While no cell is doubted, known numbers of a row that lacks columns with more joint states than this
+count with their states only, which is quicker (see `JointRows`)."""
+
+BULK = 0.05, 0.25, 0.5, 0.75, 0.95
+"""The quantiles of a column that say how far outside it a number is."""
+
+STEEPEST, ALLOWANCE = 2.0, 9.0
+"""Tails of columns fall at most like the exponential of this power; and the number of bits by which they
+may be heavier than the bulk of their columns suggests."""
+
 
 @dataclass(frozen=True)
 class Surprise:
@@ -51,7 +78,8 @@ class Surprise:
     # value. That of a number is the probability of the value as recorded, to the step of its column
     probability: float
     # The probability of all values that are as improbable as this one or more so, given the rest of
-    # the row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`)
+    # the row; of a number, of those that are at least as extreme (see `NumberDistributions.tails`),
+    # less if it is far outside the bulk of its column
     tail: float
     # The most probable state given the rest of the row; of a number, the median, which lies in the
     # range that `Surprises.words` states
@@ -61,6 +89,20 @@ class Surprise:
     # bits; 0 if `tail` is more. Frequent numbers with a probability of their own count as states,
     # and all other numbers together as one more
     surprise: float
+
+
+@dataclass(frozen=True)
+class OddRow:
+    """A row of a table, and why it is odd."""
+
+    row: int  # its position, counted from 0
+    surprise: float  # the sum of the surprises of its cells, of each what exceeds 3 bits
+    cells: tuple[Surprise, ...]  # its oddest cells, at most three
+
+    def words(self, first_row: int = 0) -> str:
+        """Return the row in words."""
+        cells = ", ".join(f"{shown(cell.column)}={shown(cell.value)}" for cell in self.cells)
+        return f"row {self.row + first_row}: {cells} ({self.surprise:.0f} bits)"
 
 
 class Surprises(Sequence[Surprise]):
@@ -76,17 +118,12 @@ class Surprises(Sequence[Surprise]):
         Whether no probability was sampled.
     """
 
-    def __init__(self, names: tuple[str, ...], found: list[_Cells]) -> None:
-        self.names = names
-        self.exact = all(part.exact for part in found)
-        rows = np.concatenate([part.rows for part in found])
-        columns = np.repeat(np.arange(len(found)), [len(part.rows) for part in found])
-        bits = np.concatenate([part.bits for part in found])
-        order = np.lexsort((columns, rows, -bits))
+    def __init__(self, cells: _Cells) -> None:
+        self._cells = cells
+        self.names, self.exact = tuple(column.name for column in cells.raw), cells.exact
+        rows, columns = np.nonzero(cells.known)
+        order = np.lexsort((columns, rows, -cells.bits[rows, columns]))
         self.rows, self.columns = rows[order], columns[order]
-        self._found = found
-        first = np.cumsum([0] + [len(part.rows) for part in found])
-        self._at = (np.arange(len(rows)) - first[columns])[order]
 
     @overload
     def __getitem__(self, at: int) -> Surprise: ...
@@ -94,53 +131,66 @@ class Surprises(Sequence[Surprise]):
     def __getitem__(self, at: slice) -> Sequence[Surprise]: ...
     def __getitem__(self, at: int | slice) -> Surprise | Sequence[Surprise]:
         if isinstance(at, slice):
-            return self._cells(np.arange(*at.indices(len(self))))
+            return self._some(np.arange(*at.indices(len(self))))
         if not -len(self) <= at < len(self):
             raise IndexError(f"there are {len(self)} cells, and none at {at}")
-        return self._cells(np.array([at % len(self)]))[0]
+        return self._some(np.array([at % len(self)]))[0]
 
     def __iter__(self) -> Iterator[Surprise]:
         for low in range(0, len(self), CELLS_AT_ONCE):
             yield from self[low : low + CELLS_AT_ONCE]
 
-    def _cells(self, places: IntArray) -> list[Surprise]:
+    def _some(self, places: IntArray) -> list[Surprise]:
         """Return some cells; the suggestions for those of a column are found together."""
         result: dict[int, Surprise] = {}
+        cells = self._cells
         for c in np.unique(self.columns[places]).tolist():
-            part, own = self._found[c], places[self.columns[places] == c]
-            inside = self._at[own]
-            for place, i, (value, p) in zip(
-                own.tolist(), inside.tolist(), part.suggested(inside), strict=True
+            chosen = places[self.columns[places] == c]
+            rows = self.rows[chosen]
+            for place, r, (value, p) in zip(
+                chosen.tolist(), rows.tolist(), cells.suggested(c, rows), strict=True
             ):
                 result[place] = Surprise(
-                    int(part.rows[i]), self.names[c], part.value(i), float(part.probability[i]),
-                    float(part.tails[i]), value, p, float(part.bits[i]),
+                    r, self.names[c], cells.value(r, c), float(cells.probability[r, c]),
+                    float(cells.tails[r, c]), value, p, float(cells.bits[r, c]),
                 )  # fmt: skip
         return [result[place] for place in places.tolist()]
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def odd_rows(self, count: int = SHOWN) -> list[OddRow]:
+        """Return the oddest rows, the oddest one first: those with the most surprise in all."""
+        excess = np.maximum(np.where(self._cells.known, self._cells.bits, 0.0) - USUAL_BITS, 0.0)
+        total = excess.sum(axis=1)
+        rows = np.argsort(-total, kind="stable")[:count]
+        listed = []
+        for r in rows[total[rows] > 0].tolist():
+            places = np.flatnonzero(self.rows == r)
+            reasons = places[excess[r, self.columns[places]] > 0][:REASONS]
+            listed.append(OddRow(r, float(total[r]), tuple(self._some(reasons))))
+        return listed
+
     def words(self, at: int, first_row: int = 0) -> str:
         """Return a cell in words, with what was expected instead: of a number, a range."""
-        part, i = self._found[self.columns[at]], int(self._at[at])
-        column, value = self.names[self.columns[at]], part.value(i)
-        start = f"row {self.rows[at] + first_row}: {shown(column)}={shown(value)}"
-        extreme = " as extreme" if part.number is not None and part.tails[i] else ""
+        r, c = int(self.rows[at]), int(self.columns[at])
+        tail, is_number = self._cells.tails[r, c], self._cells.is_number(c)
+        start = f"row {r + first_row}: {shown(self.names[c])}={shown(self._cells.value(r, c))}"
+        extreme = " as extreme" if is_number and tail else ""
         expected, p = self.expected(at)
-        sure = f"{p:.0%}" if part.number is not None and p == LEVEL else f"{p:.2g}"
-        return f"{start} ({part.tails[i]:.2g}{extreme}), rather {expected} ({sure})"
+        sure = f"{p:.0%}" if is_number and p == LEVEL else f"{p:.2g}"
+        return f"{start} ({tail:.2g}{extreme}), rather {expected} ({sure})"
 
     def expected(self, at: int) -> tuple[str, float]:
         """Return what was expected of a cell, and its probability: a state, or a range of a number."""
-        part, i = self._found[self.columns[at]], int(self._at[at])
-        if part.number is not None:
-            answer = part.number(np.array([i]))[0]
-            low, high = answer.interval(LEVEL)
+        rows, c = self.rows[at : at + 1], int(self.columns[at])
+        if self._cells.is_number(c):
+            answer = self._cells.given_rest(rows).number(self.names[c])
+            scale = answer.scale
+            low, high = (np.clip(x[0], scale.low, scale.high) for x in answer.interval(LEVEL))
             if low != high:
-                ends = (answer.scale.short(answer.scale.number(end)) for end in (low, high))
-                return " to ".join(ends), LEVEL
-        ((value, p),) = part.suggested(np.array([i]))
+                return f"{scale.short(low)} to {scale.short(high)}", LEVEL
+        ((value, p),) = self._cells.suggested(c, rows)
         return shown(value), p
 
     def __repr__(self) -> str:
@@ -150,75 +200,129 @@ class Surprises(Sequence[Surprise]):
         return "\n".join([*lines, "(rows are counted from 0)"] if lines else ["no known cells"])
 
 
-@dataclass(frozen=True, eq=False)
 class _Cells:
-    """The known cells of one column."""
+    """The cells of a table, each judged given those of its row that are not doubted."""
 
-    rows: IntArray  # their rows
-    raw: Column  # the column as it was written
-    # probability, tails, best: the probability of each value, of those no more probable, and of the
-    # most probable state
-    probability: FloatArray
-    tails: FloatArray
-    best: FloatArray
-    # Returns the most probable states, or the medians, of some of the cells, with their
-    # probabilities
-    suggested: Callable[[IntArray], list[tuple[Any, float]]]
-    exact: bool = True  # whether no probability was sampled
-    # For a column of numbers, returns the distributions of some of the cells
-    number: Callable[[IntArray], NumberDistributions] | None = None
+    def __init__(self, model: Network, raw: list[Column], table: Table, random_state: int) -> None:
+        self.model, self.raw, self.table, self.seed = model, raw, table, random_state
+        self.at = [table.domain.index(column.name) for column in raw]
+        self.known: BoolArray = np.stack([column.codes >= 0 for column in raw], axis=1)
+        self.doubted = np.zeros(table.holes.shape, bool)
+        self.exact = True  # whether no probability was sampled
+        # The probability of each value, of those no more probable, and of the most probable state
+        self.probability, self.tails, self.best = np.zeros((3, *self.known.shape))
+        rows = np.arange(len(table))
+        self._judge(rows, FIRST_STATES)
+        # The conditionals of a dependency network need complete rows.
+        for _ in range(0 if isinstance(model, DependencyNetwork) else MAX_DOUBTED):
+            open_to_doubt = self.known & ~(table.holes | self.doubted)[:, self.at]
+            bits = np.where(open_to_doubt, self.bits, 0.0)[rows]
+            odd = bits.max(axis=1) >= DOUBTED_BITS
+            rows, oddest = rows[odd], np.array(self.at)[bits[odd].argmax(axis=1)]
+            self.doubted[rows, oddest] = True
+            if len(rows):
+                self._judge(rows)
 
-    @classmethod
-    def of_states(
-        cls, rows: IntArray, raw: Column, states: Sequence[Any], p: FloatArray, own: IntArray,
-        exact: bool,
-    ) -> _Cells:  # fmt: skip
-        """Return the cells of a column of states: p is rows by states, unknown values are -1."""
-        at = np.arange(len(rows))
-        probability = np.where(own >= 0, p[at, own], 0.0)
-        rarer = p <= probability[:, None] * (1 + TIE)
-        top = p.argmax(axis=1)
-        best = p[at, top]
-
-        def suggested(cells: IntArray) -> list[tuple[Any, float]]:
-            return [(states[top[i]], float(best[i])) for i in cells.tolist()]
-
-        return cls(rows, raw, probability, (p * rarer).sum(axis=1), best, suggested, exact)
-
-    @classmethod
-    def of_numbers(
-        cls, rows: IntArray, raw: Column, values: FloatArray, answers: JointRows, name: str
-    ) -> _Cells:
-        """Return the cells of a column of numbers; values that are no numbers are NaN."""
-        found, known = answers.number(name), ~np.isnan(values)
-        safe = np.where(known, values, found.scale.low)
-        tails, best = found.tails(safe)
-
-        def number(cells: IntArray) -> NumberDistributions:
-            return answers.select(cells).number(name)
-
-        def suggested(cells: IntArray) -> list[tuple[Any, float]]:
-            part = number(cells)
-            medians = part.median()
-            p = np.exp(part.log_mass(medians))
-            return [
-                (part.scale.own(x), y) for x, y in zip(medians.tolist(), p.tolist(), strict=True)
-            ]
-
-        return cls(
-            rows, raw, np.where(known, np.exp(found.log_mass(safe)), 0.0),
-            np.where(known, np.maximum(tails, SMALLEST), 0.0), best, suggested, number=number,
-        )  # fmt: skip
-
-    @cached_property
+    @property
     def bits(self) -> FloatArray:
         """The surprise of each cell."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.maximum(np.log2(self.best) - np.log2(self.tails), 0.0)
 
-    def value(self, i: int) -> Any:
+    def is_number(self, c: int) -> bool:
+        """Return whether a column is one of numbers, and the table has their values."""
+        return self.table.numbers is not None and self.raw[c].name in self.table.domain.numeric
+
+    def given_rest(self, rows: IntArray, max_states: int = MAX_STATES) -> JointRows:
+        """Return the answers for some rows, in which doubted cells are missing."""
+        table = _without(self.table.select(rows), self.doubted[rows])
+        return JointRows(self.model, table, self.seed, max_states)
+
+    def _judge(self, rows: IntArray, max_states: int = MAX_STATES) -> None:
+        for c, column in enumerate(progress(self.raw, "checking columns")):
+            at = rows[self.known[rows, c]]
+            answers = self.given_rest(at, max_states)
+            if self.is_number(c):
+                self._judge_numbers(c, at, answers.number(column.name))
+                continue
+            found, code = answers.answer(column.name), self.table.codes[at, self.at[c]]
+            unknown = self.table.holes[at, self.at[c]]
+            p = np.where(unknown, 0.0, found.p[np.arange(len(at)), np.where(unknown, 0, code)])
+            rarer = found.p <= p[:, None] * (1 + TIE)
+            self.probability[at, c], self.best[at, c] = p, found.p.max(axis=1)
+            self.tails[at, c] = (found.p * rarer).sum(axis=1)
+            self.exact = self.exact and bool(found.exact.all())
+
+    def _judge_numbers(self, c: int, at: IntArray, given_rest: NumberDistributions) -> None:
+        """Judge numbers; values that are no numbers are NaN."""
+        values = self.table.column(self.raw[c].name)[at]
+        known = ~np.isnan(values)
+        safe = np.where(known, values, given_rest.scale.low)
+        tails, best = given_rest.tails(safe)
+        absent = np.zeros(len(at)) if given_rest.absent is None else given_rest.absent
+        self.best[at, c] = np.maximum(best * (1 - absent), absent)
+        tails = np.maximum(tails * np.exp2(-self._bits_outside(c, safe)) * (1 - absent), SMALLEST)
+        self.tails[at, c] = np.where(known, tails, 0.0)
+        p = (1 - absent) * np.exp(given_rest.log_mass(safe))
+        self.probability[at, c] = np.where(known, p, 0.0)
+
+    @cached_property
+    def _bulks(self) -> list[list[float]]:
+        """The middle of each column of numbers, and how far it reaches on either side."""
+        nothing = _without(self.table.select(slice(1)), np.ones((1, len(self.table.domain)), bool))
+        answers = JointRows(self.model, nothing, self.seed)
+        return [
+            [float(answers.number(column.name).quantile(p)[0]) for p in BULK]
+            if self.is_number(c) and not isinstance(self.model, DependencyNetwork)
+            else []
+            for c, column in enumerate(self.raw)
+        ]
+
+    def _bits_outside(self, c: int, values: FloatArray) -> FloatArray:
+        """Return how much less probable numbers are than their rank in the column suggests, in bits.
+
+        The tails of the bulk of a column are taken to go on as those of a Weibull distribution. Wrong
+        numbers in the training table hardly change its bulk.
+        """
+        bits = np.zeros(len(values))
+        if not self._bulks[c]:
+            return bits
+        low, first, middle, last, high = self._bulks[c]
+        for sign, near, far in (
+            (1.0, last - middle, high - middle),
+            (-1.0, middle - first, middle - low),
+        ):
+            if not 0 < near <= far:
+                continue
+            # A quarter and a twentieth of all values are beyond the two quantiles.
+            power = np.log(np.log(10) / np.log(2)) / np.log(max(far / near, 1 + TIE))
+            beyond = np.maximum(sign * (values - middle), 0.0) / far
+            bits += np.log2(10) * beyond ** min(power, STEEPEST)
+        return np.maximum(bits - ALLOWANCE, 0.0)
+
+    def suggested(self, c: int, rows: IntArray) -> list[tuple[Any, float]]:
+        """Return the most probable states, or the medians, of some cells, with their probabilities."""
+        answers, name = self.given_rest(rows), self.raw[c].name
+        if not self.is_number(c):
+            p, states = answers.states(name), self.table.domain[name].states
+            return [(states[k], float(p[i, k])) for i, k in enumerate(p.argmax(axis=1).tolist())]
+        number = answers.number(name)
+        medians = np.clip(number.median(), number.scale.low, number.scale.high)
+        p = np.exp(number.log_mass(medians))
+        return [(number.scale.own(x), y) for x, y in zip(medians.tolist(), p.tolist(), strict=True)]
+
+    def value(self, row: int, c: int) -> Any:
         """Return what a cell holds, as it was written."""
-        return self.raw.labels[self.raw.codes[self.rows[i]]]
+        return self.raw[c].labels[self.raw[c].codes[row]]
+
+
+def _without(table: Table, cells: BoolArray) -> Table:
+    """Return a table in which some cells are missing, which says nothing about cells that are absent."""
+    codes, numbers = np.where(table.holes | cells, -1, table.codes.astype(np.int64)), table.numbers
+    if numbers is not None:
+        numeric = [table.domain.index(name) for name in table.domain.numeric]
+        numbers = np.where(cells[:, numeric], np.nan, numbers)
+    return Table.adopt(table.domain, codes, table.weights, numbers, table.domain.names)
 
 
 @names_lack_of_memory
@@ -267,19 +371,8 @@ def column_surprises(model: Network, columns: Sequence[Column], random_state: in
     none = Column("", np.full(rows, -1, np.int64), [], lacking=True)
     given = [by_name.get(name, none.renamed(name)) for name in domain.names]
     table = table_of_columns(given, domain, strict=False)
-    cells = []
-    for name in progress(present, "checking columns"):
-        raw, v = by_name[name], domain.index(name)
-        at = np.flatnonzero(raw.codes >= 0)
-        answers = JointRows(model, table.select(at), random_state)
-        if name in domain.numeric and table.numbers is not None:
-            values = table.column(name)[at]
-            cells.append(_Cells.of_numbers(at, raw, values, answers, name))
-        else:
-            found = answers.answer(name)
-            states, own = domain.variables[v].states, answers.codes[:, v]
-            cells.append(_Cells.of_states(at, raw, states, found.p, own, bool(found.exact.all())))
-    return Surprises(tuple(present), cells)
+    raw = [by_name[name] for name in present]
+    return Surprises(_Cells(model, raw, table, random_state))
 
 
 def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[Any]) -> None:
