@@ -35,7 +35,9 @@ def test_contributions_to_a_mean_are_shapley_values(seed):
             codes[0, domain.index(name)] = row.codes[0, domain.index(name)]
             if name in domain.numeric:
                 numbers[0, domain.numeric.index(name)] = row.column(name)[0]
-        known = cj.Table.of_values(domain, codes, numbers)  # the others are not known, rather than lost
+        known = cj.Table.of_values(
+            domain, codes, numbers
+        )  # the others are not known, rather than lost
         known = cj.Table.adopt(domain, known.codes, None, numbers, domain.names)
         return float(JointRows(joint, known).number(target).mean()[0])
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conjoin.data import MapChoice, NumberScale, choose_map, learn_map, log_mass
+from conjoin import Domain, Table, Variable
+from conjoin.data import (
+    MapChoice,
+    NumberScale,
+    NumberStates,
+    choose_map,
+    learn_map,
+    log_mass,
+    with_telling_edges,
+)
 
 
 @pytest.mark.parametrize("choice", [MapChoice(4, False), MapChoice(32, False), MapChoice(8, True)])
@@ -74,3 +83,28 @@ def test_recorded_values_are_chosen_where_they_help():
     assert not choice.recorded
     best = log_mass(learn_map(smooth[train], np.ones(1500), 1.0, none, choice), smooth[held])
     assert best > stats.norm.logpdf(smooth[held], 500, 150).mean() - 0.05
+
+
+def test_telling_edges():
+    """Edges move to where other columns change; atoms, missing and absent values keep their states."""
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random(9000) < 0.2, 0.0, np.round(rng.gamma(2.0, 50.0, 9000), 1))
+    x[rng.random(9000) < 0.1] = np.nan
+    group = np.searchsorted([37.0, 120.5], np.nan_to_num(x))
+    states = NumberStates.learn(NumberScale.of("x", x[~np.isnan(x)]), x)
+    domain = Domain([Variable.of_numbers(states), Variable("group", ["a", "b", "c"])])
+    table = Table.of_values(domain, np.stack([states.codes(x), group], axis=1), x[:, None])
+    moved = with_telling_edges(table)
+    found = moved.domain.numbers("x")
+    assert len(found) == len(states) and found.map.atoms.tolist() == states.map.atoms.tolist()
+    for cut in (37.0, 120.5):
+        below, above = x[x <= cut].max(), x[x > cut].min()
+        assert ((found.edges > below) & (found.edges < above)).any()
+        assert not ((states.edges > below) & (states.edges < above)).any()
+    assert (moved.holes == table.holes).all()
+    shuffled = with_telling_edges(table.select(rng.permutation(9000)))
+    np.testing.assert_array_equal(shuffled.domain.numbers("x").edges, found.edges)
+    few = table.select(slice(2000))
+    assert with_telling_edges(few) is few
+    absent = with_telling_edges(table.with_absent(["x"]))
+    assert (absent.absent[:, 0] == np.isnan(x)).all()

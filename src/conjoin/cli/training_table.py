@@ -23,11 +23,13 @@ def training_table(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
     """
     from conjoin.data.absent_values import with_absent_values
     from conjoin.data.discretization import discretize_by
+    from conjoin.data.telling_edges import with_telling_edges
 
     table, lost = _read(options)
     if options.discretize:
         table, _ = discretize_by(table, parse_discretize(options.discretize, table.names))
-    return table if options.no_absent else with_absent_values(table), lost
+    table = table if options.no_absent else with_absent_values(table)
+    return with_telling_edges(table), lost
 
 
 def _read(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:

@@ -40,6 +40,7 @@ _INTERNAL = {
     "shown": "data.labels",
     "statement": "data.bin_labels",
     "table_of_columns": "data.columns",
+    "with_telling_edges": "data.telling_edges",
 }
 """Names for the other packages of Conjoin, and for its tests."""
 

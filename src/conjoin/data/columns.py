@@ -65,7 +65,7 @@ class Column:
             labels = [scale.own(x) for x in values[known].tolist()]
             return cls(variable.name, np.where(known[at], at, -1), labels)
         codes = table.codes[:, position].astype(np.int64)
-        codes[codes == table.missing] = -1
+        codes[(codes == table.missing) | table.absent[:, position]] = -1
         settled = variable if variable.cuts is not None or variable.hidden else None
         ordered = variable.ordered and not variable.order_shows
         return cls(variable.name, codes, list(variable.states), ordered, settled)

@@ -69,11 +69,12 @@ class NumberStates:
         values: FloatArray,
         weights: FloatArray | None = None,
         count: int | None = None,
+        edges: FloatArray | None = None,
     ) -> NumberStates:
         """Choose the states of a column from its values; NaN is missing.
 
         `count`: the number of intervals with about the same number of rows, by default as suits the
-        number of rows.
+        number of rows. `edges`: the values between neighbouring states, if they are chosen already.
         """
         known = ~np.isnan(values)
         own = np.ones(len(values)) if weights is None else weights
@@ -84,12 +85,13 @@ class NumberStates:
         rows = np.bincount(inverse, w, minlength=len(distinct)).astype(np.float64)
         extent = max(float(distinct[-1] - distinct[0]), abs(float(distinct[0])), 1.0)
         step = scale.step or SMALLEST_STEP * extent
-        if len(distinct) <= max(count, min(MAX_SINGLES, count**2 // 8)):
+        if edges is None and len(distinct) <= max(count, min(MAX_SINGLES, count**2 // 8)):
             edges = (distinct[:-1] + distinct[1:]) / 2
             ends = float(distinct[0]) - step, float(distinct[-1]) + step
             line = NumberMap(np.array(ends), np.array([-1.0, 1.0]), step, distinct)
             return cls(scale, line, edges)
-        edges = _edges(distinct, rows, find_atoms(x, w), step, count)
+        if edges is None:
+            edges = _edges(distinct, rows, find_atoms(x, w), step, count)
         state = np.searchsorted(edges, distinct, side="right")
         alone = np.flatnonzero(np.bincount(state, minlength=len(edges) + 1) == 1)
         single = distinct[np.isin(state, alone)]

@@ -18,6 +18,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.label_values import ABSENT, is_missing, plain
 from conjoin.data.table import Table
+from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.scikit_learn import checked_array
 from conjoin.estimator.target import with_target
@@ -106,6 +107,7 @@ class Encoding:
             table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
         if missing == "auto":
             table = with_absent_values(table)
+        table = with_telling_edges(table)
         return cls(table.domain, empty, dtype, unseen, labels, sources, target), table
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from conjoin.data.labels import shown
 from conjoin.data.table import Table
+from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import ModelError, names_lack_of_memory
 from conjoin.estimator.encoding import Encoding, weighted_rows
 from conjoin.estimator.evidence_answers import EvidenceAnswers
@@ -213,6 +214,7 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         if at is not None:
             rows = rows.select(at).weighted(weights)
         table = self._kept_rows("be updated").with_rows(rows).with_states()
+        table = with_telling_edges(table)
         self.encoding_ = replace(self.encoding_, domain=table.domain)
         self._learn(table)
         return self

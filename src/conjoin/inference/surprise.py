@@ -358,11 +358,16 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     (7, 'v1', True)
     """
     joint = joint_of(model)
-    return column_surprises(joint, columns_of(table, domain=joint.domain), random_state)
+    columns, coded = columns_of(table, domain=joint.domain), None
+    if isinstance(table, Table) and table.domain == joint.domain.observed:
+        coded = table  # which may know that an empty cell got lost
+    return column_surprises(joint, columns, random_state, coded)
 
 
-def column_surprises(model: Network, columns: Sequence[Column], random_state: int) -> Surprises:
-    """Rank the cells of columns (see `surprises`)."""
+def column_surprises(
+    model: Network, columns: Sequence[Column], random_state: int, coded: Table | None = None
+) -> Surprises:
+    """Rank the cells of columns (see `surprises`), which may have been coded before."""
     domain = model.domain.observed
     by_name = {column.name: column for column in columns}
     present = [name for name in domain.names if name in by_name]
@@ -370,7 +375,7 @@ def column_surprises(model: Network, columns: Sequence[Column], random_state: in
     rows = len(columns[0].codes)
     none = Column("", np.full(rows, -1, np.int64), [], lacking=True)
     given = [by_name.get(name, none.renamed(name)) for name in domain.names]
-    table = table_of_columns(given, domain, strict=False)
+    table = coded or table_of_columns(given, domain, strict=False)
     raw = [by_name[name] for name in present]
     return Surprises(_Cells(model, raw, table, random_state))
 
