@@ -483,7 +483,7 @@ def test_arrays_keep_their_places():
     assert np.isnan(model.impute(holes)[:, 2]).all()
     np.testing.assert_array_equal(model.predict(holes, 3), X[:, 3])
     np.testing.assert_array_equal(model.predict(holes, -1), X[:, 3])
-    drawn = model.sample(20)
+    drawn = model.sample(20, random_state=0)
     assert drawn.shape == (20, 4) and np.isnan(drawn[:, [0, 2]]).all()
     assert np.array_equal(drawn[:, 1], drawn[:, 3])
 

@@ -20,6 +20,11 @@ from conjoin.estimator.imputation import imputed_codes
 from conjoin.inference.joint_rows import STATISTICS, JointRows
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.joint import Joint
+from conjoin.models.network import Network
+
+ROW_STATES = 1 << 6
+"""Known numbers of a row count with their values if the missing columns that these depend on have at most
+this number of joint states: a table has many rows, so the limit is lower than that of a single question."""
 
 SMALLEST = 1e-300
 """Where the states that are values have a smaller probability, nothing is known about the value."""
@@ -29,6 +34,9 @@ class Answers(JointRows):
     """Answers for the rows of a table from a model."""
 
     model: Joint
+
+    def __init__(self, model: Network, table: Table, random_state: int = 0) -> None:
+        super().__init__(model, table, random_state, ROW_STATES)
 
     def probabilities(self, name: str, bins: Sequence[Any] | None = None) -> FloatArray:
         """Return the distribution of a column: of its states, or of bins of a number.
