@@ -1,6 +1,6 @@
 """Slow and obvious answers of a joint of states and numbers: sums over all states, integrals over scores.
 
-    p(states, scores) = p(states) * sum over classes z of share_z N(scores; mean_z(states), covariance_z)
+    p(states, scores) = p(states) * sum over z of share_z(states) N(scores; mean_z(states), covariance_z)
 
 A code of -1 is a state that is not known, and a score of NaN is not known. If some score is known, a
 number whose state is not known lies inside the interval that is its state, with its probability given the
@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
+SMALLEST_SHARE = 1e-3  # of the largest one
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(120)
 
 
@@ -28,7 +29,11 @@ def worlds(log_p, fine, codes, scores):
     first = np.cumsum([0, *log_p.shape[:-1]])
     means = fine.intercepts[:, None] + fine.effects[:, states + first].sum(axis=2)
     sds = np.ones((len(fine.log_shares), len(fine.names)))
-    logs = np.add.outer(fine.log_shares, log_p[tuple(states.T)])
+    log_odds = fine.log_shares[:, None] + fine.gates[:, states + first].sum(axis=2)
+    shares = np.exp(log_odds - log_odds.max(axis=0))
+    shares[1:][shares[1:] <= SMALLEST_SHARE] = 0.0
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares / shares.sum(axis=0)) + log_p[tuple(states.T)]
     known = np.flatnonzero(~np.isnan(scores))
     if not len(known):
         return states, logs, 0 * means, sds

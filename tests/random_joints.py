@@ -63,6 +63,7 @@ def random_fine(rng, domain):
         domain,
         names,
         np.log(rng.dirichlet(np.full(classes, 2.0))),
+        rng.normal(0, 2.0, shape[:2]) * rng.integers(0, 2),
         rng.normal(0, 0.4, (classes, numbers)),
         rng.normal(0, 0.6, shape),
         roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(numbers),

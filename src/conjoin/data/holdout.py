@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.arrays import IntArray
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 
@@ -50,7 +50,7 @@ def sample_rows(table: Table, count: int, rng: np.random.Generator) -> Table:
         return table if few else _counted(table, _drawn(counts, count, rng))
     if len(table) <= count:
         return table
-    return _select(table, np.sort(rng.choice(len(table), count, replace=False, shuffle=False)))
+    return table.select(np.sort(rng.choice(len(table), count, replace=False, shuffle=False)))
 
 
 def _counts(table: Table) -> IntArray | None:
@@ -74,15 +74,10 @@ def _drawn(counts: IntArray, number: int, rng: np.random.Generator) -> IntArray:
 
 def _counted(table: Table, counts: IntArray) -> Table:
     rows = np.flatnonzero(counts)
-    return Table.adopt(table.domain, table.codes[rows], counts[rows].astype(np.float64))
+    return table.select(rows).weighted(counts[rows].astype(np.float64))
 
 
 def _apart(table: Table, part: IntArray) -> tuple[Table, Table]:
     out = np.zeros(len(table), bool)
     out[part] = True
-    return _select(table, ~out), _select(table, out)
-
-
-def _select(table: Table, rows: IntArray | BoolArray) -> Table:
-    weights = None if table.weights is None else table.weights[rows]
-    return Table.adopt(table.domain, table.codes[rows], weights)
+    return table.select(~out), table.select(out)

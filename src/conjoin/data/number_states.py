@@ -150,6 +150,11 @@ class NumberStates:
         ends = np.stack([np.append(-np.inf, inner), np.append(inner, np.inf)])
         return np.append(ends, np.zeros((2, int(self.absent))), axis=1)
 
+    @cached_property
+    def ends_inside(self) -> FloatArray:
+        """The same, but single values have no score that could lie outside."""
+        return np.where(self.intervals, self.ends, [[-np.inf], [np.inf]])
+
     def within(self, low: float, high: float) -> NumberStates:
         """Return the same states, whose intervals end where a range of the values ends."""
         first, last = self.scores_of_ends(low, high)

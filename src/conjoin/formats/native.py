@@ -115,7 +115,7 @@ def _pack_features(features: Features, arrays: _Arrays) -> dict[str, int]:
 
 
 def _pack_fine(fine: FineNumbers, arrays: _Arrays) -> dict[str, Any]:
-    names = ("log_shares", "intercepts", "effects", "covariances", "log_inside")
+    names = ("log_shares", "gates", "intercepts", "effects", "covariances", "log_inside")
     packed: dict[str, Any] = {name: arrays.add(getattr(fine, name)) for name in names}
     return {**packed, "names": list(fine.names), "evidence": fine.evidence.tolist()}
 
@@ -242,7 +242,8 @@ def _unpack(header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str) -
 
 
 def _fine(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> FineNumbers:
-    parts = {"log_shares": 1, "intercepts": 2, "effects": 3, "covariances": 3, "log_inside": 1}
+    parts = {"log_shares": 1, "gates": 2, "intercepts": 2, "effects": 3, "covariances": 3}
+    parts["log_inside"] = 1
     found = {name: _array(arrays, entry[name], np.float64, ndim) for name, ndim in parts.items()}
     for name, array in found.items():
         _check(np.isfinite(array).all(), f"the {name} of numbers are not finite")

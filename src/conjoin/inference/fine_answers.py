@@ -6,13 +6,13 @@ too. That of several such numbers is the product of theirs, each given the known
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.models.fine_numbers import FineNumbers, patterns
+from conjoin.models.fine_numbers import FineNumbers
 
 USUAL_ROWS = 5.0
 """The number of rows that the mean of all intervals counts for in the mean of one."""
@@ -27,9 +27,10 @@ class FineTerms:
 
     # Of each state of the column, in each row: of the known scores, and of unknown ones being inside
     log_likelihood: FloatArray
-    shares: FloatArray  # of the classes, given the state; shape (rows, states, classes)
+    # Of the classes that count in a row, given the state; shape (rows, states, entries)
+    shares: FloatArray
     # The scores of the column itself, if it is a number, given state and class: their means, of shape
-    # (rows, states, classes), and standard deviations, of shape (rows, classes)
+    # (rows, states, entries), and standard deviations, of shape (rows, entries)
     means: FloatArray
     sds: FloatArray
 
@@ -42,76 +43,38 @@ def fine_terms(
     What the rows say of the column itself does not count; a column of code -1 has no effect. `inside`:
     further numbers that are not known, by their place in `fine.names`; the rows have their states.
     """
-    name = fine.domain.names[v]
-    own = fine.names.index(name) if name in fine.names else -1
-    unknown = [j for j in (own, *inside) if j >= 0]
-    scores = scores.copy()
-    scores[:, unknown] = np.nan
-    effects = fine.of_states(v)
-    classes, states, _ = effects.shape
-    rest = codes.copy()
-    rest[:, v] = -1
-    logs = np.empty((len(codes), states, classes))
-    means = {j: np.zeros((len(codes), states, classes)) for j in unknown}
-    sds = {j: np.ones((len(codes), classes)) for j in unknown}
-    base = fine.means(rest)
-    for known, rows in patterns(scores):
-        given = fine.known(known)
-        residuals = scores[np.ix_(rows, known)] - base[:, rows][:, :, known]
-        moved = effects[:, :, known]
-        # The square of a residual less the effect of a state, for all states at once.
-        turned = residuals @ given.precisions
-        squares = (turned * residuals).sum(axis=2)[:, :, None] - 2 * turned @ moved.mT
-        squares += ((moved @ given.precisions) * moved).sum(axis=2)[:, None]
-        constants = fine.log_shares + given.log_constants
-        logs[rows] = (constants[:, None, None] - 0.5 * squares).transpose(1, 2, 0)
-        for j in unknown:
-            gain = given.gains[:, :, j, None]
-            level = base[:, rows, j] + (residuals @ gain)[:, :, 0]
-            shift = effects[:, :, j] - (moved @ gain)[:, :, 0]
-            means[j][rows] = level.T[:, None] + shift.T
-            sds[j][rows] = np.sqrt(given.variances[:, j])
-    for j in unknown:
-        states_of = fine.domain.numbers(fine.names[j])
-        code = codes[:, fine.domain.index(fine.names[j])]
-        ends = states_of.ends[:, None] if j == own else states_of.ends[:, code, None]
-        interval = states_of.intervals[None] if j == own else states_of.intervals[code, None]
-        held = log_masses(means[j], sds[j][:, None], ends[..., None])
-        usual = fine.usual(fine.names[j])
-        held -= usual[None, :, None] if j == own else usual[code, None, None]
-        logs += np.where(interval[..., None], held, 0.0)
-    total = np.logaddexp.reduce(logs, axis=2)
-    none = np.zeros((len(codes), states, classes)), np.ones((len(codes), classes))
-    mean, sd = (means[own], sds[own]) if own >= 0 else none
-    return FineTerms(total, np.exp(logs - total[:, :, None]), mean, sd)
+    from conjoin.kernels.class_terms import shares_of_entries
+
+    entries = fine.entries(codes, scores, v, inside)
+    logs, total = entries.logs, np.empty(entries.logs.shape[:2])
+    shares_of_entries(logs, total)
+    means, sds = np.zeros(logs.shape), np.ones(entries.classes.shape)
+    if fine.domain.names[v] in fine.names:
+        means, sds = entries.means[0], entries.sds[0]
+        total -= fine.usual(fine.domain.names[v])
+    return FineTerms(total - _usual(fine, codes, inside)[:, None], logs, means, sds)
 
 
-def class_logs(
+def _usual(fine: FineNumbers, codes: IntArray, numbers: Iterable[int]) -> FloatArray:
+    """Return the log of the usual probability that numbers lie in the intervals of their rows."""
+    total = np.zeros(len(codes))
+    for name in (fine.names[j] for j in numbers):
+        total += fine.usual(name)[codes[:, fine.domain.index(name)]]
+    return total
+
+
+def log_likelihoods(
     fine: FineNumbers, codes: IntArray, scores: FloatArray, inside: Sequence[int] = ()
 ) -> FloatArray:
-    """Return the log-density of the known scores of complete rows and each class: rows by classes.
+    """Return the log-density of the known scores of complete rows.
 
     `inside`: numbers that are not known but for their states (see `fine_terms`).
     """
-    scores = scores.copy()
-    scores[:, list(inside)] = np.nan
-    logs = fine.log_densities(codes, scores)
-    for j, name in enumerate(fine.names):
+    logs = np.logaddexp.reduce(fine.entries(codes, scores, None, inside).logs[:, 0], axis=1)
+    for j in range(len(fine.names)):
         counts = ~np.isnan(scores[:, j]) | (j in inside)
-        logs -= np.where(counts, fine.usual(name)[codes[:, fine.domain.index(name)]], 0.0)[:, None]
-    if not len(inside):
-        return logs
-    base = fine.means(codes)
-    for known, rows in patterns(scores):
-        given = fine.known(known)
-        residuals = scores[np.ix_(rows, known)] - base[:, rows][:, :, known]
-        for j in inside:
-            states = fine.domain.numbers(fine.names[j])
-            code = codes[rows, fine.domain.index(fine.names[j])]
-            means = base[:, rows, j] + (residuals @ given.gains[:, :, j, None])[:, :, 0]
-            held = log_masses(means, np.sqrt(given.variances[:, j, None]), states.ends[:, code])
-            logs[rows] += np.where(states.intervals[code], held, 0.0).T
-    return logs
+        logs -= np.where(counts, _usual(fine, codes, [j]), 0.0)
+    return np.asarray(logs)
 
 
 def with_usual_masses(
@@ -127,8 +90,8 @@ def with_usual_masses(
         rows = np.flatnonzero(states.intervals[codes[:, v]])
         alone = scores[rows].copy()
         alone[:, j] = np.nan
-        parts = [class_logs(fine, codes[rows], alone, inside) for inside in ((j,), ())]
-        held = np.exp(np.subtract(*(np.logaddexp.reduce(logs, axis=1) for logs in parts)))
+        logs = [log_likelihoods(fine, codes[rows], alone, inside) for inside in ((j,), ())]
+        held = np.exp(logs[0] - logs[1])
         size = np.bincount(codes[rows, v], weights[rows], len(states))
         total = np.bincount(codes[rows, v], weights[rows] * held, len(states))
         mean = total.sum() / max(size.sum(), 1e-300) if len(rows) else 1.0

@@ -22,7 +22,7 @@ from conjoin.data.table import joint_codes
 from conjoin.inference import exact
 from conjoin.inference.conditions import Condition, OneOf, Range, edges_of
 from conjoin.inference.evidence import Evidence
-from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
+from conjoin.inference.fine_answers import MAX_STATES, FineTerms, fine_terms, log_likelihoods
 from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
 from conjoin.inference.results import Marginals
 from conjoin.models.fine_numbers import FineNumbers
@@ -71,7 +71,7 @@ def _value_factors(fine: FineNumbers, known: Evidence) -> tuple[list[TableFactor
         return [], replace(known, to_states=names), 0.0
     codes = _filled(fine, known, scope)
     rows = np.tile(scores, (len(codes), 1))
-    logs = np.logaddexp.reduce(class_logs(fine, codes, rows, fine.places(scope)), axis=1)
+    logs = log_likelihoods(fine, codes, rows, fine.places(scope))
     scale = float(logs.max())
     if not len(scope):
         return [], known, scale

@@ -24,7 +24,7 @@ from conjoin.data.number_states import NumberStates
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.completion import Completion, row_log_sums
-from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
+from conjoin.inference.fine_answers import MAX_STATES, FineTerms, fine_terms, log_likelihoods
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
@@ -34,8 +34,11 @@ CHECKED_ROWS, MAX_DIFFERENCE = 32, 0.1
 """Maximum number of sampled rows that are sampled a second time, and the largest difference of
 probabilities that is accepted without a warning."""
 
-ROWS_AT_ONCE = 1 << 16
-"""Number of rows, times joint states, that are answered together."""
+CELLS_AT_ONCE = 1 << 20
+"""Number of rows that are answered together, times joint states and classes."""
+
+SMALLEST_PART = 1e-13
+"""Parts of the distribution of a number with a smaller probability are left out."""
 
 STATISTICS = ("mean", "median", "mode")
 
@@ -159,7 +162,7 @@ class JointRows:
                 p[rows], exact[rows] = self._coarse(given, rows, v)
                 continue
             count = int(np.prod(self.domain.cards[open_columns], dtype=np.int64))
-            size = max(1, ROWS_AT_ONCE // count)
+            size = max(1, CELLS_AT_ONCE // (count * card * len(fine.log_shares)))
             for low in range(0, len(rows), size):
                 block = rows[low : low + size]
                 full = _expanded(given[block], open_columns, self.domain.cards[open_columns])
@@ -174,9 +177,8 @@ class JointRows:
                 p[block] = total / total.sum(axis=1, keepdims=True)
                 exact[block] = sure.reshape(len(block), count).all(axis=1)
                 if is_number:
-                    parts.append(
-                        (block, _parts(terms, weights / np.maximum(total, 1e-300)[:, None]))
-                    )
+                    weights /= np.maximum(total, 1e-300)[:, None]
+                    parts.append((block, _parts(terms, weights, p[block])))
         return Answer(p, exact, _assembled(parts, len(given), card) if parts else None)
 
     def _log_joints(self, codes: IntArray, v: int, count: int) -> tuple[FloatArray, BoolArray]:
@@ -248,14 +250,14 @@ class JointRows:
                 continue
             cards = self.domain.cards[open_columns]
             count = int(np.prod(cards))
-            size = max(1, ROWS_AT_ONCE // count)
+            size = max(1, CELLS_AT_ONCE // (count * len(self.fine.log_shares)))
             for low in range(0, len(rows), size):
                 block = rows[low : low + size]
                 full = _expanded(self.codes[block], open_columns, cards)
                 scores = np.repeat(self.scores[block], count, axis=0)
                 logs = self._log_sums(full)
                 inside = self.fine.places(open_columns)
-                logs += np.logaddexp.reduce(class_logs(self.fine, full, scores, inside), axis=1)
+                logs += log_likelihoods(self.fine, full, scores, inside)
                 result[block] += np.logaddexp.reduce(logs.reshape(-1, count), axis=1)
         return result + self._of_values(alone)
 
@@ -454,10 +456,13 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
     return NumberDistributions(states, answer.p, shares, states.bounded(means, sds), sds)
 
 
-def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _parts(
+    terms: FineTerms, weights: FloatArray, p: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the parts of a number: of classes, and of combinations of missing states.
 
     `weights`: the share of each combination given the state; shape (rows, combinations, states).
+    `p`: the probability of each state; parts that are improbable in all states are left out.
     """
     rows, count, states = weights.shape
     classes = terms.shares.shape[2]
@@ -466,9 +471,17 @@ def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArra
         found = array.reshape(rows, count, states, classes).transpose(0, 2, 1, 3)
         return found.reshape(rows, states, count * classes)
 
-    shares = terms.shares * weights.reshape(rows * count, states)[:, :, None]
+    shares = by_row(terms.shares * weights.reshape(rows * count, states)[:, :, None])
+    probable = (shares * p[:, :, None]).max(axis=1) > SMALLEST_PART
+    kept = np.argsort(~probable, axis=1, kind="stable")[:, : probable.sum(axis=1).max()]
     sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
-    return by_row(shares), by_row(terms.means), by_row(np.ascontiguousarray(sds))
+    shares, means, sds = (
+        np.take_along_axis(array, kept[:, None], axis=2)
+        for array in (shares, by_row(terms.means), by_row(np.ascontiguousarray(sds)))
+    )
+    total = shares.sum(axis=2, keepdims=True)
+    shares = np.where(total > 0, shares / np.where(total > 0, total, 1.0), 1.0 / shares.shape[2])
+    return shares, means, sds
 
 
 def _assembled(

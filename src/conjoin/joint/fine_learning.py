@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
@@ -34,13 +35,10 @@ class Setting(NamedTuple):
     line: float | None
 
 
-FIRST = (
-    Setting(1, 100.0, 0.0, 1.0),
-    Setting(4, 30.0, 100.0, 1.0),
-    Setting(8, 30.0, 100.0, None),
-)
-SECOND = (Setting(8, 30.0, 100.0, 1.0), Setting(16, 30.0, 100.0, None))
-"""What held-out rows choose from: the first ones, and then the second one whose line is alike."""
+CLASSES, OWN, COMMON_OF_ONE, COMMON = (1, 4, 16, 64), 100.0, 100.0, 30.0
+SIMPLE = Setting(1, COMMON_OF_ONE, OWN, 1.0)
+"""What held-out rows choose from: numbers of classes. Effects that all classes share are shrunk more if
+there is only one."""
 
 MOST_NUMBERS = 100
 """With more columns of numbers than this, only intervals count: covariances would take too long."""
@@ -54,14 +52,18 @@ STEPS, LAST_STEPS = 10, 6
 CHOOSING_ROWS = 6_000
 """Maximum number of rows from which settings are learned to choose among them."""
 
-JUDGING_ROWS, MANY_NUMBERS = 800, 12
-"""Maximum number of rows that settings are judged by, and of numbers that are left out one by one."""
+JUDGING_ROWS, EVIDENCE_ROWS, MANY_NUMBERS = 1_600, 600, 12
+"""Maximum number of rows of a part that judge settings, and which numbers are evidence; maximum number of
+numbers that are left out one by one."""
 
 USUAL_ROWS = 4_000
 """Maximum number of rows from which the usual masses of intervals are learned."""
 
 LOWEST, MIN_GAIN = -14.0, 2e-3
 """The lowest log-probability of a state that counts, and what leaving out a number must gain, in nats."""
+
+GATE_ROWS = 5.0
+"""The number of rows that the usual probability of a state counts for in that of a class."""
 
 SMALLEST_SHARE = 1e-3
 """A class does not learn from rows that it explains by less than this."""
@@ -80,44 +82,37 @@ BROAD = 9.0
 
 
 def learn_fine(
-    networks: Sequence[MarkovNetwork],
-    train: Table,
-    held: Table | None,
+    table: Table,
+    part: IntArray | None = None,
+    networks: Sequence[MarkovNetwork] = (),
     *,
     random_state: int | np.random.Generator = 0,
 ) -> FineNumbers | None:
     """Learn the fine part of a joint.
 
-    `networks`: distributions of the states. The first has not learned from the held-out rows, or hardly,
-    so that these choose settings by it. By all of them, they choose the categories that numbers
-    depend on.
-    `train` and `held`: complete states, and numbers of which some may be missing; without held-out rows,
-    nothing is chosen.
+    `table`: complete states, and numbers of which some may be missing. `networks`: distributions of the
+    states, each of which has not learned from one part of the rows, which chooses settings by it. `part`:
+    the number of the part that each row belongs to. Without networks, nothing is chosen.
     """
-    names = tuple(scored_columns(train.domain))
+    names = tuple(scored_columns(table.domain))
     if not names or len(names) > MOST_NUMBERS:
         return None
-    if held is None:
-        return _usual(fit(ScoredRows.of(train, names), FIRST[0]), ScoredRows.of(train, names))
-    rows = ScoredRows.of(train.with_rows(held), names)
+    rows = ScoredRows.of(table, names)
+    if part is None:
+        return _usual(fit(rows, SIMPLE), rows)
     rng = np.random.default_rng(random_state)
-    learned = rows.select(rng.permutation(len(train))[:CHOOSING_ROWS])
-    kept = rows.select(len(train) + np.arange(min(len(held), JUDGING_ROWS)))
-    judge = _Judge(networks[0], kept)
-    most = max(1, len(learned.codes) // ROWS_PER_CLASS)
-    best = _best(judge, learned, [setting for setting in FIRST if setting.classes <= most])
-    if best.setting.classes > 1:
-        alike = [s for s in SECOND if s.classes <= most and s.line == best.setting.line]
-        best = max(
-            [best, *(_best(judge, learned, [s]) for s in alike)], key=lambda trial: trial.gain
-        )
-    gains = np.mean([_Judge(network, kept).gains(best.fine) for network in networks], axis=0)
-    worse = [v for v, x in enumerate(rows.domain) if gains[v] < 0 and x.numbers is None]
+    judges = [_Judge.of(rows, part == k, network, rng) for k, network in enumerate(networks)]
+    best = _best(judges)
+    gains = np.sum(
+        [judge.gains(fine) for judge, fine in zip(judges, best.fits, strict=True)], axis=0
+    )
+    worse = [v for v, x in enumerate(table.domain) if gains[v] < 0 and x.numbers is None]
     if worse:
-        rows, learned = (replace(part, dropped=tuple(worse)) for part in (rows, learned))
-        best = _best(judge, learned, [best.setting])
-    evidence = judge.evidence(best)
-    return replace(_usual(fit(rows, best.setting, best.fine), rows), evidence=evidence)
+        rows = replace(rows, dropped=tuple(worse))
+        judges = [judge.without(tuple(worse)) for judge in judges]
+        best = Trial.of(best.setting, judges)
+    evidence = _evidence([judge.by_fewer_rows() for judge in judges], best)
+    return replace(_usual(fit(rows, best.setting, best.fits[0]), rows), evidence=evidence)
 
 
 def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:
@@ -127,32 +122,91 @@ def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:
 
 
 class Trial(NamedTuple):
-    """A fit with one setting."""
+    """Fits with one setting, one for each part that is held out."""
 
     setting: Setting
-    fine: FineNumbers
+    fits: list[FineNumbers]
     gain: float  # how much better held-out rows are predicted
 
+    @classmethod
+    def of(cls, setting: Setting, judges: Sequence[_Judge]) -> Trial:
+        """Return the fits, and how good they are."""
+        fits = [_usual(fit(judge.learned, setting), judge.learned) for judge in judges]
+        return cls(setting, fits, _gain(judges, fits))
 
-def _best(judge: _Judge, rows: ScoredRows, settings: Sequence[Setting]) -> Trial:
-    """Return the setting by whose fit held-out rows are predicted best."""
-    trials = []
-    for setting in progress(settings, "fitting numbers"):
-        fine = _usual(fit(rows, setting), rows)
-        trials.append(Trial(setting, fine, float(judge.gains(fine).sum())))
+
+def _gain(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> float:
+    pairs = zip(judges, fits, strict=True)
+    return float(sum(judge.gains(fine).sum() for judge, fine in pairs))
+
+
+def _best(judges: Sequence[_Judge]) -> Trial:
+    """Return the setting by whose fits held-out rows are predicted best.
+
+    More classes are tried as long as that helps, with effects along a line and without.
+    """
+    most = max(1, min(len(judge.learned.codes) for judge in judges) // ROWS_PER_CLASS)
+    trials: list[Trial] = []
+    for line in progress((1.0, None), "fitting numbers"):
+        reached = -np.inf
+        for classes in (count for count in CLASSES if count <= most):
+            common = COMMON_OF_ONE if classes == 1 else COMMON
+            trials.append(Trial.of(Setting(classes, common, OWN, line), judges))
+            if trials[-1].gain < reached:
+                break
+            reached = trials[-1].gain
     return max(trials, key=lambda trial: trial.gain)
 
 
+def _evidence(judges: Sequence[_Judge], trial: Trial) -> BoolArray:
+    """Return which numbers are evidence: others make predictions worse."""
+
+    def gain(evidence: BoolArray) -> float:
+        return _gain(judges, [replace(fine, evidence=evidence) for fine in trial.fits])
+
+    every = trial.fits[0].evidence
+    whole, chosen = gain(every), every.copy()
+    if len(every) <= MANY_NUMBERS:
+        for j in range(len(every)):
+            chosen[j] = gain(np.arange(len(every)) != j) <= whole + MIN_GAIN * len(judges)
+    best = whole if chosen.all() else gain(chosen)
+    if best < whole:
+        chosen, best = every, whole
+    return chosen if best > 0 else np.zeros_like(chosen)
+
+
+@dataclass(frozen=True, eq=False)
 class _Judge:
     """How much better held-out rows are predicted with known scores: states, and numbers within them.
 
     A Gaussian can be too sure of a state, so the likelihood of all scores together is no guide to that.
     """
 
-    def __init__(self, network: MarkovNetwork, held: ScoredRows) -> None:
-        self.held = held
-        self.weights = held.weights / held.weights.sum()
-        self.logs = [network.log_conditional(name, held.codes) for name in held.domain.names]
+    learned: ScoredRows  # some of the rows that are not held out
+    held: ScoredRows
+    logs: list[FloatArray]  # the log-probabilities of the states of each column, numbers apart
+
+    @classmethod
+    def of(
+        cls, rows: ScoredRows, held: BoolArray, network: MarkovNetwork, rng: np.random.Generator
+    ) -> _Judge:
+        """Return the judge by held-out rows and a network that has not learned from these."""
+        kept = rows.select(np.flatnonzero(held)[:JUDGING_ROWS])
+        learned = rows.select(rng.permutation(np.flatnonzero(~held))[:CHOOSING_ROWS])
+        logs = [network.log_conditional(name, kept.codes) for name in rows.domain.names]
+        return cls(learned, kept, logs)
+
+    def by_fewer_rows(self) -> _Judge:
+        """Return the same with fewer held-out rows."""
+        few = slice(EVIDENCE_ROWS)
+        return replace(
+            self, held=self.held.select(np.arange(len(self.held.codes))[few]),
+            logs=[log[few] for log in self.logs],
+        )  # fmt: skip
+
+    def without(self, columns: tuple[int, ...]) -> _Judge:
+        """Return the same for rows in which no number depends on some columns."""
+        return replace(self, learned=replace(self.learned, dropped=columns))
 
     def gains(self, fine: FineNumbers) -> FloatArray:
         """Return the gain of the log-probability of the state of each column."""
@@ -165,8 +219,8 @@ class _Judge:
             after = logs + terms.log_likelihood
             after -= np.logaddexp.reduce(after, axis=1)[:, None]
             left = np.maximum(after[at, own], LOWEST) - np.maximum(logs[at, own], LOWEST)
-            found[v] = self.weights @ (left + self._within(v, terms))
-        return found
+            found[v] = held.weights @ (left + self._within(v, terms))
+        return found / held.weights.sum()
 
     def _within(self, v: int, terms: FineTerms) -> FloatArray:
         """Return the gain of the log-density of a number within its interval, 0 for other columns."""
@@ -186,20 +240,6 @@ class _Judge:
         usual = -0.5 * y[:, 0] ** 2 - log_masses(zero, zero + 1.0, ends)[:, 0]
         result[rows] = np.maximum(cut - usual, LOWEST)
         return result
-
-    def evidence(self, trial: Trial) -> BoolArray:
-        """Return which numbers are evidence: others make predictions worse."""
-        chosen = trial.fine.evidence.copy()
-        if len(chosen) <= MANY_NUMBERS:
-            for j in range(len(chosen)):
-                without = trial.fine.evidence.copy()
-                without[j] = False
-                left = float(self.gains(replace(trial.fine, evidence=without)).sum())
-                chosen[j] = left <= trial.gain + MIN_GAIN
-        found = float(self.gains(replace(trial.fine, evidence=chosen)).sum())
-        if found < trial.gain:
-            chosen, found = trial.fine.evidence, trial.gain
-        return chosen if found > 0 else np.zeros_like(chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +330,7 @@ class _Fit:
         fine, y = self._common()
         if self.setting.classes == 1:
             return fine
-        shares = self._start(fine, y) if start is None else self._shares(start, y)
+        shares = self._start(y) if start is None else self._shares(start, y)
         for _ in range(STEPS if start is None else LAST_STEPS):
             new = self._maximised(fine, y, shares)
             shares = self._shares(new, y)
@@ -318,8 +358,8 @@ class _Fit:
             effects[:, numbers] = _ridge(self.x[used], target, weights[used], precision)
         residual = np.where(known, y - middle - self.x @ effects, 0.0)
         fine = FineNumbers(
-            rows.domain, rows.names, np.zeros(1), middle[None], effects[None],
-            self._covariance(residual, known)[None], np.ones(len(rows.names), bool),
+            rows.domain, rows.names, np.zeros(1), np.zeros((1, len(effects))), middle[None],
+            effects[None], self._covariance(residual, known)[None], np.ones(len(rows.names), bool),
         )  # fmt: skip
         return fine, self._filled(fine, y, np.ones((len(y), 1)))
 
@@ -337,19 +377,28 @@ class _Fit:
         covariance = correlation * np.outer(sds, sds) + np.diag(self.rows.cells)
         return np.asarray((covariance + covariance.T) / 2)
 
-    def _start(self, fine: FineNumbers, y: FloatArray) -> FloatArray:
-        """Return shares of the classes in each row: clusters of what the common fit leaves."""
-        residual = y - fine.means(self.rows.codes)[0]
-        whitened = residual @ np.linalg.cholesky(np.linalg.inv(fine.covariances[0]))
+    def _start(self, y: FloatArray) -> FloatArray:
+        """Return shares of the classes in each row: clusters of rows with similar numbers."""
         count = self.setting.classes
-        centers = whitened[self.rng.choice(len(y), count, replace=False)]
+        centers = y[self.rng.choice(len(y), count, replace=False)]
         for _ in range(15):
-            distance = (centers**2).sum(axis=1) - 2 * whitened @ centers.T
+            distance = (centers**2).sum(axis=1) - 2 * y @ centers.T
             nearest = distance.argmin(axis=1)
             size = np.bincount(nearest, minlength=count)
             for z in np.flatnonzero(size).tolist():
-                centers[z] = whitened[nearest == z].mean(axis=0)
+                centers[z] = y[nearest == z].mean(axis=0)
         return np.asarray(0.9 * np.eye(count)[nearest] + 0.1 / count)
+
+    def _gates(self, weighted: FloatArray) -> FloatArray:
+        """Return what states add to the log-odds of classes.
+
+        They are half as sure as a naive Bayes classifier, because columns repeat each other.
+        """
+        count = (self.x.T @ weighted).T
+        usual = np.maximum(count.sum(axis=0), 1e-9) / self.total
+        size = weighted.sum(axis=0)[:, None]
+        ratio = (count + GATE_ROWS * usual) / ((size + GATE_ROWS) * usual)
+        return np.asarray(np.where(count.sum(axis=0) > 0, 0.5 * np.log(ratio), 0.0))
 
     def _maximised(self, common: FineNumbers, y: FloatArray, shares: FloatArray) -> FineNumbers:
         """Return the classes that explain their shares of the rows best."""
@@ -378,7 +427,7 @@ class _Fit:
             covariances[z] = (covariance + covariance.T) / 2
         log_shares = np.log((size + 1) / (size.sum() + count))
         return FineNumbers(
-            rows.domain, rows.names, log_shares, intercepts, effects, covariances,
+            rows.domain, rows.names, log_shares, self._gates(weighted), intercepts, effects, covariances,
             np.ones(numbers, bool),
         )  # fmt: skip
 
@@ -404,8 +453,6 @@ class _Fit:
 
 def _ridge(x: Any, y: FloatArray, weights: FloatArray, precision: FloatArray) -> FloatArray:
     """Return the effects of states in a weighted ridge regression."""
-    from scipy.linalg import cho_factor, cho_solve
-
     weighted = x.multiply(weights[:, None]).tocsr()
     gram = (x.T @ weighted).toarray() + precision
     return np.asarray(cho_solve(cho_factor(gram, overwrite_a=True), weighted.T @ y))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,18 +17,12 @@ from conjoin.inference.completion import completed
 from conjoin.jobs import one_thread
 from conjoin.joint.dependence_tree import check_pairs, tree_network
 from conjoin.joint.fine_learning import learn_fine
-from conjoin.joint.refinement import MIN_ROWS, refine
+from conjoin.joint.refinement import MIN_ROWS, HeldOut, refined
 from conjoin.learning.conditional_learning import learn_conditionals
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.joint import Joint
 from conjoin.models.markov import MarkovNetwork
-
-HELD_ROWS = 1 << 11
-"""Maximum number of rows that choose how numbers are learned."""
-
-HONEST_ROWS = 1 << 15
-"""With fewer rows, a network that has learned from a row predicts it too well to choose by it."""
 
 
 @names_lack_of_memory
@@ -92,15 +88,15 @@ def learn_joint(
         ordered, kind, valid=held, random_state=random_state, n_jobs=n_jobs, **options
     )
     network = convert(conditionals, ordered)
+    folds: list[HeldOut] = []
     if not closed_form:
-        network = refine(
+        network, folds = refined(
             network, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
         )
     fine = None
     if ordered.numbers is not None and options.get("forbidden") is None:  # means would link pairs
-        plain = effort == "quick" or closed_form or len(rows) < MIN_ROWS
         with one_thread():
-            fine = _fine(network, ordered, held, plain=plain)
+            fine = _fine(network, ordered, folds if effort != "quick" else [])
     hidden = [variable.name for variable in network.domain if variable.hidden]
     return conditionals.reordered(names), Joint(network, fine).reordered([*names, *hidden])
 
@@ -115,30 +111,24 @@ def _in_content_order(table: Table) -> Table:
     return table.select(content_order(np.column_stack([codes, table.numbers]), weights))
 
 
-def _fine(
-    network: MarkovNetwork, table: Table, held: Table | None, *, plain: bool
-) -> FineNumbers | None:
+def _fine(network: MarkovNetwork, table: Table, folds: Sequence[HeldOut]) -> FineNumbers | None:
     """Return where the numbers of a table lie within their states; missing states are drawn.
 
-    Settings are chosen by held-out rows. The network has learned from these as well, if there is no table
-    of them. Unless there are many rows, that matters, so that a simple network chooses, which has not.
+    Settings are chosen by held-out rows and by networks that have not learned from these.
     """
-    if plain:
+    if not folds:
         source = tree_network(table) if table.holes.any() else network
-        return learn_fine([], _complete(source, table), None)
-    full = _complete(network, table)
-    if held is not None:
-        return learn_fine([network], full, _complete(network, held))
-    first = min(len(full) // 5, HELD_ROWS)
-    kept, rest = full.select(slice(first)), full.select(slice(first, None))
-    networks = [network]
-    if len(full) < HONEST_ROWS:
-        states = Table.adopt(rest.domain, rest.codes, rest.weights)
-        networks.insert(0, learn_joint(states, "tree", effort="quick")[1])
-    return learn_fine(networks, rest, kept)
+        return learn_fine(_complete(source, table))
+    parts = [fold.held for fold in folds]
+    if len(folds) == 1:
+        parts.append(folds[0].train)
+    complete = [_complete(network, part) for part in parts]
+    number = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return learn_fine(reduce(Table.with_rows, complete), number, [fold.network for fold in folds])
 
 
 def _complete(network: MarkovNetwork, table: Table) -> Table:
     """Return a table with missing states drawn; the values of these numbers stay missing."""
+    table = table.reordered(network.domain.observed.names)
     states = completed(network, table)
     return Table.adopt(table.domain, states.codes, table.weights, table.numbers)

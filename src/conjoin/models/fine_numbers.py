@@ -1,10 +1,14 @@
 """`FineNumbers`: where numbers lie within their states, given the states of all columns.
 
-The normal scores y of the numbers are Gaussian in each of a few classes z, with means that add up over
-the states s of all columns:
+The normal scores y of the numbers are Gaussian in each of a few classes z. What the states s of all
+columns say adds up, about the means and about the log-odds of the classes:
 
-    p(y | s) = sum over z of share_z N(y; mean_z(s), covariance_z)
+    p(y | s) = sum over z of share_z(s) N(y; mean_z(s), covariance_z)
     mean_z(s) = intercept_z + sum over columns j of effect_z,j[s_j]
+    share_z(s) is proportional to exp(log_share_z + sum over columns j of gate_z,j[s_j])
+
+A class whose share is much smaller than the largest one has none, so that few classes count for given
+states; but the first class, which is a broad one for unusual numbers, always counts.
 
 Given the states, a number that is not known drops out, so a known score is a likelihood of the states
 that its mean depends on.
@@ -23,8 +27,8 @@ from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
 from conjoin.kernels.layouts import packed
 
-ROWS_AT_ONCE = 1 << 12
-"""Number of rows whose means are computed together."""
+SMALLEST_SHARE = 1e-3
+"""A class has no share if it would have less than this multiple of the largest share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,8 @@ class FineNumbers:
 
     domain: Domain  # the columns, without hidden ones
     names: tuple[str, ...]  # the columns that have scores
-    log_shares: FloatArray  # the log-probabilities of the classes; shape (classes,)
+    log_shares: FloatArray  # the log-odds of the classes; shape (classes,)
+    gates: FloatArray  # what states add to these, side by side as below; shape (classes, states)
     intercepts: FloatArray  # shape (classes, numbers)
     effects: (
         FloatArray  # of all states of all columns, side by side; shape (classes, states, numbers)
@@ -53,6 +58,7 @@ class FineNumbers:
         )
         shapes = {
             "log_shares": (classes,),
+            "gates": (classes, states),
             "intercepts": (classes, numbers),
             "effects": (classes, states, numbers),
             "covariances": (classes, numbers, numbers),
@@ -74,8 +80,9 @@ class FineNumbers:
 
     @cached_property
     def matters(self) -> BoolArray:
-        """Whether the mean of each number depends on each column; shape (columns, numbers)."""
-        return np.logical_or.reduceat((self.effects != 0).any(axis=0), self.first, axis=0)
+        """Whether the distribution of each number depends on each column; shape (columns, numbers)."""
+        used = (self.effects != 0).any(axis=0) | (self.gates != 0).any(axis=0)[:, None]
+        return np.logical_or.reduceat(used, self.first, axis=0)
 
     def scores(self, numbers: FloatArray) -> FloatArray:
         """Return the normal scores of the values of all columns of numbers."""
@@ -87,30 +94,92 @@ class FineNumbers:
 
     def means(self, codes: IntArray) -> FloatArray:
         """Return the mean of each score in each row: classes by rows by numbers; -1 adds nothing."""
-        from conjoin.kernels.effect_sums import add_effects
+        return self._summed(self.intercepts, self.effects, codes)
 
-        result = np.repeat(self.intercepts[:, None], len(codes), axis=1)
+    def log_odds(self, codes: IntArray) -> FloatArray:
+        """Return the logarithms that shares of classes are proportional to: rows by classes."""
+        return self._summed(self.log_shares[None], self.gates.T[None], codes)[0]
+
+    def _summed(self, start: FloatArray, effects: FloatArray, codes: IntArray) -> FloatArray:
+        from conjoin.kernels.class_terms import add_effects
+
+        result = np.repeat(start[:, None], len(codes), axis=1)
         columns = np.flatnonzero(self.matters.any(axis=1))
-        effects = packed(self.effects, np.float64, 3)
-        add_effects(packed(codes, np.int64, 2), columns, self.first, effects, result)
+        places = packed(codes, np.int64, 2), columns, self.first
+        add_effects(*places, packed(effects, np.float64, 3), result)
         return result
 
-    def of_states(self, v: int) -> FloatArray:
-        """Return the effects of the states of a column: classes by states by numbers."""
-        return self.effects[:, self.first[v] : self.first[v] + self.domain.cards[v]]
+    def of_states(self, v: int) -> slice:
+        """Return the places of the states of a column among those of all columns."""
+        return slice(self.first[v], self.first[v] + self.domain.cards[v])
 
     def log_densities(self, codes: IntArray, scores: FloatArray) -> FloatArray:
-        """Return the log-density of the known scores of complete rows and each class."""
-        logs = np.tile(self.log_shares, (len(codes), 1))
-        for known, rows in patterns(scores):
-            if not len(known):
-                continue
-            given = self.known(known)
-            for low in range(0, len(rows), ROWS_AT_ONCE):
-                block = rows[low : low + ROWS_AT_ONCE]
-                residuals = scores[np.ix_(block, known)] - self.means(codes[block])[:, :, known]
-                logs[block] += given.log_densities(residuals).T
+        """Return the log-density of the known scores of complete rows and each class; -inf for none."""
+        found = self.entries(codes, scores, None)
+        logs = np.full((len(codes), len(self.log_shares)), -np.inf)
+        row, k = np.nonzero(found.classes >= 0)
+        logs[row, found.classes[row, k]] = found.logs[row, 0, k]
         return logs
+
+    def entries(
+        self, codes: IntArray, scores: FloatArray, v: int | None, inside: Sequence[int] = ()
+    ) -> ClassEntries:
+        """Return what scores, NaN where they are not known, say of classes and of a column.
+
+        `codes`: -1 has no effect. `v`: the column; None to ask about no column. `inside`: further
+        numbers that are not known but for their states, which are among the codes.
+        """
+        from conjoin.kernels import class_terms
+
+        own_gates = np.zeros((len(self.log_shares), 1))
+        own, own_ends = np.zeros((*own_gates.shape, len(self.names))), np.zeros((2, 0))
+        unknown = list(inside)
+        if v is not None:
+            here, name = self.of_states(v), self.domain.names[v]
+            own_gates, own = self.gates[:, here], self.effects[:, here]
+            codes = codes.copy()
+            codes[:, v] = -1
+            if name in self.names:
+                unknown.insert(0, self.names.index(name))
+                own_ends = self.domain.numbers(name).ends_inside
+        scores = scores.copy()
+        scores[:, unknown] = np.nan
+        log_smallest = float(np.log(SMALLEST_SHARE))
+        log_odds, own_gates = (
+            packed(self.log_odds(codes), np.float64, 2),
+            packed(own_gates, np.float64, 2),
+        )
+        classes = np.empty(log_odds.shape, np.int64)
+        width = class_terms.counting_classes(log_odds, own_gates, log_smallest, classes)
+        classes = np.ascontiguousarray(classes[:, :width])
+        states = own_gates.shape[1]
+        logs = np.empty((len(codes), states, width))
+        class_terms.log_shares_of_entries(log_odds, own_gates, log_smallest, classes, logs)
+        means = np.zeros((len(codes), states, len(unknown) * width))
+        sds = np.ones((len(unknown), len(codes), width))
+        ends = np.tile([-np.inf, np.inf], (len(codes), len(unknown), 1))
+        for place in range(len(unknown) - len(inside), len(unknown)):
+            column = self.names[unknown[place]]
+            code = codes[:, self.domain.index(column)]
+            ends[:, place] = self.domain.numbers(column).ends_inside[:, code].T
+        columns, wanted = np.flatnonzero(self.matters.any(axis=1)), np.array(unknown, np.int64)
+        rest = (
+            classes, packed(codes, np.int64, 2), columns, self.first,
+            packed(self.intercepts, np.float64, 2), packed(self.effects, np.float64, 3),
+            packed(own, np.float64, 3), packed(scores, np.float64, 2),
+        )  # fmt: skip
+        for known, rows in patterns(scores):
+            given = self.known(known)
+            spread = np.sqrt(given.variances[:, wanted])
+            class_terms.add_densities(
+                rows, *rest, known, packed(given.precisions, np.float64, 3),
+                packed(given.log_constants, np.float64), wanted,
+                packed(given.gains[:, :, wanted], np.float64, 3), packed(spread, np.float64, 2),
+                packed(own_ends, np.float64, 2), ends, logs, means,
+            )  # fmt: skip
+            sds[:, rows] = spread.T[:, classes[rows]]
+        shape = len(codes), states, len(unknown), width
+        return ClassEntries(classes, logs, means.reshape(shape).transpose(2, 0, 1, 3), sds)
 
     def places(self, columns: IntArray) -> list[int]:
         """Return the places among the numbers of those columns that have scores."""
@@ -120,8 +189,7 @@ class FineNumbers:
     def usual(self, name: str) -> FloatArray:
         """Return the log of the mean probability of each state of a number (see `log_inside`)."""
         assert self.log_inside is not None
-        v = self.domain.index(name)
-        return self.log_inside[self.first[v] : self.first[v] + self.domain.cards[v]]
+        return self.log_inside[self.of_states(self.domain.index(name))]
 
     def known(self, columns: IntArray) -> KnownScores:
         """Return what follows from known scores."""
@@ -131,10 +199,24 @@ class FineNumbers:
         """Return the same for the same columns in another order."""
         at = [self.domain.index(name) for name in domain.names]
         places = [self.first[v] + np.arange(self.domain.cards[v]) for v in at]
-        effects = self.effects[:, np.concatenate(places)]
+        order = np.concatenate(places)
         assert self.log_inside is not None
-        inside = self.log_inside[np.concatenate(places)]
-        return replace(self, domain=domain, effects=effects, log_inside=inside)
+        return replace(
+            self, domain=domain, gates=self.gates[:, order], effects=self.effects[:, order],
+            log_inside=self.log_inside[order],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ClassEntries:
+    """The classes that count in each row, one per entry, and what known scores say of them."""
+
+    classes: IntArray  # -1 after the last one; shape (rows, entries)
+    # The log-share of each entry given each state, the log-density of the known scores, and the
+    # log-probabilities that unknown ones lie in their intervals; shape (rows, states, entries)
+    logs: FloatArray
+    means: FloatArray  # of unknown scores; shape (unknown, rows, states, entries)
+    sds: FloatArray  # of these; shape (unknown, rows, entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +241,6 @@ class KnownScores:
         explained = (gains * across).sum(axis=1)
         left = np.diagonal(covariances, axis1=1, axis2=2) - explained
         return cls(columns, precisions, constants, gains, np.maximum(left, 1e-12))
-
-    def log_densities(self, residuals: FloatArray) -> FloatArray:
-        """Return the log-densities, classes by rows, of residuals: classes by rows by known scores."""
-        squares = ((residuals @ self.precisions) * residuals).sum(axis=2)
-        return np.asarray(self.log_constants[:, None] - 0.5 * squares)
 
 
 def patterns(scores: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:

@@ -8,9 +8,13 @@ from hypothesis import given, settings
 
 from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn_conditionals, refine
 from conjoin.joint import tree_network
-from conjoin.joint.cross_fitting import FOLDS, CrossFitting
+from conjoin.joint.candidates import Effort, Fold
 from conjoin.joint.dependence_tree import dependence_tree
+from conjoin.joint.hidden_column import Priors
+from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.missing_values import joined
+from conjoin.joint.network_search import NetworkSearch
+from conjoin.joint.refinement import FOLDS, all_but
 from conjoin.scoring import log_likelihood
 from reference import all_states, feature_rows, feature_sum, normalized
 from strategies import generators
@@ -35,7 +39,10 @@ def search(rng, rows=160, cells=40):
     table = grouped(rng, rows)
     model = convert(learn_conditionals(table, "tree"), table).in_canonical_order()
     parts = dealt(table.reordered(model.domain.names))
-    return CrossFitting(model, parts, parts, [cells], 1 << 12, rng)
+    folds = [Fold.of(all_but(parts, k), part) for k, part in enumerate(parts)]
+    priors = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5))
+    effort = Effort((cells,), (4,), priors, 1 << 12, errors=1.0)
+    return NetworkSearch(model, folds, joined(*parts), effort, rng)
 
 
 def test_each_row_is_scored_by_networks_that_did_not_learn_from_it():
@@ -53,17 +60,21 @@ def test_the_network_is_the_mixture_of_the_fits_of_all_folds(rng):
     found = search(rng)
     left, right = dependence_tree(found.everything)
     pairs = MarkovNetwork(found.model.domain, Features.empty(found.model.domain.cards))
-    bases = found.weighted(pairs, left, right)
+    bases = found._with_weights(pairs, left, right)
     nothing = np.full(len(found.weights), -30.0)
-    mixture = found.mixture(bases, [nothing, nothing])
-    kinds = len(mixture.fits[0])
-    assert mixture.shares[:kinds].sum() == pytest.approx(1.0)
-    mixture = mixture.learned_further(found.everything, None)
+    mixture = HiddenSearch(bases, found.folds, found.effort, 1, rng).best([nothing, nothing])
+    assert mixture.fit_shares.sum() == pytest.approx(1.0)
+    honest = [
+        np.exp(n.log_potential(f.rows))
+        for n, f in zip(mixture.of_folds(bases, "h"), found.folds, strict=True)
+    ]
+    np.testing.assert_allclose(np.concatenate(honest), np.exp(mixture.log_density), rtol=1e-5)
+    mixture = mixture.learned_further(found.everything, None, 0, rng)
     network = mixture.network(bases[0], found.tree, "h")
     states = all_states(found.model.domain)
     expected = np.zeros(len(states))
     for fits in mixture.fits:
-        for fit, share in zip(fits, mixture.shares, strict=False):
+        for fit, share in zip(fits, mixture.fit_shares, strict=True):
             weights = fit.model.weights(fit.parameters)
             p = np.exp(fit.parameters.log_probabilities)
             for z in range(len(p) if share else 0):
