@@ -14,7 +14,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import DIGITS, float_labels, integer_labels
 from conjoin.data.discretizer import Discretizer
-from conjoin.data.domain import Domain
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import as_float, is_number
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
@@ -88,10 +88,11 @@ def discretize(
         raise DataError(f"bins must be a whole number, 2 or more, not {bins!r}")
     fixed = {name: _checked_edges(name, given) for name, given in (edges or {}).items()}
     scales = {scale.name: scale for scale in table.domain.scales}
-    table = _with_states(table, columns, int(bins), fixed)
+    chosen = _chosen(table, columns, int(bins), fixed)
+    table = table.as_states(chosen)
     cuts: dict[str, tuple[float, ...]] = {}
     labels: dict[str, tuple[str, ...]] = {}
-    for name in _chosen(table.domain, columns, int(bins), fixed):
+    for name in chosen:
         seen, counts, integral = _counted(table, name)
         if name in fixed:
             inner = fixed[name]
@@ -166,14 +167,12 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _chosen(
-    domain: Domain,
-    columns: str | Iterable[str] | None,
-    bins: int,
-    fixed: Mapping[str, Any],
+    table: Table, columns: str | Iterable[str] | None, bins: int, fixed: Mapping[str, Any]
 ) -> list[str]:
     """Return the names of the variables to cut, in the order of the domain."""
+    domain = table.domain
     if columns is None:
-        wanted = [v.name for v in domain if len(v) > bins and all(map(is_number, v.states))]
+        wanted = [v.name for v in domain if _distinct_numbers(table, v) > bins]
     else:
         wanted = [columns] if isinstance(columns, str) else list(columns)
     wanted += fixed
@@ -182,18 +181,12 @@ def _chosen(
     return [name for name in domain.names if name in wanted]
 
 
-def _with_states(
-    table: Table, columns: str | Iterable[str] | None, bins: int, fixed: Mapping[str, Any]
-) -> Table:
-    """Return the table with the different values of the columns of numbers to cut as their states."""
-    if table.numbers is None:
-        return table
-    if columns is None:
-        several = [np.unique(x[~np.isnan(x)]).size > bins for x in table.numbers.T]
-        wanted = [name for name, cut in zip(table.domain.numeric, several, strict=True) if cut]
-    else:
-        wanted = [columns] if isinstance(columns, str) else list(columns)
-    return table.as_states([n for n in table.domain.numeric if n in wanted or n in fixed])
+def _distinct_numbers(table: Table, variable: Variable) -> int:
+    """Return how many different numbers a variable has, 0 if it has other states."""
+    if variable.numbers is None:
+        return len(variable) if all(map(is_number, variable.states)) else 0
+    values = np.zeros(0) if table.numbers is None else table.column(variable.name)
+    return np.unique(values[~np.isnan(values)]).size
 
 
 def _date_labels(scale: NumberScale, cuts: Sequence[float]) -> list[str]:

@@ -74,22 +74,37 @@ class Table:
         weights: npt.ArrayLike | None = None,
         numbers: npt.ArrayLike | None = None,
         lacking: Iterable[str] = (),
+        *,
+        copy: bool = True,
     ) -> None:
-        self._fill(domain, codes, weights, numbers, lacking, copy=True)
+        self.domain, self.lacking = domain, tuple(lacking)
+        self.missing = int(np.iinfo(code_dtype(domain.cards)).max)
+        self.codes: Codes = read_only(self._checked_codes(np.asarray(codes), copy))
+        rows = len(self.codes)
+        self.weights: npt.NDArray[np.float64] | None = None
+        if weights is not None:
+            given = np.array(weights, np.float64, copy=True if copy else None)
+            if given.shape != (rows,):
+                raise DataError(
+                    f"{rows} rows need {rows} weights, not an array of shape {given.shape}"
+                )
+            if not (np.isfinite(given).all() and (given >= 0).all()):
+                raise DataError("weights must be finite and not negative")
+            self.weights = read_only(given)
+        self.numbers: FloatArray | None = None
+        if numbers is not None and domain.numeric:
+            values = np.array(numbers, np.float64, copy=True if copy else None)
+            if values.shape != (rows, len(domain.numeric)):
+                raise DataError(
+                    f"{rows} rows of {len(domain.numeric)} columns of numbers cannot have values "
+                    f"of shape {values.shape}"
+                )
+            self.numbers = read_only(values)
 
     @classmethod
-    def adopt(
-        cls,
-        domain: Domain,
-        codes: npt.ArrayLike,
-        weights: npt.ArrayLike | None = None,
-        numbers: npt.ArrayLike | None = None,
-        lacking: Iterable[str] = (),
-    ) -> Table:
+    def adopt(cls, *arguments: Any) -> Table:
         """Build a table on arrays that nobody else will change, without copying them."""
-        table = cls.__new__(cls)
-        table._fill(domain, codes, weights, numbers, lacking, copy=False)
-        return table
+        return cls(*arguments, copy=False)
 
     @classmethod
     def of_values(
@@ -110,78 +125,28 @@ class Table:
             full[:, v] = np.where(absent, full[:, v], states.codes(numbers[:, j]))
         return cls.adopt(domain, full, weights, numbers)
 
-    def _fill(
-        self,
-        domain: Domain,
-        codes: npt.ArrayLike,
-        weights: npt.ArrayLike | None,
-        values: npt.ArrayLike | None,
-        lacking: Iterable[str],
-        *,
-        copy: bool,
-    ) -> None:
-        self.domain, self.lacking = domain, tuple(lacking)
-        given = np.asarray(codes)
-        if given.ndim != 2 or given.shape[1] != len(domain):
+    def _checked_codes(self, given: npt.NDArray[Any], copy: bool) -> Codes:
+        """Return codes of any integer type as this table stores them."""
+        cards = self.domain.cards
+        if given.ndim != 2 or given.shape[1] != len(cards):
             raise DataError(
-                f"a table over {len(domain)} variables needs codes of shape "
-                f"(rows, {len(domain)}), not {given.shape}"
+                f"a table over {len(cards)} variables needs codes of shape "
+                f"(rows, {len(cards)}), not {given.shape}"
             )
         if given.dtype.kind not in "iu":
             raise DataError(f"codes must be integers, not {given.dtype}")
-        dtype = code_dtype(domain.cards)
-        self.missing = int(np.iinfo(dtype).max)
-        if given.dtype == dtype:
-            coded = given.copy() if copy else given
-        else:
-            coded = self._converted(given, dtype)
-        self.codes: Codes = read_only(coded)
-        self._check_codes()
-        self.weights: npt.NDArray[np.float64] | None = None
-        if weights is not None:
-            numbers = np.array(weights, np.float64, copy=True if copy else None)
-            if numbers.shape != (len(coded),):
-                raise DataError(
-                    f"{len(coded)} rows need {len(coded)} weights, not an array of shape {numbers.shape}"
-                )
-            if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
-                raise DataError("weights must be finite and not negative")
-            self.weights = read_only(numbers)
-        self.numbers: FloatArray | None = None
-        if values is not None and domain.numeric:
-            exact = np.array(values, np.float64, copy=True if copy else None)
-            if exact.shape != (len(coded), len(domain.numeric)):
-                raise DataError(
-                    f"{len(coded)} rows of {len(domain.numeric)} columns of numbers cannot have values "
-                    f"of shape {exact.shape}"
-                )
-            self.numbers = read_only(exact)
-
-    def _converted(self, given: npt.NDArray[Any], dtype: np.dtype[Any]) -> Codes:
-        """Return codes of another integer type as this table stores them."""
         unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
-        if given.size and given.max(initial=0, where=~unknown) >= self.missing:
-            self._report_code(given, (given >= self.domain.cards) & ~unknown)
-        coded: Codes = given.astype(dtype)
-        if unknown.any():
+        wrong = (given >= cards) & ~unknown
+        if wrong.any():
+            row, i = np.argwhere(wrong)[0]
+            raise DataError(
+                f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
+                f"{given[row, i]}; it has {cards[i]} states, counted from 0"
+            )
+        coded: Codes = given.astype(code_dtype(cards), copy=copy)
+        if coded.dtype != given.dtype:
             coded[unknown] = self.missing
         return coded
-
-    def _check_codes(self) -> None:
-        if not self.codes.size:
-            return
-        high = self.codes.max(axis=0)
-        if (high >= self.domain.cards).any():  # too large, or missing
-            wrong = (self.codes >= self.domain.cards) & (self.codes != self.missing)
-            if wrong.any():
-                self._report_code(self.codes, wrong)
-
-    def _report_code(self, codes: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> None:
-        row, i = np.argwhere(wrong)[0]
-        raise DataError(
-            f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
-            f"{codes[row, i]}; it has {self.domain.cards[i]} states, counted from 0"
-        )
 
     @classmethod
     def from_rows(
@@ -315,7 +280,7 @@ class Table:
             for v in self.domain
         ]
         absent = [v.name for v in self.domain if v.numbers is not None and v.absent]
-        plain = Table.of_values(Domain(variables), self._signed(), self.numbers, self.weights)
+        plain = Table.of_values(Domain(variables), self.signed_codes(), self.numbers, self.weights)
         return plain.with_absent(absent, self.holes)
 
     def with_absent(self, names: Collection[str], holes: BoolArray | None = None) -> Table:
@@ -323,7 +288,7 @@ class Table:
 
         `holes`: which values are missing nevertheless; by default none of these columns.
         """
-        codes, variables = self._signed(), list(self.domain)
+        codes, variables = self.signed_codes(), list(self.domain)
         for name in names:
             v = self.domain.index(name)
             empty = self.holes[:, v] if holes is None else self.holes[:, v] & ~holes[:, v]
@@ -340,7 +305,7 @@ class Table:
         """Return the table as it is written down: what is absent is missing."""
         if not self.absent.any():
             return self
-        codes = np.where(self.absent, -1, self._signed())
+        codes = np.where(self.absent, -1, self.signed_codes())
         return Table.adopt(self.domain, codes, self.weights, self.numbers)
 
     def as_states(self, names: Collection[str] | None = None) -> Table:
@@ -350,7 +315,7 @@ class Table:
         """
         if self.numbers is None:
             return self
-        codes, variables = self._signed(), list(self.domain)
+        codes, variables = self.signed_codes(), list(self.domain)
         for name in self.domain.numeric:
             if names is not None and name not in names:
                 continue
@@ -365,7 +330,7 @@ class Table:
         kept = [self.domain.numeric.index(name) for name in domain.numeric]
         return Table.adopt(domain, codes, self.weights, self.numbers[:, kept])
 
-    def _signed(self) -> IntArray:
+    def signed_codes(self) -> IntArray:
         """Return the codes, -1 where a value is missing."""
         return np.where(self.holes, -1, self.codes.astype(np.int64))
 

@@ -45,8 +45,7 @@ def with_telling_edges(table: Table) -> Table:
         _moved(table, v, v.numbers) if v.numbers is not None and v.numbers.intervals.any() else v
         for v in table.domain
     ]
-    codes = np.where(table.holes, -1, table.codes.astype(np.int64))
-    return Table.of_values(Domain(variables), codes, table.numbers, table.weights)
+    return Table.of_values(Domain(variables), table.signed_codes(), table.numbers, table.weights)
 
 
 def _moved(table: Table, variable: Variable, states: NumberStates) -> Variable:
