@@ -14,7 +14,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import DIGITS, float_labels, integer_labels
 from conjoin.data.discretizer import Discretizer
-from conjoin.data.domain import Domain, Variable
+from conjoin.data.domain import Variable
 from conjoin.data.label_values import as_float, is_number
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
@@ -70,6 +70,7 @@ def discretize(
 
     Examples
     --------
+    >>> from conjoin import Domain
     >>> ages = [17, 22, 25, 30, 38, 39, 40, 61, 90]
     >>> table = Table(Domain({"age": ages}), [[code] for code in range(9)])
     >>> binned, cuts = discretize(table, edges={"age": [30, 40]})
@@ -130,6 +131,7 @@ def discretize_by(
 
     Examples
     --------
+    >>> from conjoin import Domain
     >>> table = Table(Domain({"age": range(20, 60), "pay": range(40)}), [[i, i] for i in range(40)])
     >>> discretize_by(table, {"age": [30, 40], None: "width:2"})[0].domain
     Domain({'age': ['20-29', '30-39', '40-59'], 'pay': ['0-19', '20-39']})

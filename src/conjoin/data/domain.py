@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import read_only
 from conjoin.data.label_values import (
     ABSENT,
     as_float,
@@ -100,12 +103,7 @@ class Variable:
             )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.values)
         self.ordered = self.order_shows if ordered is None else bool(ordered)
-        if set(map(type, self.states)) == {str}:  # the usual case, in short
-            keys = [(str, state) for state in self.states]
-            self._index: dict[Hashable, int] = dict(zip(keys, range(len(keys)), strict=True))
-            if len(self._index) == len(keys):
-                return
-        self._index = {}
+        self._index: dict[Hashable, int] = {}
         for code, state in enumerate(self.states):
             if is_missing(state):
                 raise DataError(
@@ -160,10 +158,8 @@ class Variable:
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
-        twin = object.__new__(Variable)
-        twin.name, twin.states, twin._index = name, self.states, self._index
-        twin.cuts, twin.hidden, twin.ordered = self.cuts, self.hidden, self.ordered
-        twin.numbers = self.numbers
+        twin = copy.copy(self)
+        twin.name = name
         return twin
 
     @property
@@ -184,14 +180,14 @@ class Variable:
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""
         state = plain(state)
-        if self.numbers is not None and (x := self.number(state)) is not None:
-            return int(self.numbers.codes(np.array([x]))[0])
+        if (code := self._code_of_number(state)) is not None:
+            return code
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
-            found = self.by_number(state) if is_number(state) else None
-            if found is not None:
-                return found
+            code = self.by_number(state) if is_number(state) else None
+            if code is not None:
+                return code
             twin = [s for s in self.states if str(s) == str(state)]
             kind = f" (a {type(state).__name__})" if twin else ""
             raise DataError(
@@ -203,10 +199,17 @@ class Variable:
         """Return the number that a value of a column of numbers stands for; None if it is none."""
         assert self.numbers is not None
         try:
-            found = self.numbers.scale.number(value)
+            number = self.numbers.scale.number(value)
         except DataError:
             return None
-        return found if math.isfinite(found) else None
+        return number if math.isfinite(number) else None
+
+    def _code_of_number(self, value: Any) -> int | None:
+        """Return the state of a value of a column of numbers; None if it is none."""
+        number = None if self.numbers is None else self.number(value)
+        if self.numbers is None or number is None:
+            return None
+        return int(self.numbers.codes(np.array([number]))[0])
 
     def by_number(self, number: float) -> int | None:
         """Return the code of the state that equals a number (1 for 1.0), or of the bin it belongs to."""
@@ -234,8 +237,8 @@ class Variable:
         return [self._find(label, by_text) for label in labels]
 
     def _find(self, label: Any, by_text: Mapping[str, int]) -> int:
-        if self.numbers is not None and (x := self.number(label)) is not None:
-            return int(self.numbers.codes(np.array([x]))[0])
+        if (code := self._code_of_number(label)) is not None:
+            return code
         known = self._index.get(typed_key(label), by_text.get(str(label)))
         if known is not None:
             return known
@@ -246,10 +249,8 @@ class Variable:
             label = date_number(label, "date" if abs(self.cuts[0]) < LATEST_DAY else "datetime")
         if not isinstance(label, str | int | float):
             return -1
-        try:
+        with suppress(ValueError, OverflowError):
             code = self.by_number(as_float(float(label)))
-        except (ValueError, OverflowError):
-            return -1
         return -1 if code is None else code
 
     def indices(self, states: Any) -> list[int]:
@@ -341,12 +342,9 @@ class Domain:
         if len(self._position) != len(self.names):
             twice = next(n for i, n in enumerate(self.names) if self._position[n] != i)
             raise DataError(f"two variables are called {twice!r}; names must differ")
-        self.cards: npt.NDArray[np.int64] = np.array([len(v) for v in self.variables], np.int64)
-        self.cards.flags.writeable = False
-        self.hidden: npt.NDArray[np.bool_] = np.array([v.hidden for v in self.variables], bool)
-        self.hidden.flags.writeable = False
-        self.ordered: npt.NDArray[np.bool_] = np.array([v.ordered for v in self.variables], bool)
-        self.ordered.flags.writeable = False
+        self.cards = read_only(np.array([len(v) for v in self.variables], np.int64))
+        self.hidden = read_only(np.array([v.hidden for v in self.variables], bool))
+        self.ordered = read_only(np.array([v.ordered for v in self.variables], bool))
 
     @classmethod
     def numbered(cls, cards: Iterable[int]) -> Domain:
@@ -402,10 +400,8 @@ class Domain:
         absent = [name for name in self.names if name not in instance]
         if absent:
             raise DataError(f"the instance has no value for {', '.join(map(repr, absent))}")
-        codes = [0] * len(self)
-        for position, code in self.encode_partial(instance).items():
-            codes[position] = code
-        return codes
+        given = self.encode_partial(instance)
+        return [given[position] for position in range(len(self))]
 
     def encode_partial(self, evidence: Mapping[str, Any]) -> dict[int, int]:
         """Return {position: code} of the given variables."""

@@ -23,8 +23,8 @@ from conjoin.models.joint import Joint
 from conjoin.models.network import Network
 
 ROW_STATES = 1 << 6
-"""Known numbers of a row count with their values if the missing columns that these depend on have at most
-this number of joint states: a table has many rows, so the limit is lower than that of a single question."""
+"""Known numbers of a row count with their values if the missing columns that these depend on have at
+most this number of joint states: a table has many rows, so the limit is lower than for one question."""
 
 SMALLEST = 1e-300
 """Where the states that are values have a smaller probability, nothing is known about the value."""
