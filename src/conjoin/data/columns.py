@@ -75,15 +75,7 @@ class Column:
         return replace(self, name=name)
 
     def parsed(self) -> Column:
-        """Return a column of text with numbers as labels, if every label is written as a number.
-
-        Examples
-        --------
-        >>> Column.of_values("x", ["1", "2.50", "2.5"]).parsed().labels
-        [1.0, 2.5]
-        >>> Column.of_values("x", ["007", "1"]).parsed().labels
-        ['007', '1']
-        """
+        """Return a column of text with numbers as labels, if every label is written as a number."""
         numbers = _numbers(self.labels)
         if numbers is self.labels:
             return self

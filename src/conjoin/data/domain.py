@@ -144,13 +144,7 @@ class Variable:
         return self.states[:-1] if self.absent else self.states
 
     def with_absent(self) -> Variable:
-        """Return the variable with one more state: that there is no value.
-
-        Examples
-        --------
-        >>> Variable("left", ["moved", "unhappy"]).with_absent().states
-        ('moved', 'unhappy', '(absent)')
-        """
+        """Return the variable with one more state: that there is no value."""
         if self.numbers is not None:
             return Variable.of_numbers(replace(self.numbers, absent=True))
         states = (*self.states, ABSENT)

@@ -55,12 +55,6 @@ def find_atoms(values: FloatArray, weights: FloatArray) -> FloatArray:
 
     Values within the range are atoms only if they are very frequent: others are heaps, which have
     neighbours, and what they say about other columns should be that of their neighbours.
-
-    Examples
-    --------
-    >>> numbers = np.concatenate([np.zeros(300), np.arange(700) / 10])
-    >>> find_atoms(numbers, np.ones(1000))
-    array([0.])
     """
     distinct, count = _counted(values, weights)
     last = len(distinct) - 1

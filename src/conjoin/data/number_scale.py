@@ -118,13 +118,7 @@ class NumberScale:
         return NumberScale(self.name, self.kind, integer, step, *ends, self.form, self.utc)
 
     def is_far(self, numbers: npt.ArrayLike) -> BoolArray:
-        """Return which numbers are beyond the recorded ones by more than half their extent.
-
-        Examples
-        --------
-        >>> NumberScale.of("age", [18, 50, 90]).is_far([-19, -18, 60, 126, 200]).tolist()
-        [True, False, False, False, True]
-        """
+        """Return which numbers are beyond the recorded ones by more than half their extent."""
         margin, x = FAR * (self.high - self.low), np.asarray(numbers, np.float64)
         return np.asarray((x > self.high + margin) | (x < self.low - margin))
 
@@ -136,14 +130,7 @@ class NumberScale:
         )
 
     def is_between(self, x: float) -> bool:
-        """Return whether a number is between the recorded ones, which are all on a grid.
-
-        Examples
-        --------
-        >>> children = NumberScale.of("children", [0, 1, 4])
-        >>> children.is_between(3.5), children.is_between(3), children.is_between(9)
-        (True, False, False)
-        """
+        """Return whether a number is between the recorded ones, which are all on a grid."""
         if self.step is None or not math.isfinite(x):
             return False
         return abs(x - float(self.rounded(x))) > 1e-6 * self.step
@@ -289,14 +276,6 @@ class NumberScale:
 
         Numbers that differ by a hundredth of the spread, by default the extent of the recorded numbers,
         look different.
-
-        Examples
-        --------
-        >>> NumberScale.of("x", [0.125, 7.25]).short(2 / 3)
-        '0.6667'
-        >>> longitude = NumberScale.of("longitude", [16.070312, 16.075977])
-        >>> longitude.short(16.0731234), longitude.short(16.0731234, spread=0.0001)
-        ('16.07312', '16.073123')
         """
         if math.isnan(x):
             return "?"
@@ -307,13 +286,7 @@ class NumberScale:
         return number_text(x, (spread or extent) / 100, SHORT_DIGITS)
 
     def mean_text(self, x: float) -> str:
-        """Return a mean as text for a file: numbers finer than the grid, dates as `text`.
-
-        Examples
-        --------
-        >>> NumberScale.of("x", [1_000_001, 1_000_090]).mean_text(1_000_045.3219)
-        '1000045.32'
-        """
+        """Return a mean as text for a file: numbers finer than the grid, dates as `text`."""
         if self.kind != "number":
             return self.text(x)
         extent = (self.high - self.low) or self.step or 0.0
@@ -379,13 +352,6 @@ def date_format(texts: Sequence[str]) -> str | None:
 
     A minus sign in front of it means that days and months have no leading zeros. A column that could be
     read with the day or with the month first is not a column of dates.
-
-    Examples
-    --------
-    >>> date_format(["2024-03-01", "2024-12-31"]), date_format(["1/2/2024", "31/2/2024"])
-    ('iso', None)
-    >>> date_format(["12/30/2024", "01/02/2024"]), date_format(["12/30/2024", "1/2/2024"])
-    ('%m/%d/%Y', '-%m/%d/%Y')
     """
     if not texts or not texts[0][:1].isdigit() or len(texts[0]) < 8:
         return None

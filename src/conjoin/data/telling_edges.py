@@ -26,19 +26,7 @@ of their mean."""
 
 
 def with_telling_edges(table: Table) -> Table:
-    """Return the table with as many intervals of numbers as before, which tell more about other columns.
-
-    Examples
-    --------
-    >>> from conjoin.data.number_scale import NumberScale
-    >>> x = np.arange(8_000) * 0.125
-    >>> states = NumberStates.learn(NumberScale.of("x", x), x, count=4)
-    >>> domain = Domain([Variable.of_numbers(states), Variable("high", ["no", "yes"])])
-    >>> codes = np.column_stack([states.codes(x), x > 600.0])
-    >>> table = with_telling_edges(Table(domain, codes, None, x[:, None]))
-    >>> bool(abs(table.domain.numbers("x").edges - 600.0).min() < 10)  # quarters end at 500 and 750
-    True
-    """
+    """Return the table with as many intervals of numbers as before, which tell more about other columns."""
     if table.numbers is None or len(table) < MIN_ROWS:
         return table
     variables = [
