@@ -26,7 +26,7 @@ of their mean."""
 
 
 def with_telling_edges(table: Table) -> Table:
-    """Return the table with as many intervals of numbers as before, which tell more about other columns."""
+    """Return the table with as many intervals of numbers, which tell more about other columns."""
     if table.numbers is None or len(table) < MIN_ROWS:
         return table
     variables = [
