@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,12 +14,14 @@ from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.domain import Domain
 from conjoin.data.number_scale import NumberScale
-from conjoin.data.table import Table
-from conjoin.errors import DataError, ModelError
+from conjoin.data.table import Codes, Table, with_hidden
+from conjoin.errors import ConvergenceWarning, DataError, ModelError
 from conjoin.estimator.encoding import Fills, values_of
-from conjoin.estimator.imputation import imputed_codes
+from conjoin.inference.completion import Completion
+from conjoin.inference.hidden_mode import improved
 from conjoin.inference.joint_rows import STATISTICS, JointRows
 from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.joint import Joint
 from conjoin.models.network import Network
 
@@ -100,7 +103,7 @@ class Answers(JointRows):
         checked_statistic(statistic, True)
         if self.fine is not None or self.absent.any():
             return self.filled(statistic, fill_absent=fill_absent)
-        codes = imputed_codes(self.model, self.table, None, by, self.seed)
+        codes = imputed_codes(self.model, self.table, by, self.seed)
         if self.table.numbers is None:
             return Table.adopt(self.domain, codes, self.table.weights)
         numbers = self.filled(statistic).numbers
@@ -168,3 +171,35 @@ def states_array(states: Sequence[Any]) -> Any:
     result = np.empty(len(states), object)
     result[:] = states
     return result
+
+
+def imputed_codes(model: Network, table: Table, by: str = "row", random_state: int = 0) -> Codes:
+    """Return codes without missing values: of the most probable completions, by row or by cell.
+
+    In a network with hidden columns, which are summed out, the former are the best ones found.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If rows are too large for exact inference, so that their completions were searched for.
+    """
+    rows = Completion(model, table.codes, random_state)
+    codes, exact = rows.modes() if by == "row" else rows.likely()
+    if not exact.all():
+        warnings.warn(
+            f"{np.count_nonzero(~exact):,} of {len(exact):,} rows were too large for exact inference, "
+            "and are filled in approximately, by sampling",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if by == "cell" or not model.domain.hidden.any():
+        return codes
+    # The better of two completions, that with the most probable hidden states and that of the most
+    # probable state of each cell, is improved by changes of single cells.
+    network = as_markov_network(model)
+    candidates = [codes, rows.likely()[0]]
+    scores = [network.log_potential(completion) for completion in candidates]
+    better = np.where((scores[0] >= scores[1])[:, None], *candidates)
+    full = with_hidden(model.domain, better)
+    found = improved(network.hidden_states, full, table.holes)[0]
+    return found[:, : better.shape[1]].astype(better.dtype)
