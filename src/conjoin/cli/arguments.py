@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
     from conjoin.formats.csv_dialect import Dialect
-    from conjoin.inference.questions import Questions
-    from conjoin.inference.results import JointProbabilities, Run
+    from conjoin.inference.results import Run
 
 TABLE_FORMATS = "(.csv, .parquet, .xlsx, .data)"
 WRITTEN_FORMATS = "(.csv, .parquet, .data)"
@@ -303,50 +302,6 @@ def how_found(run: Run) -> dict[str, Any]:
         "note": run.note,
     }
     return report if run.error is None else {**report, "error": run.error}
-
-
-def print_joint(distribution: JointProbabilities, options: argparse.Namespace, given: str) -> None:
-    """Print a joint distribution, and draw it on request; `given` is the evidence in words."""
-    if options.picture is not None:
-        from conjoin.formats.storage import write_bytes
-        from conjoin.views.reports.svg import heat_map
-
-        write_bytes(Path(options.picture), heat_map(distribution).encode())
-    if options.json:
-        states = [[str(s) for s in v.states] for v in distribution.domain]
-        report = {
-            "names": options.joint,
-            "states": states,
-            "probabilities": distribution.table.tolist(),
-        }
-        print_json({**report, **how_found(distribution.run)})
-        return
-    print(f"Joint distribution{given}")
-    print(distribution)
-
-
-def print_questions(ranking: Questions, given: str, as_json: bool) -> None:
-    """Print what to ask next; `given` is the evidence in words."""
-    from conjoin.data.labels import shown
-
-    say_if_approximate(ranking.run)
-    if not as_json:
-        print(f"What to ask about {shown(ranking.target)}{given}")
-        print(ranking)
-        return
-    questions = [
-        {
-            "name": question.name,
-            "bits": question.information,
-            "answers": {
-                str(s): {"probability": p, ranking.target: by_text(question.targets.get(s, {}))}
-                for s, p in question.answers.items()
-            },
-        }
-        for question in ranking
-    ]
-    report = {"target": ranking.target, "bits": ranking.entropy, "questions": questions}
-    print_json({**report, **how_found(ranking.run)})
 
 
 def print_result(options: argparse.Namespace, report: dict[str, Any], *lines: str) -> None:
