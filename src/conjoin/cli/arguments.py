@@ -245,10 +245,7 @@ def dialect(options: argparse.Namespace) -> Dialect:
 def known_rows(
     options: argparse.Namespace, domain: Domain, without: str | None = None
 ) -> tuple[Table, list[str]]:
-    """Read the columns of a table that a model has, except one; the others are missing.
-
-    Also returns the names of the columns that were read.
-    """
+    """Read the columns of a table that a model has, except one, and return their names, too."""
     from conjoin.data.frames import widened
     from conjoin.formats.table_files import table_columns
 

@@ -26,19 +26,7 @@ _SINGLE = re.compile(r"-?[\d.]+(e[+-]?\d+)?|\d{4}-\d\d-\d\d")
 
 
 def statement(variable: Variable, first: int, last: int | None = None) -> str:
-    """Return in words that a variable has a state, or one of a range of bins.
-
-    Examples
-    --------
-    >>> from conjoin.data.domain import Variable
-    >>> age = Variable("age", ["17-29", "30-39", "40-51", "52-90"], cuts=[17, 30, 40, 52, 90])
-    >>> statement(age, 1), statement(age, 3), statement(age, 0), statement(age, 1, 2)
-    ('age 30-39', 'age 52 or more', 'age below 30', 'age 30 to below 52')
-    >>> statement(Variable("rain", ["no", "yes"]), 1)
-    'rain=yes'
-    >>> statement(Variable("children", ["0", "1-5"], cuts=[0, 1, 5]), 0)  # a bin of a single number
-    'children=0'
-    """
+    """Return in words that a variable has a state, or one of a range of bins."""
     name, states = shown(variable.name), variable.states
     last = first if last is None else last
     single = first == last and _SINGLE.fullmatch(str(states[first]))

@@ -104,10 +104,7 @@ class Column:
         return replace(self, codes=np.array([*new, -1], np.int64)[self.codes], labels=kept)
 
     def whole(self) -> Column:
-        """Return a column of floats with integers as labels, if some are missing and all are whole.
-
-        Libraries turn integers into floats where some are missing.
-        """
+        """Return floats that are all whole as integers: libraries turn integers with gaps into floats."""
         exact = (type(v) is float and abs(v) <= LARGEST_INTEGER for v in self.labels)
         if not (all(exact) and all(v.is_integer() for v in self.labels)):
             return self
@@ -130,10 +127,7 @@ class Column:
         return Variable(self.name, [states[i] for i in order], ordered=ordered), codes
 
     def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
-        """Return the code of the state that each label stands for, -1 if there is none.
-
-        If `strict`, a row with a label that is not a state is an error.
-        """
+        """Return the code of the state of each label; -1, or an error if `strict`, if there is none."""
         codes = np.array(variable.find_all(self.labels), np.int64)
         unknown = np.flatnonzero(codes < 0)
         if strict and len(unknown):

@@ -128,13 +128,6 @@ def discretize_by(
     and more of them than bins. A mapping of variables to such strings or to lists of inner cut points
     has the key None for all other variables. The Discretizer of an earlier table cuts this one in the
     same way.
-
-    Examples
-    --------
-    >>> from conjoin import Domain
-    >>> table = Table(Domain({"age": range(20, 60), "pay": range(40)}), [[i, i] for i in range(40)])
-    >>> discretize_by(table, {"age": [30, 40], None: "width:2"})[0].domain
-    Domain({'age': ['20-29', '30-39', '40-59'], 'pay': ['0-19', '20-39']})
     """
     if isinstance(how, Discretizer):
         return how.apply(table.as_states(list(how.cuts))), how

@@ -219,11 +219,6 @@ class Variable:
         A label stands for the state of the same type and value, or else for the state that is written
         alike ("true" and "false" in any case), or else, as a number, for the state of that value or the
         bin it belongs to.
-
-        Examples
-        --------
-        >>> Variable("n", [1, 2, "x"]).find_all([2, "2", 1.0, "x", "y"])
-        [1, 1, 0, 2, -1]
         """
         by_text: dict[str, int] = {}
         for code, state in enumerate(self.states):

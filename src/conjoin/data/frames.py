@@ -149,11 +149,7 @@ def _columns(data: Any) -> tuple[list[Column], set[str]]:
 
 
 def arrow_columns(table: pa.Table, *, markers: Collection[str] | None = None) -> list[Column]:
-    """Return the columns of an Arrow table.
-
-    If it is text from a file, `markers` are the texts that stand for a missing value, and blanks around
-    values are ignored.
-    """
+    """Return the columns of an Arrow table; `markers` of missing values if it is text from a file."""
     return [
         _arrow_column(name, column, markers)
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -194,10 +190,7 @@ def _text_value(value: str | None, markers: Collection[str]) -> str | None:
 
 
 def widened(part: Table, domain: Domain) -> Table:
-    """Return a table of some variables of a domain as one of all; the other values are missing.
-
-    Without the values of its columns of numbers, only the states of all such columns are known.
-    """
+    """Return a table of some variables of a domain as one of all; the other values are missing."""
     dtype = code_dtype(domain.cards)
     missing = np.iinfo(dtype).max
     codes = np.full((len(part), len(domain)), missing, dtype)
@@ -213,10 +206,7 @@ def widened(part: Table, domain: Domain) -> Table:
 
 
 def _codes(indices: Any) -> IntArray:
-    """Return an Arrow array of integers, -1 where it is null.
-
-    The buffers are read directly, because pyarrow's own conversion imports pandas.
-    """
+    """Return integers, -1 for null, from the buffers: pyarrow's own conversion imports pandas."""
     valid, data = indices.buffers()
     rows = slice(indices.offset, indices.offset + len(indices))
     if not len(indices) or data is None:

@@ -55,15 +55,6 @@ class NumberScale:
 
     Dates are days, and dates with a time of day are seconds, since 1 January 1970. Make a scale with
     `NumberScale.of`.
-
-    Examples
-    --------
-    >>> price = NumberScale.of("price", [1.25, 3.5, 10.75])
-    >>> price.step, price.value(4.3), price.text(4.3)
-    (0.25, 4.25, '4.25')
-    >>> day = NumberScale.of("day", ["2024-03-01", "2024-03-09"])
-    >>> day.kind, day.number("2024-03-02"), day.value(19784.6)
-    ('date', 19784.0, datetime.date(2024, 3, 3))
     """
 
     name: str  # the column
@@ -161,10 +152,7 @@ class NumberScale:
         return next((d for d in range(16) if round(self.step, d) == self.step), None)
 
     def number(self, value: Any) -> float:
-        """Return the number that a value of this column stands for; NaN if it is missing.
-
-        Numbers, dates, and text that is one of both are understood.
-        """
+        """Return the number that a value stands for, or text of it; NaN if it is missing."""
         value = plain(value)
         if is_missing(value):
             return math.nan
@@ -209,10 +197,7 @@ class NumberScale:
         return np.array([self.number(value) for value in values], np.float64)
 
     def value(self, x: float) -> Any:
-        """Return a number as a value of this column: of its type, rounded to its resolution.
-
-        It is an int, a float, a `datetime.date` or a `datetime.datetime`, and None for NaN.
-        """
+        """Return a number rounded to the resolution, in the type of the column; None for NaN."""
         if math.isnan(x):
             return None
         rounded = self.rounded(x)
@@ -272,11 +257,7 @@ class NumberScale:
         return str(value.isoformat(" ") if self.kind == "datetime" else value.isoformat())
 
     def short(self, x: float, spread: float | None = None) -> str:
-        """Return a number in a few digits, for a table or a sentence; dates as dates.
-
-        Numbers that differ by a hundredth of the spread, by default the extent of the recorded numbers,
-        look different.
-        """
+        """Return a number in a few digits that show a hundredth of the spread (by default the extent)."""
         if math.isnan(x):
             return "?"
         if self.kind != "number":
@@ -294,13 +275,7 @@ class NumberScale:
 
 
 def number_text(x: float, resolution: float, digits: int) -> str:
-    """Write a number in a few digits, so that numbers that differ by a resolution look different.
-
-    Examples
-    --------
-    >>> number_text(16.0731234, 0.00002, 4), number_text(2 / 3, 1, 4), number_text(1234567.8, 1, 4)
-    ('16.07312', '0.6667', '1234568')
-    """
+    """Write a number in a few digits, so that numbers that differ by a resolution look different."""
     if x == 0 or not math.isfinite(x):
         return f"{x + 0.0:g}"
     first = math.floor(math.log10(abs(x)))

@@ -115,14 +115,6 @@ def state_ranges(
 
     These are all states, of two states the second. Of an ordered variable they are followed by all states
     up to one, unless that is the first or the last but one: single states tell these apart, too.
-
-    Examples
-    --------
-    >>> var, first, last = state_ranges(np.array([2, 4, 3]), np.array([True, True, False]))
-    >>> var.tolist()
-    [0, 1, 1, 1, 1, 1, 2, 2, 2]
-    >>> list(zip(first.tolist(), last.tolist()))
-    [(1, 1), (0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 0), (1, 1), (2, 2)]
     """
     ranges = []
     for var, card in enumerate(cards.tolist()):

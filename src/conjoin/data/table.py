@@ -260,10 +260,7 @@ class Table:
         return Table.adopt(self.domain, codes, weights, numbers)
 
     def with_states(self, count: int | None = None) -> Table:
-        """Return the table with about this number of intervals per column of numbers.
-
-        By default it is what suits the number of rows. Scales cover all values of the table.
-        """
+        """Return the table with this number of intervals per number, or what suits the number of rows."""
         if self.numbers is None:
             return self
         variables = [
@@ -335,13 +332,7 @@ class Table:
         return np.where(self.holes, -1, self.codes.astype(np.int64))
 
     def warn_of_far_numbers(self, target: str | None = None) -> None:
-        """Warn, once per column, of numbers far outside it; those of `target` are no evidence.
-
-        Warns
-        -----
-        DataWarning
-            A column has numbers far outside those that were recorded (see `NumberScale.is_far`).
-        """
+        """Warn (DataWarning) of columns with numbers far outside; those of `target` are no evidence."""
         for name in self.domain.numeric if self.numbers is not None else ():
             scale, x = self.domain.scale(name), self.column(name)
             far = np.unique(x[scale.is_far(x)])
@@ -390,10 +381,7 @@ def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
 
 
 def with_hidden(domain: Domain, codes: Codes) -> Codes:
-    """Return codes of the visible variables with all hidden variables missing.
-
-    Hidden variables come last. Codes of all variables are returned as they are.
-    """
+    """Return codes of the visible variables with all hidden variables, which come last, missing."""
     if codes.shape[1] == len(domain):
         return codes
     dtype = code_dtype(domain.cards)

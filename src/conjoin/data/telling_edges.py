@@ -97,10 +97,7 @@ def _merged(
     wanted: int,
     largest: float,
 ) -> FloatArray:
-    """Merge neighbouring intervals until this number of edges is left.
-
-    `counts`: intervals by the states of all other columns; `columns`: the column of each of these.
-    """
+    """Merge intervals until `wanted` edges are left; `columns`: the column of each line of counts."""
     kept, beside = edges.tolist(), list(counts)
     rows, stays = size.tolist(), fixed.tolist()
     told = [_told(row, columns) for row in beside]

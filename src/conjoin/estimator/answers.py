@@ -94,10 +94,7 @@ class Answers(JointRows):
         return float(1 - rest / total if total else rest == 0)
 
     def completed(self, by: str, statistic: str, *, fill_absent: bool) -> Table:
-        """Return the rows without missing values, but for those that are absent.
-
-        Numbers, and the states beside them, are those of each cell.
-        """
+        """Return the rows without missing values, but for those that are absent."""
         if by not in ("row", "cell"):
             raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
         checked_statistic(statistic, True)
@@ -174,15 +171,7 @@ def states_array(states: Sequence[Any]) -> Any:
 
 
 def imputed_codes(model: Network, table: Table, by: str = "row", random_state: int = 0) -> Codes:
-    """Return codes without missing values: of the most probable completions, by row or by cell.
-
-    In a network with hidden columns, which are summed out, the former are the best ones found.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If rows are too large for exact inference, so that their completions were searched for.
-    """
+    """Return codes without missing values: most probable rows or cells; warn of approximations."""
     rows = Completion(model, table.codes, random_state)
     codes, exact = rows.modes() if by == "row" else rows.likely()
     if not exact.all():

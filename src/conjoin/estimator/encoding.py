@@ -292,10 +292,7 @@ def _names(X: Any) -> list[Any]:  # noqa: N803
 
 
 def weighted_rows(count: int, given: Any, own: Any = None) -> tuple[Any, Any]:
-    """Return the rows to use (None for all) and their weights (None if all are 1).
-
-    Rows whose weights are whole numbers are repeated, unless that would be far more rows.
-    """
+    """Return rows repeated by whole weights (None for all), or rows and weights (None if all are 1)."""
     if given is None:
         return None, own
     weights = np.asarray(given, np.float64)

@@ -167,10 +167,7 @@ def explain_number(
     seed: int = 0,
     all_sets_up_to: int = ALL_SETS_UP_TO,
 ) -> NumberExplanation:
-    """Explain the mean of a number for a table of one row, whose value of that column is ignored.
-
-    `means` returns the mean of the column given the known values of rows.
-    """
+    """Explain a mean that `means` returns; see `explain`."""
     sets = _Sets.of(row, name, seed, all_sets_up_to)
     values = means(sets.rows)
     base, contributions = float(values[0]), sets.contributions(values)

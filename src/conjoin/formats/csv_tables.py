@@ -187,11 +187,7 @@ def csv_columns(path: Path, dialect: Dialect = FOUND_OUT) -> list[str]:
 
 
 def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
-    """Write a CSV file with a header line; missing values are empty.
-
-    A state that would be read as a missing value, such as "None", is written in quotation marks. With
-    `defuse`, cells that a spreadsheet program would take for a formula start with an apostrophe.
-    """
+    """Write a CSV file; states such as "None" get quotation marks, and `defuse` treats formulas."""
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
     columns = dict(_state_cells(table, path))

@@ -115,10 +115,7 @@ def _states_array(table: Table, position: int, path: Path) -> Any:
 def write_filled_parquet(
     source: Path, full: Table, holes: Mapping[str, BoolArray], path: Path
 ) -> None:
-    """Write a copy of a Parquet file with its missing values filled in; types are kept if they fit.
-
-    A column of numbers that were cut into bins becomes text if a bin has to be filled in.
-    """
+    """Write a copy of a Parquet file with missing values filled in; types are kept if they fit."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -117,10 +117,7 @@ class Features:
     def from_terms(
         cls, domain: Domain, terms: Iterable[tuple[float, Mapping[str, Any]]]
     ) -> Features:
-        """Build from (weight, {variable: state}) pairs, by names.
-
-        A set or list of states in place of one state means any of them.
-        """
+        """Build from (weight, {variable: state, or any of a set or list of states}) pairs, by names."""
         weights, owner, var, masks = [], [], [], []
         words = mask_words(domain.cards)
         for number, (weight, when) in enumerate(terms):

@@ -67,10 +67,7 @@ class HiddenStates:
         return self._laid_out(self.factors)
 
     def averaged(self, marginals: list[FloatArray]) -> HiddenArrays:
-        """Return the tables with a missing value as one more state of each visible variable.
-
-        Its log-values are averages over the marginal distribution of the variable.
-        """
+        """Return the tables with a missing value as one more state: the average over `marginals`."""
         larger = []
         for factor in self.factors:
             table = factor.table
@@ -124,10 +121,7 @@ class HiddenStates:
         )
 
     def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, Codes]]:
-        """Yield parts of a table, their rows and the codes of visible variables.
-
-        Missing values are an error if it must be complete, otherwise one more state.
-        """
+        """Yield parts of a table, and the codes of visible variables; missing ones are one more state."""
         step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
         cards = self.domain.observed.cards
         shown = packed(np.minimum(codes[:, : len(cards)], cards), np.uint16, 2)
@@ -178,10 +172,7 @@ class HiddenStates:
     def log_conditionals(
         self, codes: Codes, marginals: list[FloatArray] | None = None
     ) -> list[FloatArray]:
-        """Return log P(X = state | the rest of the row) of each visible variable, rows by states.
-
-        Where values are missing, log-potentials are averaged over the `marginals` of visible variables.
-        """
+        """Return log P(X = state | the rest of the row) of each visible variable; see `averaged`."""
         tables = None if marginals is None else self.averaged(marginals)
         logs = self.log_changes(codes, tables=tables)
         return [

@@ -19,15 +19,7 @@ Int32Array = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A decision tree over discrete variables, with splits into any number of branches.
-
-    Examples
-    --------
-    >>> stump = Tree.grow("root", lambda node: (
-    ...     (0, ["left", "right"]) if node == "root" else 1.0 if node == "left" else 2.0))
-    >>> stump.evaluate(np.array([[0], [1]], np.uint8)).tolist()
-    [1.0, 2.0]
-    """
+    """A decision tree over discrete variables, with splits into any number of branches."""
 
     var: Int32Array  # the variable that each node splits on, -1 for a leaf; node 0 is the root
     ptr: Int32Array  # where the children of a split start in `child`; the row of a leaf in `value`
@@ -189,10 +181,7 @@ def _paths(
 def _assemble(
     paths: Features, source: IntArray, extra: Int32Array | None, weights: FloatArray
 ) -> tuple[Features, IntArray]:
-    """Build a feature for each entry of `source`: the tests of that leaf, and an extra test.
-
-    Also returns which entries were kept: those whose leaf can be reached.
-    """
+    """Build a feature for each leaf in `source`, with an extra test; also return which can hold."""
     chosen = paths.select(source)
     test, feature = chosen.indices, chosen.entry_feature
     if extra is not None:
