@@ -140,25 +140,20 @@ def chosen_kinds(
     if both:
         raise DataError(f"column {both[0]!r} is excluded, and asked for at the same time")
     kept: dict[str, str] = {}
-    reasons: dict[str, str] = {}
     for column in columns:
-        if column.name in exclude:
-            continue
         kind = column_kind(column)
-        if kind == "empty":
-            reasons[column.name] = NO_VALUES
-        elif column.name in wanted:
-            kept[column.name] = wanted[column.name]
-        elif kind != "identifier":
+        if column.name in exclude or kind == "empty":
+            continue
+        if kind == "identifier" and column.name in include:
+            kind = "number" if all(map(is_number, column.labels)) else "category"
+        kind = wanted.get(column.name, kind)
+        if kind != "identifier":
             kept[column.name] = kind
-        elif column.name in include:
-            kept[column.name] = "number" if all(map(is_number, column.labels)) else "category"
-        else:
-            reasons[column.name] = _reason(column)
-    if all(reasons.get(name) == NO_VALUES for name in names):
+    out = left_out([column for column in columns if column.name not in exclude], kept)
+    if all(out.get(name) == NO_VALUES for name in names):
         raise DataError("the table has no values: all are missing")
-    if reasons:
-        _warn(reasons, bool(kept))
+    if out:
+        _warn(out, bool(kept))
     if not kept:
         raise DataError("no column is left to learn from")
     return kept

@@ -146,7 +146,6 @@ def table_of_columns(
     domain: Domain | None = None,
     *,
     kinds: Mapping[str, str] | None = None,
-    text: bool = False,
     strict: bool = True,
     weights: Any = None,
 ) -> Table:
@@ -156,16 +155,14 @@ def table_of_columns(
     with its values as states: sorted, unless they are categories with an order of their own. Columns in
     which all values are missing have no states; they are left out, with a warning. With a domain, other
     columns are ignored, and a value that is not a state is an error if `strict` and otherwise missing; so
-    is an empty cell, unless its column has a state for these (see `Variable.absent`). If the labels are
-    text from a file, a column in which all are numbers is read as numbers.
+    is an empty cell, unless its column has a state for these (see `Variable.absent`).
     """
     check_names([column.name for column in columns])
     rows = len(columns[0].codes) if columns else 0
     values: list[FloatArray] = []
     if domain is None:
-        chosen = [column.parsed() if text else column for column in columns_with_values(columns)]
         variables, coded = [], []
-        for column in chosen:
+        for column in columns_with_values(columns):
             if (kinds or {}).get(column.name) in ("number", "date"):
                 scale = NumberScale.of(column.name, column.labels)
                 values.append(_values(column, scale))

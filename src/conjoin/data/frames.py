@@ -23,7 +23,7 @@ MISSING = ("", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None
 """The texts that stand for a missing value in a file, or among the numbers of a frame."""
 
 
-def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") -> Table:
+def as_table(data: Any, domain: Domain | None = None) -> Table:
     """Return an array or a frame as a table.
 
     Parameters
@@ -35,9 +35,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
     domain : Domain, optional
         The variables to look for. By default columns are numbers or dates if they look like that (see
         `column_kind`), and others have their sorted values as states. Its hidden variables are not
-        looked for: they are missing in all rows.
-    unseen : {'error', 'missing'}
-        Whether a value that is not a state of the domain is an error or counts as missing.
+        looked for: they are missing in all rows. A value that is not a state is an error.
 
     Examples
     --------
@@ -55,7 +53,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
             raise DataError("the table has no rows, so its columns have no states")
         return table_of_columns(columns, kinds={c.name: number_kind(c) for c in columns})
     columns = columns_of(data, domain.observed.names, domain)
-    return table_of_columns(columns, domain.observed, strict=unseen == "error").over(domain)
+    return table_of_columns(columns, domain.observed).over(domain)
 
 
 def columns_of(

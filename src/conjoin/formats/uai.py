@@ -188,16 +188,10 @@ def _to_table(factor: Factor, domain: Domain, path: Path) -> TableFactor:
 
 
 def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
-    features = model.features
-    by_scope: dict[tuple[int, ...], list[int]] = {}
-    var = features.entry_var
-    for f in range(len(features)):
-        scope = tuple(var[features.indptr[f] : features.indptr[f + 1]].tolist())
-        by_scope.setdefault(scope, []).append(f)
-    for scope in by_scope:
+    scopes = model.features.by_scope()
+    for scope in scopes:
         _check_size(scope, model.domain, path)
-    rows = [np.array(which) for which in by_scope.values()]
-    return scope_tables(features, list(by_scope), rows)
+    return scope_tables(model.features, list(scopes), list(scopes.values()))
 
 
 def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:

@@ -199,6 +199,14 @@ class Features:
             rows = np.flatnonzero(lengths == length)
             yield rows, self.indptr[rows][:, None] + np.arange(length)
 
+    def by_scope(self) -> dict[tuple[int, ...], IntArray]:
+        """Return the features that test the same variables, by these, in order of first appearance."""
+        scopes: dict[tuple[int, ...], list[int]] = {}
+        var, ends = self.entry_var.tolist(), self.indptr.tolist()
+        for f in range(len(self)):
+            scopes.setdefault(tuple(var[ends[f] : ends[f + 1]]), []).append(f)
+        return {scope: np.array(rows) for scope, rows in scopes.items()}
+
     def describe(self, domain: Domain) -> list[str]:
         """Return each feature in words, with its weight."""
         words = self.tests.describe(domain)

@@ -45,15 +45,11 @@ class HiddenStates:
             else TableFactor.tabulated(f.variables, cards, f.evaluate)
             for f in model.factors
         ]
-        features = model.features
-        scopes: dict[tuple[int, ...], list[int]] = {}
-        for f in range(len(features)):
-            scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]]
-            scopes.setdefault(tuple(scope.tolist()), []).append(f)
+        scopes = model.features.by_scope()
         total = sum(np.prod(cards[list(scope)], dtype=float) for scope in scopes)
         if total > MAX_VALUES:
             raise ModelError("a network with hidden columns has features of too many variables")
-        tables += scope_tables(features, list(scopes), [np.array(r) for r in scopes.values()])
+        tables += scope_tables(model.features, list(scopes), list(scopes.values()))
         return cls(model.domain, tables)
 
     @cached_property
