@@ -18,7 +18,7 @@ from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
 from conjoin.estimator.encoding import Encoding, values_of, weighted_rows
 from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.row_answers import RowAnswers
-from conjoin.estimator.seeds import integer_seed
+from conjoin.estimator.scikit_learn import integer_seed
 from conjoin.inference.evidence import Given
 from conjoin.models.left_out import names_left_out
 

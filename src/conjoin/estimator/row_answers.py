@@ -11,10 +11,10 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.table import Table
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
 from conjoin.estimator.answers import as_array
+from conjoin.estimator.encoding import target_column
 from conjoin.estimator.explain import Explanation, NumberExplanation
 from conjoin.estimator.fitted import Fitted
-from conjoin.estimator.seeds import integer_seed
-from conjoin.estimator.target import target_column
+from conjoin.estimator.scikit_learn import integer_seed
 from conjoin.inference.number_distribution import NumberDistributions
 
 

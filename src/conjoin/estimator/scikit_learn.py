@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from conjoin.errors import DataError, did_you_mean
+from conjoin.errors import DataError, ModelError, did_you_mean
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -181,3 +181,23 @@ def checked_array(X: Any) -> Any:  # noqa: N803
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise DataError("Input X contains infinity.")
     return array
+
+
+def integer_seed(random_state: Any) -> int:
+    """Return an integer seed.
+
+    `random_state`: an integer is its own seed. A generator is advanced, so that the next seed is
+    another one. None gives a fresh seed each time.
+    """
+    if random_state is None:
+        random_state = np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    raise ModelError(
+        "random_state must be a non-negative integer, a numpy Generator or RandomState, or None, "
+        f"not {random_state!r}"
+    )
