@@ -179,7 +179,7 @@ def table_of_columns(
     else:
         coded = []
         for column, variable in zip(_in_order(columns, domain), domain, strict=True):
-            if variable.numbers is not None and not _is_coded(column, variable):
+            if variable.numbers is not None and column.variable != variable:
                 values.append(_values(column, variable.numbers.scale, strict=strict))
                 codes = variable.numbers.codes(values[-1])
             else:
@@ -200,11 +200,6 @@ def _in_order(columns: Sequence[Column], domain: Domain) -> list[Column]:
         if name not in place:
             raise DataError(f"there is no column {name!r}. " + did_you_mean(name, place))
     return [place[name] for name in domain.names]
-
-
-def _is_coded(column: Column, variable: Variable) -> bool:
-    """Return whether a column has the states of a column of numbers as labels, and no values."""
-    return column.variable is not None and column.variable == variable
 
 
 def _values(column: Column, scale: NumberScale, *, strict: bool = True) -> FloatArray:

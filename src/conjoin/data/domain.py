@@ -104,6 +104,7 @@ class Variable:
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.values)
         self.ordered = self.order_shows if ordered is None else bool(ordered)
         self._index: dict[Hashable, int] = {}
+        seen: dict[Hashable, Any] = {}
         for code, state in enumerate(self.states):
             if is_missing(state):
                 raise DataError(
@@ -115,15 +116,11 @@ class Variable:
                 raise DataError(f"variable {name!r}: state {state!r} is not hashable") from None
             if known != code:
                 raise DataError(f"variable {name!r} has the state {state!r} twice")
-        if len(set(self.states)) != len(self.states):
-            seen: dict[Hashable, Any] = {}
-            first, second = next(
-                (seen[s], s) for s in self.states if seen.setdefault(s, s) is not s
-            )
-            raise DataError(
-                f"variable {name!r} has the states {first!r} and {second!r}, which are equal; merge "
-                "them, or write them as text"
-            )
+            if (equal := seen.setdefault(state, state)) is not state:
+                raise DataError(
+                    f"variable {name!r} has the states {equal!r} and {state!r}, which are equal; "
+                    "merge them, or write them as text"
+                )
 
     @classmethod
     def of_numbers(cls, numbers: NumberStates) -> Variable:

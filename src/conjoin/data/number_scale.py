@@ -144,13 +144,6 @@ class NumberScale:
         noun = "days" if self.kind == "date" else noun
         return f"whole {noun}" if self.step == unit else f"every {self.step:g} {noun}"
 
-    @property
-    def decimals(self) -> int | None:
-        """The number of decimals of the grid; None if there is no grid."""
-        if self.step is None:
-            return None
-        return next((d for d in range(16) if round(self.step, d) == self.step), None)
-
     def number(self, value: Any) -> float:
         """Return the number that a value stands for, or text of it; NaN if it is missing."""
         value = plain(value)
@@ -228,7 +221,7 @@ class NumberScale:
             x = np.where((beyond < 0) & (beyond >= -(0.5 + ROOM) * unit), 0.0, x)
         if self.step is None:
             return x
-        decimals = self.decimals
+        decimals = next((d for d in range(16) if round(self.step, d) == self.step), None)
         near = np.rint(np.asarray(x, np.float64) / self.step) * self.step
         return (near if decimals is None else np.round(near, decimals)) + 0.0
 

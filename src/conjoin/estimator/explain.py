@@ -244,15 +244,13 @@ def explain_row(
 
 def _with_only(row: Table, names: list[str], sets: BoolArray) -> Table:
     """Return copies of a row in which only the columns of a set are known, one copy per set."""
-    codes = np.full((len(sets), len(row.domain)), row.missing, row.codes.dtype)
-    numbers = None if row.numbers is None else np.full((len(sets), row.numbers.shape[1]), np.nan)
-    for k, column in enumerate(names):
-        v = row.domain.index(column)
-        codes[sets[:, k], v] = row.codes[0, v]
-        if numbers is not None and column in row.domain.numeric:
-            j = row.domain.numeric.index(column)
-            numbers[sets[:, k], j] = row.column(column)[0]
-    return Table.adopt(row.domain, codes, None, numbers, row.domain.names)
+    known = np.zeros((len(sets), len(row.domain)), bool)
+    known[:, [row.domain.index(column) for column in names]] = sets
+    codes, numbers = np.where(known, row.codes, row.missing), row.numbers
+    if numbers is not None:
+        places = [row.domain.index(column) for column in row.domain.numeric]
+        numbers = np.where(known[:, places], numbers, np.nan)
+    return Table.adopt(row.domain, codes.astype(row.codes.dtype), None, numbers, row.domain.names)
 
 
 def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:

@@ -75,16 +75,12 @@ def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
     return {
         "domain": domain_to_json(encoding.domain),
         "unseen": encoding.unseen,
-        "labels": [[name, _label(label)] for name, label in encoding.labels.items()],
+        "labels": [[name, label_to_json(label)] for name, label in encoding.labels.items()],
         "sources": list(encoding.sources),
         "target": encoding.target,
         "library": library,
         "types": types,
     }
-
-
-def _label(label: Any) -> Any:
-    return label_to_json(label.item() if isinstance(label, np.generic) else label)
 
 
 def encoding_from_json(entry: Any, path: str) -> Encoding:
