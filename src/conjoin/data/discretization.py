@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import DIGITS, float_labels, integer_labels
 from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import Variable
 from conjoin.data.label_values import as_float, is_number
-from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_scale import LARGEST_INTEGER, NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
@@ -24,8 +23,6 @@ METHODS = ("quantile", "width")
 MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
 """A column is continuous if it has more distinct numbers than the first, or more than the second if
 some of them have a fraction."""
-LARGEST_INTEGER = 2**53
-"""Integers up to this size are exact as floats."""
 
 
 def discretize(
@@ -215,10 +212,10 @@ def _checked_edges(name: str, given: Sequence[float]) -> list[float]:
     return inner
 
 
-def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Return a variable's numbers, ascending, and the place of each state among them."""
-    numbers = []
-    for state in table.domain[name].states:
+def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
+    """Return a variable's numbers in the table, their weights, and whether all states are integers."""
+    states = table.domain[name].states
+    for state in states:
         if not is_number(state):
             raise DataError(
                 f"column {name!r} cannot be cut: its state {state!r} is not a number; "
@@ -234,21 +231,12 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
                 f"column {name!r} cannot be cut: its state {state} is larger than 2^53; name the "
                 "columns to cut without it, or divide it by a power of 10"
             )
-        numbers.append(as_float(state))
-    values, groups = np.unique(np.array(numbers), return_inverse=True)
-    return values, groups.astype(np.int64)
-
-
-def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
-    """Return a variable's numbers in the table, their weights, and whether all states are integers."""
-    values, groups = _values(table, name)
-    counts = np.zeros(len(values))
-    np.add.at(counts, groups, table.counts(table.domain.index(name)))
+    values, groups = np.unique([as_float(state) for state in states], return_inverse=True)
+    counts = np.bincount(groups, table.counts(table.domain.index(name))).astype(np.float64)
     seen = counts > 0
     if not seen.any():
         raise DataError(f"column {name!r} has no values to cut; leave it out of `columns`")
-    integral = all(isinstance(s, int) for s in table.domain[name].states)
-    return values[seen], counts[seen], integral
+    return values[seen], counts[seen], all(isinstance(state, int) for state in states)
 
 
 def _between(low: float, high: float, integral: bool) -> float:

@@ -148,11 +148,7 @@ def _histogram(
     """Return the edges of bins of about the same number of rows, and the counts in them."""
     between = np.minimum(distinct[:-1] + step / 2, distinct[1:] - step / 2)
     middle = np.maximum((distinct[:-1] + distinct[1:]) / 2, between)
-    snapped = (
-        middle
-        if step <= 0
-        else distinct[0] + step * (np.floor((middle - distinct[0]) / step) + 0.5)
-    )
+    snapped = distinct[0] + step * (np.floor((middle - distinct[0]) / step) + 0.5)
     snapped = np.clip(snapped, distinct[:-1] + step / 4, distinct[1:] - step / 4)
     ranks = np.cumsum(rows)
     size = ranks[-1] / bins

@@ -72,11 +72,8 @@ def pack_table(table: Table) -> PackedTable:
     sets = np.zeros((len(set_var), segments[-1]), np.uint64)
     limits = zip(set_var.tolist(), set_state.tolist(), set_last.tolist(), strict=True)
     for i, (var, state, last) in enumerate(limits):
-        if state == last:
-            inside = columns[var] == state if state >= 0 else columns[var] != table.missing
-        else:
-            inside = (columns[var] >= state) & (columns[var] <= last)
-        sets[i] = pack_bits(inside)
+        held = (columns[var] >= state) & (columns[var] <= last)
+        sets[i] = pack_bits(held if state >= 0 else columns[var] != table.missing)
     known = np.zeros((len(cards), 0), np.uint64)
     if lacking.any():
         known = np.stack([pack_bits(column != table.missing) for column in columns])

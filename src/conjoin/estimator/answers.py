@@ -20,7 +20,6 @@ from conjoin.estimator.encoding import Fills, values_of
 from conjoin.inference.completion import Completion
 from conjoin.inference.hidden_mode import improved
 from conjoin.inference.joint_rows import STATISTICS, JointRows
-from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.joint import Joint
 from conjoin.models.network import Network
@@ -70,7 +69,7 @@ class Answers(JointRows):
         number = name in self.domain.numeric
         statistic = checked_statistic(statistic, number)
         if number:
-            found = summary(self.number(name), statistic)
+            found = getattr(self.number(name), statistic)()
             return as_array(found, self.domain.scale(name), exact=statistic != "mean")
         p, states = self._present(name), list(self.domain[name].values)
         if statistic == "mode":
@@ -125,12 +124,6 @@ def checked_statistic(statistic: str | None, number: bool) -> str:
     if statistic not in STATISTICS:
         raise ModelError(f"statistic must be 'mean', 'median' or 'mode', not {statistic!r}")
     return statistic
-
-
-def summary(numbers: NumberDistributions, statistic: str) -> FloatArray:
-    """Return the means, medians or modes of distributions."""
-    found: FloatArray = getattr(numbers, statistic)()
-    return found
 
 
 def _state_statistic(name: str, p: FloatArray, states: Sequence[Any], statistic: str) -> FloatArray:
