@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -264,11 +265,8 @@ def _numbers(labels: list[Any]) -> list[Any]:
             continue
         # "007" is not the number 7.
         canonical = all(str(v) == t for v, t in zip(values, labels, strict=True))
-        if canonical or (kind is float and not any(map(_zero_padded, labels))):
+        if canonical or (
+            kind is float and not any(re.match(r"[+-]*0\d", label) for label in labels)
+        ):
             return values
     return labels
-
-
-def _zero_padded(label: str) -> bool:
-    digits = label.lstrip("+-")
-    return digits.startswith("0") and digits[1:2].isdigit()

@@ -239,11 +239,6 @@ def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
     return values[seen], counts[seen], all(isinstance(state, int) for state in states)
 
 
-def _between(low: float, high: float, integral: bool) -> float:
-    """Return a short number near the middle of two numbers: above `low` and at most `high`."""
-    return _short(low / 2 + high / 2, low, high, integral)
-
-
 def _short(value: float, low: float, high: float, integral: bool, digits: int = 1) -> float:
     """Round a number to the fewest digits that keep it above `low` and at most `high`."""
     for precision in range(digits, DIGITS + 1):
@@ -270,7 +265,8 @@ def quantile_cuts(
         before = max(after - 1, 0)
         lower_is_nearer = wanted - below[before] <= abs(below[after] - wanted) + 1e-9 * total
         chosen.add(before if lower_is_nearer else after)
-    return [_between(float(values[i]), float(values[i + 1]), integral) for i in sorted(chosen)]
+    pairs = [(float(values[i]), float(values[i + 1])) for i in sorted(chosen)]
+    return [_short(low / 2 + high / 2, low, high, integral) for low, high in pairs]
 
 
 def width_cuts(values: FloatArray, bins: int, integral: bool) -> list[float]:

@@ -103,7 +103,9 @@ class NumberScale:
         known = numbers[~np.isnan(numbers)]
         if not len(known):
             return self
-        step = _step(known) if self.kind != "datetime" else _second_step(known)
+        step = _step(known)
+        if self.kind == "datetime":
+            step = next((s for s in SECONDS if not np.fmod(known, s).any()), None)
         integer = bool((known == np.rint(known)).all() and np.abs(known).max() <= LARGEST_STORED)
         ends = float(known.min()) + 0.0, float(known.max()) + 0.0
         return NumberScale(self.name, self.kind, integer, step, *ends, self.form, self.utc)
@@ -362,8 +364,3 @@ def _step(values: FloatArray) -> float | None:
             step = int(np.gcd.reduce(scaled.astype(np.int64)))
             return (step or 1) / 10.0**decimals
     return None
-
-
-def _second_step(seconds: FloatArray) -> float | None:
-    """Return the longest of a day, an hour, a minute and a second that all values are multiples of."""
-    return next((s for s in SECONDS if not np.fmod(seconds, s).any()), None)

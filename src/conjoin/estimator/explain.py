@@ -147,7 +147,8 @@ def explain(
         state = int(order[0])
     if against is None:
         against = int(next(s for s in order if s != state)) if len(found) > 1 else state
-    values = _log_odds(np.maximum(p, np.finfo(float).tiny), (state, against))
+    logs = np.log(np.maximum(p, np.finfo(float).tiny))
+    values = np.asarray(logs[:, state] - logs[:, against])
     base, contributions = float(values[0]), sets.contributions(values)
     return Explanation(
         base=base,
@@ -251,11 +252,6 @@ def _with_only(row: Table, names: list[str], sets: BoolArray) -> Table:
         places = [row.domain.index(column) for column in row.domain.numeric]
         numbers = np.where(known[:, places], numbers, np.nan)
     return Table.adopt(row.domain, codes.astype(row.codes.dtype), None, numbers, row.domain.names)
-
-
-def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:
-    """Return the log-odds of two states, from probabilities in rows."""
-    return np.asarray(np.log(p[:, states[0]]) - np.log(p[:, states[1]]))
 
 
 def _coalitions(

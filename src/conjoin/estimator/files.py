@@ -71,7 +71,12 @@ def load_estimator(kind: Any, path: Path) -> Any:
 
 def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
     """Return an encoding in types of JSON."""
-    library, types = _table_to_json(encoding)
+    library: str = "table"
+    types: Any = ""
+    if encoding.empty is not None:
+        library, types = types_to_json(encoding.empty)
+    elif encoding.dtype is not None:
+        library, types = "array", encoding.dtype.str
     return {
         "domain": domain_to_json(encoding.domain),
         "unseen": encoding.unseen,
@@ -92,13 +97,6 @@ def encoding_from_json(entry: Any, path: str) -> Encoding:
     domain = domain_from_json(entry["domain"], path)
     sources = tuple(map(str, entry["sources"]))
     return Encoding(domain, empty, dtype, entry["unseen"], labels, sources, entry["target"])
-
-
-def _table_to_json(encoding: Encoding) -> tuple[str, Any]:
-    """Return the library of the user's table, and its types."""
-    if encoding.empty is None:
-        return ("table", "") if encoding.dtype is None else ("array", encoding.dtype.str)
-    return types_to_json(encoding.empty)
 
 
 def _table_from_json(library: Any, types: Any, path: str) -> tuple[Any, Any]:
