@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from conjoin.inference.evidence import Given
 from conjoin.models.left_out import names_left_out
 
 
+@dataclass(eq=False, repr=False)
 class JointModel(RowAnswers, Pictures):
     """A joint distribution of all columns of a table.
 
@@ -103,44 +104,24 @@ class JointModel(RowAnswers, Pictures):
     array([['no', 'no']], dtype=object)
     """
 
-    def __init__(
-        self,
-        cpd: Any = "auto",
-        *,
-        discretize: Any = "auto",
-        kappa: float | None = None,
-        penalty: float | None = None,
-        min_leaf: float | None = None,
-        refine: bool = True,
-        effort: str = "default",
-        target: Any = None,
-        unseen: str = "missing",
-        missing: str = "auto",
-        required: Any = None,
-        forbidden: Any = None,
-        include: Any = (),
-        exclude: Any = (),
-        kinds: Any = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.cpd = cpd
-        self.discretize = discretize
-        self.kappa = kappa
-        self.penalty = penalty
-        self.min_leaf = min_leaf
-        self.refine = refine
-        self.effort = effort
-        self.target = target
-        self.unseen = unseen
-        self.missing = missing
-        self.required = required
-        self.forbidden = forbidden
-        self.include = include
-        self.exclude = exclude
-        self.kinds = kinds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    cpd: Any = "auto"
+    _: KW_ONLY
+    discretize: Any = "auto"
+    kappa: float | None = None
+    penalty: float | None = None
+    min_leaf: float | None = None
+    refine: bool = True
+    effort: str = "default"
+    target: Any = None
+    unseen: str = "missing"
+    missing: str = "auto"
+    required: Any = None
+    forbidden: Any = None
+    include: Any = ()
+    exclude: Any = ()
+    kinds: Any = None
+    random_state: Any = 0
+    n_jobs: int | None = None
 
     @names_lack_of_memory
     def fit(
