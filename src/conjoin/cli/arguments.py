@@ -193,11 +193,12 @@ def check_shared(options: argparse.Namespace) -> None:
 
 def csv_path(output: str, content: str) -> Path:
     """Return the path of a .csv file to write, after checking its ending and its folder."""
+    from conjoin.formats.storage import check_folder
+
     path = Path(output)
     if path.suffix != ".csv":
         raise ModelError(f"{path}: {content} are written as .csv")
-    if not path.absolute().parent.is_dir():
-        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
+    check_folder(path)
     return path
 
 
