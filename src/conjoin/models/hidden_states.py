@@ -19,7 +19,7 @@ from conjoin.errors import DataError, ModelError
 from conjoin.kernels.layouts import HiddenArrays, packed
 from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
-from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.markov import MarkovNetwork, TableFactor, as_table
 
 MAX_VALUES = 1 << 27
 """Maximum number of log-values of all tables."""
@@ -39,12 +39,7 @@ class HiddenStates:
     def of(cls, model: MarkovNetwork) -> HiddenStates:
         """Write a network as tables."""
         cards = model.domain.cards
-        tables = [
-            f
-            if isinstance(f, TableFactor)
-            else TableFactor.tabulated(f.variables, cards, f.evaluate)
-            for f in model.factors
-        ]
+        tables = [as_table(factor, cards) for factor in model.factors]
         scopes = model.features.by_scope()
         total = sum(np.prod(cards[list(scope)], dtype=float) for scope in scopes)
         if total > MAX_VALUES:
