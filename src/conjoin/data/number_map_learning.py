@@ -172,11 +172,8 @@ def _with_values(
     middle = (knots[:-1] + knots[1:]) / 2
     k = np.clip(np.searchsorted(edges, middle) - 1, 0, len(mass) - 1)
     share = mass[k] * np.diff(knots) / np.diff(edges)[k]
-    near = np.clip(np.searchsorted(middle, distinct[kept]), 1, max(1, len(middle) - 1))
-    closer = np.abs(middle[near - 1] - distinct[kept]) < np.abs(
-        middle[np.minimum(near, len(middle) - 1)] - distinct[kept]
-    )
-    np.add.at(share, np.where(closer, near - 1, np.minimum(near, len(middle) - 1)), own[kept])
+    place = np.clip(np.searchsorted(knots, distinct[kept]) - 1, 0, len(share) - 1)
+    np.add.at(share, place, own[kept])
     return knots, np.maximum(share, 1e-3)
 
 

@@ -185,7 +185,7 @@ class Table:
     @property
     def complete(self) -> bool:
         """Whether no value is missing."""
-        return not (self.codes == self.missing).any()
+        return not self.holes.any()
 
     def counts(self, position: int) -> npt.NDArray[np.float64]:
         """Return the (weighted) count of each state of one variable."""
@@ -405,16 +405,16 @@ def codes_of(
         table = Table.adopt(shown, given).over(domain)
     else:
         table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
-    if complete and not table.complete:
-        lacking = (table.codes == table.missing) & ~domain.hidden
-        if ignored is not None and lacking[:, ignored].any():
-            codes = table.codes.copy()
-            codes[:, ignored] = 0
-            lacking[:, ignored] = False
-            table = Table.adopt(domain, codes, table.weights)
-        if lacking.any():
-            row, column = np.argwhere(lacking)[0]
-            raise DataError(
-                f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
-            )
+    lacking = table.holes & ~domain.hidden
+    if ignored is not None:
+        lacking[:, ignored] = False
+    if complete and lacking.any():
+        row, column = np.argwhere(lacking)[0]
+        raise DataError(
+            f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
+        )
+    if ignored is not None and table.holes[:, ignored].any():
+        codes = table.codes.copy()
+        codes[:, ignored] = 0
+        return codes
     return table.codes
