@@ -5,6 +5,7 @@ Nothing in such a file is executed when it is opened.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,7 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_json(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_json(v) for k, v in value.items())
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return value is None or type(value) in (str, int, float, bool)
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False
