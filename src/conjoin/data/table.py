@@ -263,19 +263,13 @@ class Table:
         """Return the table with this number of intervals per number, or what suits the number of rows."""
         if self.numbers is None:
             return self
-        variables = [
-            v
-            if v.numbers is None
-            else Variable.of_numbers(
-                NumberStates.learn(
-                    v.numbers.scale.covering(self.column(v.name)),
-                    self.column(v.name),
-                    self.weights,
-                    count,
-                )
-            )
-            for v in self.domain
-        ]
+        variables = list(self.domain)
+        for i, v in enumerate(variables):
+            if v.numbers is not None:
+                values = self.column(v.name)
+                scale = v.numbers.scale.covering(values)
+                states = NumberStates.learn(scale, values, self.weights, count)
+                variables[i] = Variable.of_numbers(states)
         absent = [v.name for v in self.domain if v.numbers is not None and v.absent]
         plain = Table.of_values(Domain(variables), self.signed_codes(), self.numbers, self.weights)
         return plain.with_absent(absent, self.holes)

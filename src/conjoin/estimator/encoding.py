@@ -178,11 +178,8 @@ class Encoding:
             X = X.to_frame().T  # one row of a frame  # noqa: N806
         if isinstance(X, Mapping):
             return self.row(X)
-        if (
-            isinstance(X, Table)
-            and X.domain == self.domain
-            and (X.numbers is not None or not X.domain.numeric)
-        ):
+        coded = isinstance(X, Table) and X.domain == self.domain
+        if coded and (X.numbers is not None or not X.domain.numeric):
             return X
         columns = self._columns(X, subset)
         return self._coded(columns, len(columns[0].codes))

@@ -36,9 +36,8 @@ class FineNumbers:
     names: tuple[str, ...]  # the columns that have scores
     log_shares: FloatArray  # the log-probabilities of the classes; shape (classes,)
     intercepts: FloatArray  # shape (classes, numbers)
-    effects: (
-        FloatArray  # of all states of all columns, side by side; shape (classes, states, numbers)
-    )
+    # effects: of all states of all columns, side by side; shape (classes, states, numbers)
+    effects: FloatArray
     covariances: FloatArray  # shape (classes, numbers, numbers)
     # Which numbers are evidence for the states of other columns; of the others, only the state is
     evidence: BoolArray
@@ -47,11 +46,8 @@ class FineNumbers:
     log_inside: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        classes, numbers, states = (
-            len(self.log_shares),
-            len(self.names),
-            int(self.domain.cards.sum()),
-        )
+        states = int(self.domain.cards.sum())
+        classes, numbers = len(self.log_shares), len(self.names)
         shapes = {
             "log_shares": (classes,),
             "intercepts": (classes, numbers),
