@@ -29,8 +29,8 @@ def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
 class Table:
     """Rows of state codes over a domain, with the values of its columns of numbers, and optional weights.
 
-    A column of numbers has a state, its interval, and a value in each row. A table keeps its own copy
-    of the arrays it is made of, and does not let them be changed.
+    A column of numbers has a state, its interval, and a value in each row. A table does not let its
+    arrays be changed.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class Table:
     lacking : names, optional
         The columns that the source of the table does not have. Where a value of any other column is
         missing, it got lost.
+    copy : bool
+        Whether the table gets copies of the arrays: without them, nobody else may change these.
 
     Attributes
     ----------
