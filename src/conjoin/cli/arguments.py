@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.table import Table
     from conjoin.formats.csv_dialect import Dialect
-    from conjoin.inference.questions import Questions
-    from conjoin.inference.results import JointProbabilities, Run
+    from conjoin.inference.results import Run
 
 TABLE_FORMATS = "(.csv, .parquet, .xlsx, .data)"
 WRITTEN_FORMATS = "(.csv, .parquet, .data)"
@@ -194,11 +193,12 @@ def check_shared(options: argparse.Namespace) -> None:
 
 def csv_path(output: str, content: str) -> Path:
     """Return the path of a .csv file to write, after checking its ending and its folder."""
+    from conjoin.formats.storage import check_folder
+
     path = Path(output)
     if path.suffix != ".csv":
         raise ModelError(f"{path}: {content} are written as .csv")
-    if not path.absolute().parent.is_dir():
-        raise ModelError(f"there is no folder {str(path.parent)!r}; create it first")
+    check_folder(path)
     return path
 
 
@@ -246,10 +246,7 @@ def dialect(options: argparse.Namespace) -> Dialect:
 def known_rows(
     options: argparse.Namespace, domain: Domain, without: str | None = None
 ) -> tuple[Table, list[str]]:
-    """Read the columns of a table that a model has, except one; the others are missing.
-
-    Also returns the names of the columns that were read.
-    """
+    """Read the columns of a table that a model has, except one, and return their names, too."""
     from conjoin.data.frames import widened
     from conjoin.formats.table_files import table_columns
 
@@ -303,50 +300,6 @@ def how_found(run: Run) -> dict[str, Any]:
         "note": run.note,
     }
     return report if run.error is None else {**report, "error": run.error}
-
-
-def print_joint(distribution: JointProbabilities, options: argparse.Namespace, given: str) -> None:
-    """Print a joint distribution, and draw it on request; `given` is the evidence in words."""
-    if options.picture is not None:
-        from conjoin.formats.storage import write_bytes
-        from conjoin.views.reports.svg import heat_map
-
-        write_bytes(Path(options.picture), heat_map(distribution).encode())
-    if options.json:
-        states = [[str(s) for s in v.states] for v in distribution.domain]
-        report = {
-            "names": options.joint,
-            "states": states,
-            "probabilities": distribution.table.tolist(),
-        }
-        print_json({**report, **how_found(distribution.run)})
-        return
-    print(f"Joint distribution{given}")
-    print(distribution)
-
-
-def print_questions(ranking: Questions, given: str, as_json: bool) -> None:
-    """Print what to ask next; `given` is the evidence in words."""
-    from conjoin.data.labels import shown
-
-    say_if_approximate(ranking.run)
-    if not as_json:
-        print(f"What to ask about {shown(ranking.target)}{given}")
-        print(ranking)
-        return
-    questions = [
-        {
-            "name": question.name,
-            "bits": question.information,
-            "answers": {
-                str(s): {"probability": p, ranking.target: by_text(question.targets.get(s, {}))}
-                for s, p in question.answers.items()
-            },
-        }
-        for question in ranking
-    ]
-    report = {"target": ranking.target, "bits": ranking.entropy, "questions": questions}
-    print_json({**report, **how_found(ranking.run)})
 
 
 def print_result(options: argparse.Namespace, report: dict[str, Any], *lines: str) -> None:

@@ -69,11 +69,11 @@ def run(options: argparse.Namespace) -> None:
 def _check(path: Path) -> None:
     """Reject a picture that cannot be written, and missing libraries, before any work is done."""
     from conjoin.errors import FormatError, ModelError
+    from conjoin.formats.storage import check_folder
 
     if path.suffix.lower() != ".png":
         raise FormatError("the name of the picture must end in .png", str(path))
-    if not path.absolute().parent.is_dir():
-        raise FormatError("there is no such folder", str(path.parent))
+    check_folder(path)
     try:
         import matplotlib  # noqa: F401
         import sklearn  # noqa: F401

@@ -72,10 +72,7 @@ def distribution_report(distribution: Any) -> dict[str, Any]:
 
 
 def number_lines(distribution: NumberDistribution, name: str = "", width: int = 0) -> list[str]:
-    """Return the mean, an interval and a small histogram of a number in two lines.
-
-    Between its ends, the histogram has ten bars for ranges of the same width.
-    """
+    """Return the mean, an interval and a small histogram of a number in two lines."""
     scale, start = distribution.scale, f"{shown(name or distribution.scale.name):<{width}}"
     if distribution.absent == 1:
         return [f"{start}  absent"]

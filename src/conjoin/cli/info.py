@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from conjoin.cli import arguments as shared
 from conjoin.data.labels import shown
 
 if TYPE_CHECKING:
-    from conjoin.conversion.inconsistency import Inconsistency
     from conjoin.data.domain import Domain
     from conjoin.data.number_states import NumberStates
     from conjoin.data.table import Table
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
             from conjoin.conversion.inconsistency import inconsistency
 
             disagreements = inconsistency(model)
-            report["inconsistency"] = describe_inconsistency(disagreements)
+            report["inconsistency"] = asdict(disagreements)
     lines = _lines(report, columns)
     if disagreements is not None:
         lines += [f"  {line}" for line in str(disagreements).split("\n")]
@@ -151,20 +151,6 @@ def describe_network(model: Network) -> dict[str, Any]:
     if model.provenance:
         report["provenance"] = model.provenance
     return report
-
-
-def describe_inconsistency(result: Inconsistency) -> dict[str, Any]:
-    """Return how far the conditionals of a dependency network disagree, and about what."""
-    return {
-        "total": result.total,
-        "by_variable": result.by_variable,
-        "interactions": [
-            {"variables": i.variables, "disagreement": i.disagreement, "opinions": i.opinions}
-            for i in result.interactions
-        ],
-        "max_size": result.max_size,
-        "complete": result.complete,
-    }
 
 
 def _lines(report: dict[str, Any], columns: list[str]) -> list[str]:

@@ -21,7 +21,6 @@ from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
     from conjoin.data.table import Table
-    from conjoin.models.joint import Joint
     from conjoin.models.network import Network
 
 MAX_COLUMNS = 12
@@ -212,7 +211,8 @@ def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Lea
     words += "".join(f", {k} {record[k]:g}" for k in ("kappa", "penalty") if k in record)
     if to_dn:
         return _Learned(dn, record, f"{_size(table)}, {words}")
-    return _Learned(joint, record, f"{_size(table)}, {words}, {_refinement(joint)}")
+    refined = joint.provenance.get("refined", {}).get("chosen", "closed form")
+    return _Learned(joint, record, f"{_size(table)}, {words}, {refined}")
 
 
 def _learn_bayesian(table: Table, options: argparse.Namespace) -> _Learned:
@@ -323,8 +323,3 @@ def _absent(table: Table) -> list[str]:
         return []
     listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
     return [f"Empty cells say that no value applies: {listed} (--no-absent: that it got lost)"]
-
-
-def _refinement(joint: Joint) -> str:
-    """Describe how the joint distribution was refined."""
-    return str(joint.provenance.get("refined", {}).get("chosen", "closed form"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conjoin.cli import arguments as shared
@@ -43,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
 
     from conjoin.cli.impute import joint_network
     from conjoin.formats.model_files import load
+    from conjoin.formats.storage import write_bytes
     from conjoin.inference.joint_rows import JointRows
     from conjoin.models.left_out import naming_left_out
 
@@ -59,7 +59,11 @@ def run(options: argparse.Namespace) -> None:
         text = json.dumps({"target": name, **report}, ensure_ascii=False) + "\n"
     else:
         text = shared.csv_text([list(columns), *zip(*columns.values(), strict=True)])
-    _write(text, path, name, len(table))
+    if path is None:
+        sys.stdout.write(text)
+    else:
+        write_bytes(path, text.encode())
+        print(f"{path}: {name} predicted for {len(table):,} rows", file=sys.stderr)
 
 
 def predicted_states(
@@ -98,13 +102,3 @@ def predicted_numbers(
         columns[name] = [scale.mean_text(x) for x in numbers[name].tolist()]
         values[name] = numbers[name].tolist() if scale.kind == "number" else values[name]
     return columns, {"columns": values}
-
-
-def _write(text: str, path: Path | None, target: str, rows: int) -> None:
-    from conjoin.formats.storage import write_bytes
-
-    if path is None:
-        sys.stdout.write(text)
-        return
-    write_bytes(path, text.encode())
-    print(f"{path}: {target} predicted for {rows:,} rows", file=sys.stderr)

@@ -20,6 +20,7 @@ from conjoin.errors import ModelError
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.inference.evidence import Evidence
+    from conjoin.inference.results import Run
     from conjoin.models.network import Network
 
 _SCORES = {"dependency network": "sum of log-conditionals"}
@@ -100,18 +101,21 @@ def _answer(model: Network, options: argparse.Namespace) -> None:
         how["max_memory"] = options.max_memory * 2**30
     if options.task:
         print("\n".join(uai_solution(model, given, options.task, how)))
-    elif options.joint:
-        _print_joint(model, given, options, how)
-    elif options.next is not None:
-        _print_questions(model, given, options, how)
-    elif options.what_if:
-        _print_what_if(model, given, options, how)
-    elif options.map:
-        _print_most_probable(model, given, how, options.json)
-    elif options.probability:
-        _print_probability(model, given, options, how)
-    else:
-        _print_marginals(model, given, options, how)
+        return
+    questions = {
+        _joint: options.joint,
+        _questions: options.next is not None,
+        _what_if: options.what_if,
+        _most_probable: options.map,
+        _probability: options.probability,
+        _marginals: True,
+    }
+    question = next(question for question, is_asked in questions.items() if is_asked)
+    runs, report, lines = question(model, given, options, how)
+    for run in {str(run): run for run in runs}.values():
+        shared.say_if_approximate(run)
+    run = next((run for run in runs if not run.exact), runs[0])
+    shared.print_result(options, {**report, **shared.how_found(run)}, *lines)
 
 
 def _evidence(model: Network, options: argparse.Namespace) -> Evidence:
@@ -148,9 +152,13 @@ def _check(options: argparse.Namespace) -> None:
         raise ModelError(f"--max-memory must be more than 0, not {options.max_memory:g}")
 
 
-def _print_marginals(
+_Said = tuple[list["Run"], dict[str, Any], list[str]]
+"""How answers were found, what they say for JSON, and in words."""
+
+
+def _marginals(
     model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
-) -> None:
+) -> _Said:
     from conjoin.cli.distribution_text import distribution_lines, distribution_report
     from conjoin.inference.engines import marginals
 
@@ -158,84 +166,94 @@ def _print_marginals(
         name for name in model.domain.observed.names if name not in given.certain
     ]
     answer = marginals(model, given.given, targets=names, **how)
-    shared.say_if_approximate(answer.run)
-    report = {name: distribution_report(answer[name]) for name in names}
     width = max((len(shown(name)) for name in names), default=0)
     lines = [f"Probabilities{_given(given)} ({answer.run})"]
     for name in names:
         lines += distribution_lines(answer[name], name, width)
-    shared.print_result(options, {"marginals": report, **shared.how_found(answer.run)}, *lines)
+    report = {name: distribution_report(answer[name]) for name in names}
+    return [answer.run], {"marginals": report}, lines
 
 
-def _print_probability(
+def _probability(
     model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
-) -> None:
+) -> _Said:
     from conjoin.inference.engines import probability
 
     answer = probability(model, ", ".join(options.probability), given.given, **how)
-    shared.say_if_approximate(answer.run)
-    report = {"probability": float(answer), **shared.how_found(answer.run)}
-    shared.print_result(options, report, str(answer))
+    return [answer.run], {"probability": float(answer)}, [str(answer)]
 
 
-def _print_most_probable(
-    model: Network, given: Evidence, how: dict[str, Any], as_json: bool
-) -> None:
+def _most_probable(
+    model: Network, given: Evidence, _: argparse.Namespace, how: dict[str, Any]
+) -> _Said:
     from conjoin.inference.engines import most_probable
 
     answer = most_probable(model, given.given, **how)
-    shared.say_if_approximate(answer.run)
-    if as_json:
-        values = {name: shared.plain(value) for name, value in answer.items()}
-        report: dict[str, Any] = {"most_probable": values, "score": answer.score}
-        if math.isfinite(answer.bound):
-            report["bound"] = answer.bound
-        shared.print_json({**report, **shared.how_found(answer.run)})
-        return
-    print(f"Most probable instance{_given(given)} ({answer.run})")
+    values = {name: shared.plain(value) for name, value in answer.items()}
+    report: dict[str, Any] = {"most_probable": values, "score": answer.score}
+    if math.isfinite(answer.bound):
+        report["bound"] = answer.bound
+    lines = [f"Most probable instance{_given(given)} ({answer.run})"]
     width = max((len(shown(name)) for name in answer), default=0)
     for name, value in answer.items():
         known = "  (given)" if name in given.certain else ""
-        print(f"{shown(name):<{width}}  {shown(_text(model.domain, name, value))}{known}")
-    print(f"{_SCORES.get(model.kind, 'log-potential')}: {answer.score:.6g}")
+        lines.append(f"{shown(name):<{width}}  {shown(_text(model.domain, name, value))}{known}")
+    lines.append(f"{_SCORES.get(model.kind, 'log-potential')}: {answer.score:.6g}")
+    return [answer.run], report, lines
 
 
-def _print_joint(
+def _joint(
     model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
-) -> None:
+) -> _Said:
     from conjoin.inference.engines import joint_distribution
 
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("joint distributions are found by exact inference only")
     answer = joint_distribution(model, options.joint, given.given, **how)
-    shared.say_if_approximate(answer.run)
-    shared.print_joint(answer, options, _given(given))
+    if options.picture is not None:
+        from conjoin.formats.storage import write_bytes
+        from conjoin.views.reports.svg import heat_map
+
+        write_bytes(Path(options.picture), heat_map(answer).encode())
+    states = [[str(s) for s in v.states] for v in answer.domain]
+    report = {"names": options.joint, "states": states, "probabilities": answer.table.tolist()}
+    return [answer.run], report, [f"Joint distribution{_given(given)}", str(answer)]
 
 
-def _print_questions(
+def _questions(
     model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
-) -> None:
+) -> _Said:
     from conjoin.inference.questions import next_questions
 
     if how.pop("method") not in ("auto", "exact"):
         raise ModelError("--next chooses its method by itself; leave out --method")
-    answer = next_questions(model, options.next, given.given, **how)
-    shared.print_questions(answer, _given(given), options.json)
+    ranking = next_questions(model, options.next, given.given, **how)
+    questions = [
+        {
+            "name": question.name,
+            "bits": question.information,
+            "answers": {
+                str(s): {
+                    "probability": p,
+                    ranking.target: shared.by_text(question.targets.get(s, {})),
+                }
+                for s, p in question.answers.items()
+            },
+        }
+        for question in ranking
+    ]
+    report = {"target": ranking.target, "bits": ranking.entropy, "questions": questions}
+    lines = [f"What to ask about {shown(ranking.target)}{_given(given)}", str(ranking)]
+    return [ranking.run], report, lines
 
 
-def _print_what_if(
+def _what_if(
     model: Network, given: Evidence, options: argparse.Namespace, how: dict[str, Any]
-) -> None:
+) -> _Said:
     from conjoin.cli.distribution_text import distribution_report
     from conjoin.inference.scenarios import what_if
 
     comparison = what_if(model, given.given, options.what_if, targets=options.target or None, **how)
-    for run in {str(answer.run): answer.run for answer in comparison.answers}.values():
-        shared.say_if_approximate(run)
-    if not options.json:
-        print(f"What if{_given(given)}")
-        print(comparison)
-        return
     before, *after = (
         {name: distribution_report(p) for name, p in answer.items()}
         for answer in comparison.answers
@@ -246,8 +264,7 @@ def _print_what_if(
     ]
     report = {"marginals": before, "what_if": changes}
     runs = [answer.run for answer in comparison.answers]
-    run = next((r for r in runs if not r.exact), runs[0])
-    shared.print_json({**report, **shared.how_found(run)})
+    return runs, report, [f"What if{_given(given)}", str(comparison)]
 
 
 def _given(given: Evidence) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 from conjoin.cli import arguments as shared
@@ -51,12 +52,8 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.random_state,
         n_jobs=options.jobs,
         command=f"conjoin reproduce{chosen} --random-state {options.random_state}",
-        report_progress=_progress,
+        report_progress=partial(print, file=sys.stderr, flush=True),
     )
     results = read_results(out)
     written = write_report(results, out)
     shared.print_result(options, results, *map(str, written))
-
-
-def _progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

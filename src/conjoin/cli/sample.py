@@ -9,14 +9,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from conjoin.cli import arguments as shared
-
-if TYPE_CHECKING:
-    from conjoin.data.table import Table
-    from conjoin.inference.evidence import Evidence
-    from conjoin.models.network import Network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.inference.engines import known_of
     from conjoin.inference.exact import run_of
     from conjoin.inference.results import Run
-    from conjoin.inference.sampling import sampling_method, table_diagnostics
+    from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
     from conjoin.models.left_out import naming_left_out
 
     check_can_write(options.output)
@@ -65,7 +59,18 @@ def run(options: argparse.Namespace) -> None:
     method = options.method
     if method == "auto":
         method = sampling_method(network, given)
-    table, exact = draw(model, given, method, options), method == "exact"
+    exact = method == "exact"
+    table = sample(
+        model,
+        options.n,
+        given,
+        method=method,
+        burn_in=options.burn_in,
+        sweeps_per_row=options.sweeps_per_row,
+        chains=options.chains,
+        random_state=options.random_state,
+        n_jobs=options.jobs,
+    )
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output, defuse=options.defuse)
     run = run_of(given) if exact else Run("gibbs").noting(given.notes)
@@ -100,21 +105,3 @@ def run(options: argparse.Namespace) -> None:
     }
     words = f"{options.output}: {len(table):,} rows {how} ({seconds:.2f} s)"
     shared.print_result(options, report, words)
-
-
-def draw(model: Network, given: Evidence, method: str, options: argparse.Namespace) -> Table:
-    """Draw the rows by a method."""
-    from conjoin.inference.sampling import sample
-
-    drawn: Table = sample(
-        model,
-        options.n,
-        given,
-        method=method,
-        burn_in=options.burn_in,
-        sweeps_per_row=options.sweeps_per_row,
-        chains=options.chains,
-        random_state=options.random_state,
-        n_jobs=options.jobs,
-    )
-    return drawn

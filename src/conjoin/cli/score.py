@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     model = load(options.model)
     table = shared.known_table(options.table, model.domain, options)
     result = score(model, table, options)
-    report, comparison = result.report(), None
+    report, more = result.report(), []
     if options.against is not None:
         rival = load(options.against)
         if rival.domain.observed != model.domain.observed:
@@ -72,6 +72,10 @@ def run(options: argparse.Namespace) -> None:
             "better": comparison.better,
             "worse": comparison.worse,
         }
+        more = [
+            f"difference to {options.against}: {comparison.difference:+.6f} ± {comparison.stderr:.6f} "
+            f"nats per row; better on {comparison.better:,} rows, worse on {comparison.worse:,}"
+        ]
     seconds = shared.seconds(options)
     error = "" if math.isnan(result.stderr) else f" ± {result.stderr:.6f}"
     density = table.numbers is not None and result.metric != "cmll"
@@ -80,12 +84,8 @@ def run(options: argparse.Namespace) -> None:
         f"{NAMES[result.metric]}log-likelihood: {result.metric} {result.mean:.6f}{error} nats per row"
         f"{unit}, {result.normalized:.6f} per variable, on {result.rows:,} rows ({seconds:.2f} s)",
         *result.notes(),
+        *more,
     ]
-    if comparison is not None:
-        lines.append(
-            f"difference to {options.against}: {comparison.difference:+.6f} ± {comparison.stderr:.6f} "
-            f"nats per row; better on {comparison.better:,} rows, worse on {comparison.worse:,}"
-        )
     if options.by_variable:
         lines.append("mean score of each variable, in nats:")
         by_score = sorted(result.by_variable.items(), key=lambda item: item[1])

@@ -59,13 +59,7 @@ def _column_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse_discretize(given: list[str], names: Sequence[str]) -> dict[str | None, Any]:
-    """Parse the values of --discretize into {column: how}, with None for all other columns.
-
-    Examples
-    --------
-    >>> parse_discretize(["quantile:4", "age=30,40", "pay=width:3"], ["age", "pay"])
-    {None: 'quantile:4', 'age': [30.0, 40.0], 'pay': 'width:3'}
-    """
+    """Parse the values of --discretize into {column: how}, with None for all other columns."""
     from conjoin.data.discretization import METHODS
 
     wanted: dict[str | None, Any] = {}

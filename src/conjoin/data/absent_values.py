@@ -24,18 +24,7 @@ MAX_ROWS, MAX_CELLS = 1 << 15, 1 << 31
 
 
 def with_absent_values(table: Table) -> Table:
-    """Return the table with a state for empty cells in the columns in which these say something.
-
-    Examples
-    --------
-    >>> from conjoin.data.domain import Domain
-    >>> left = np.arange(400) % 4 == 0
-    >>> reason = np.where(left, np.arange(400) // 4 % 2, -1)
-    >>> domain = Domain({"left": ["no", "yes"], "reason": ["moved", "price"]})
-    >>> table = Table(domain, np.stack([left, reason], axis=1).astype(int))
-    >>> with_absent_values(table).domain["reason"].states
-    ('moved', 'price', '(absent)')
-    """
+    """Return the table with a state for empty cells in the columns in which these say something."""
     empty = table.holes.sum(axis=0)
     enough = (empty >= MIN_ROWS) & (len(table) - empty >= MIN_ROWS)
     tested = [v.name for v, many in zip(table.domain, enough, strict=True) if many and not v.hidden]

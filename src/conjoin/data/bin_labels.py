@@ -26,19 +26,7 @@ _SINGLE = re.compile(r"-?[\d.]+(e[+-]?\d+)?|\d{4}-\d\d-\d\d")
 
 
 def statement(variable: Variable, first: int, last: int | None = None) -> str:
-    """Return in words that a variable has a state, or one of a range of bins.
-
-    Examples
-    --------
-    >>> from conjoin.data.domain import Variable
-    >>> age = Variable("age", ["17-29", "30-39", "40-51", "52-90"], cuts=[17, 30, 40, 52, 90])
-    >>> statement(age, 1), statement(age, 3), statement(age, 0), statement(age, 1, 2)
-    ('age 30-39', 'age 52 or more', 'age below 30', 'age 30 to below 52')
-    >>> statement(Variable("rain", ["no", "yes"]), 1)
-    'rain=yes'
-    >>> statement(Variable("children", ["0", "1-5"], cuts=[0, 1, 5]), 0)  # a bin of a single number
-    'children=0'
-    """
+    """Return in words that a variable has a state, or one of a range of bins."""
     name, states = shown(variable.name), variable.states
     last = first if last is None else last
     single = first == last and _SINGLE.fullmatch(str(states[first]))
@@ -75,12 +63,8 @@ def integer_labels(name: str, inner: Sequence[float], seen: FloatArray) -> list[
                 "drop that edge"
             )
     dash = " to " if min([low, *starts]) < 0 else "-"
-    firsts, lasts = [low, *starts], [*(start - 1 for start in starts), high]
-    labels = [
-        str(first) if first == last else f"{first}{dash}{last}"
-        for first, last in zip(firsts, lasts, strict=True)
-    ]
-    return _with_open_ends(labels, [str(start) for start in starts], inner, seen)
+    lasts = [*(start - 1 for start in starts), high]
+    return _labels([low, *starts], lasts, dash, inner, seen)
 
 
 def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
@@ -90,21 +74,23 @@ def float_labels(inner: Sequence[float], seen: FloatArray) -> list[str]:
     digits = _digits(low, high)
     firsts = [_outer_text(low, digits, ROUND_FLOOR), *texts]
     lasts = [*texts, _outer_text(high, digits, ROUND_CEILING)]
-    labels = [
-        first if first == last else f"{first} to {last}"
-        for first, last in zip(firsts, lasts, strict=True)
-    ]
-    return _with_open_ends(labels, texts, inner, seen)
+    return _labels(firsts, lasts, " to ", inner, seen)
 
 
-def _with_open_ends(
-    labels: list[str], texts: Sequence[str], inner: Sequence[float], seen: FloatArray
+def _labels(
+    firsts: Sequence[object],
+    lasts: Sequence[object],
+    dash: str,
+    inner: Sequence[float],
+    seen: FloatArray,
 ) -> list[str]:
-    """Rename the outermost bins if they lie beyond all data, as fixed edges can cause."""
+    """Return ranges; the outermost are open if they lie beyond all data, as fixed edges can cause."""
+    pairs = zip(firsts, lasts, strict=True)
+    labels = [f"{first}{dash}{last}" if first != last else str(first) for first, last in pairs]
     if inner and inner[0] <= seen[0]:
-        labels[0] = f"below {texts[0]}"
+        labels[0] = f"below {firsts[1]}"
     if inner and inner[-1] > seen[-1]:
-        labels[-1] = f"{texts[-1]} or more"
+        labels[-1] = f"{firsts[-1]} or more"
     return labels
 
 

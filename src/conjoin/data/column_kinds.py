@@ -50,16 +50,6 @@ def column_kind(column: Column) -> str:
     than 5 different dates are dates. Text that is different in more than half of the rows, and whole
     numbers that are different in all rows and look like a running number, are identifiers; the years of
     a time series are numbers.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> column_kind(Column.of_values("age", rng.integers(18, 90, 500)))
-    'number'
-    >>> column_kind(Column.of_values("agrees", rng.integers(1, 6, 500)))
-    'category'
-    >>> column_kind(Column.of_values("row", range(500)))
-    'identifier'
     """
     labels = column.labels
     if column.variable is not None:
@@ -136,13 +126,7 @@ def chosen_kinds(
     exclude: Collection[str] | str = (),
     kinds: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the kind of each column that is kept, and warn once about columns that are not.
-
-    Warns
-    -----
-    DataWarning
-        If columns without values, or columns that look like identifiers, are left out.
-    """
+    """Return the kind of each column that is kept; warn (DataWarning) of those that are left out."""
     names = [column.name for column in columns]
     include, exclude = _names(include, names, "include"), _names(exclude, names, "exclude")
     wanted = {str(name): kind for name, kind in (kinds or {}).items()}
@@ -156,25 +140,20 @@ def chosen_kinds(
     if both:
         raise DataError(f"column {both[0]!r} is excluded, and asked for at the same time")
     kept: dict[str, str] = {}
-    reasons: dict[str, str] = {}
     for column in columns:
-        if column.name in exclude:
-            continue
         kind = column_kind(column)
-        if kind == "empty":
-            reasons[column.name] = NO_VALUES
-        elif column.name in wanted:
-            kept[column.name] = wanted[column.name]
-        elif kind != "identifier":
+        if column.name in exclude or kind == "empty":
+            continue
+        if kind == "identifier" and column.name in include:
+            kind = "number" if all(map(is_number, column.labels)) else "category"
+        kind = wanted.get(column.name, kind)
+        if kind != "identifier":
             kept[column.name] = kind
-        elif column.name in include:
-            kept[column.name] = "number" if all(map(is_number, column.labels)) else "category"
-        else:
-            reasons[column.name] = _reason(column)
-    if all(reasons.get(name) == NO_VALUES for name in names):
+    out = left_out([column for column in columns if column.name not in exclude], kept)
+    if all(out.get(name) == NO_VALUES for name in names):
         raise DataError("the table has no values: all are missing")
-    if reasons:
-        _warn(reasons, bool(kept))
+    if out:
+        _warn(out, bool(kept))
     if not kept:
         raise DataError("no column is left to learn from")
     return kept

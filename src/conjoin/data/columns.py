@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,15 +76,7 @@ class Column:
         return replace(self, name=name)
 
     def parsed(self) -> Column:
-        """Return a column of text with numbers as labels, if every label is written as a number.
-
-        Examples
-        --------
-        >>> Column.of_values("x", ["1", "2.50", "2.5"]).parsed().labels
-        [1.0, 2.5]
-        >>> Column.of_values("x", ["007", "1"]).parsed().labels
-        ['007', '1']
-        """
+        """Return a column of text with numbers as labels, if every label is written as a number."""
         numbers = _numbers(self.labels)
         if numbers is self.labels:
             return self
@@ -112,10 +105,7 @@ class Column:
         return replace(self, codes=np.array([*new, -1], np.int64)[self.codes], labels=kept)
 
     def whole(self) -> Column:
-        """Return a column of floats with integers as labels, if some are missing and all are whole.
-
-        Libraries turn integers into floats where some are missing.
-        """
+        """Return floats that are all whole as integers: libraries turn integers with gaps into floats."""
         exact = (type(v) is float and abs(v) <= LARGEST_INTEGER for v in self.labels)
         if not (all(exact) and all(v.is_integer() for v in self.labels)):
             return self
@@ -138,10 +128,7 @@ class Column:
         return Variable(self.name, [states[i] for i in order], ordered=ordered), codes
 
     def find_in(self, variable: Variable, *, strict: bool) -> IntArray:
-        """Return the code of the state that each label stands for, -1 if there is none.
-
-        If `strict`, a row with a label that is not a state is an error.
-        """
+        """Return the code of the state of each label; -1, or an error if `strict`, if there is none."""
         codes = np.array(variable.find_all(self.labels), np.int64)
         unknown = np.flatnonzero(codes < 0)
         if strict and len(unknown):
@@ -160,7 +147,6 @@ def table_of_columns(
     domain: Domain | None = None,
     *,
     kinds: Mapping[str, str] | None = None,
-    text: bool = False,
     strict: bool = True,
     weights: Any = None,
 ) -> Table:
@@ -170,16 +156,14 @@ def table_of_columns(
     with its values as states: sorted, unless they are categories with an order of their own. Columns in
     which all values are missing have no states; they are left out, with a warning. With a domain, other
     columns are ignored, and a value that is not a state is an error if `strict` and otherwise missing; so
-    is an empty cell, unless its column has a state for these (see `Variable.absent`). If the labels are
-    text from a file, a column in which all are numbers is read as numbers.
+    is an empty cell, unless its column has a state for these (see `Variable.absent`).
     """
     check_names([column.name for column in columns])
     rows = len(columns[0].codes) if columns else 0
     values: list[FloatArray] = []
     if domain is None:
-        chosen = [column.parsed() if text else column for column in columns_with_values(columns)]
         variables, coded = [], []
-        for column in chosen:
+        for column in columns_with_values(columns):
             if (kinds or {}).get(column.name) in ("number", "date"):
                 scale = NumberScale.of(column.name, column.labels)
                 values.append(_values(column, scale))
@@ -196,7 +180,7 @@ def table_of_columns(
     else:
         coded = []
         for column, variable in zip(_in_order(columns, domain), domain, strict=True):
-            if variable.numbers is not None and not _is_coded(column, variable):
+            if variable.numbers is not None and column.variable != variable:
                 values.append(_values(column, variable.numbers.scale, strict=strict))
                 codes = variable.numbers.codes(values[-1])
             else:
@@ -217,11 +201,6 @@ def _in_order(columns: Sequence[Column], domain: Domain) -> list[Column]:
         if name not in place:
             raise DataError(f"there is no column {name!r}. " + did_you_mean(name, place))
     return [place[name] for name in domain.names]
-
-
-def _is_coded(column: Column, variable: Variable) -> bool:
-    """Return whether a column has the states of a column of numbers as labels, and no values."""
-    return column.variable is not None and column.variable == variable
 
 
 def _values(column: Column, scale: NumberScale, *, strict: bool = True) -> FloatArray:
@@ -286,11 +265,8 @@ def _numbers(labels: list[Any]) -> list[Any]:
             continue
         # "007" is not the number 7.
         canonical = all(str(v) == t for v, t in zip(values, labels, strict=True))
-        if canonical or (kind is float and not any(map(_zero_padded, labels))):
+        if canonical or (
+            kind is float and not any(re.match(r"[+-]*0\d", label) for label in labels)
+        ):
             return values
     return labels
-
-
-def _zero_padded(label: str) -> bool:
-    digits = label.lstrip("+-")
-    return digits.startswith("0") and digits[1:2].isdigit()

@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import DIGITS, float_labels, integer_labels
 from conjoin.data.discretizer import Discretizer
-from conjoin.data.domain import Domain
+from conjoin.data.domain import Variable
 from conjoin.data.label_values import as_float, is_number
-from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_scale import LARGEST_INTEGER, NumberScale
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean
 
@@ -24,8 +23,6 @@ METHODS = ("quantile", "width")
 MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
 """A column is continuous if it has more distinct numbers than the first, or more than the second if
 some of them have a fraction."""
-LARGEST_INTEGER = 2**53
-"""Integers up to this size are exact as floats."""
 
 
 def discretize(
@@ -70,6 +67,7 @@ def discretize(
 
     Examples
     --------
+    >>> from conjoin import Domain
     >>> ages = [17, 22, 25, 30, 38, 39, 40, 61, 90]
     >>> table = Table(Domain({"age": ages}), [[code] for code in range(9)])
     >>> binned, cuts = discretize(table, edges={"age": [30, 40]})
@@ -88,10 +86,11 @@ def discretize(
         raise DataError(f"bins must be a whole number, 2 or more, not {bins!r}")
     fixed = {name: _checked_edges(name, given) for name, given in (edges or {}).items()}
     scales = {scale.name: scale for scale in table.domain.scales}
-    table = _with_states(table, columns, int(bins), fixed)
+    chosen = _chosen(table, columns, int(bins), fixed)
+    table = table.as_states(chosen)
     cuts: dict[str, tuple[float, ...]] = {}
     labels: dict[str, tuple[str, ...]] = {}
-    for name in _chosen(table.domain, columns, int(bins), fixed):
+    for name in chosen:
         seen, counts, integral = _counted(table, name)
         if name in fixed:
             inner = fixed[name]
@@ -126,12 +125,6 @@ def discretize_by(
     and more of them than bins. A mapping of variables to such strings or to lists of inner cut points
     has the key None for all other variables. The Discretizer of an earlier table cuts this one in the
     same way.
-
-    Examples
-    --------
-    >>> table = Table(Domain({"age": range(20, 60), "pay": range(40)}), [[i, i] for i in range(40)])
-    >>> discretize_by(table, {"age": [30, 40], None: "width:2"})[0].domain
-    Domain({'age': ['20-29', '30-39', '40-59'], 'pay': ['0-19', '20-39']})
     """
     if isinstance(how, Discretizer):
         return how.apply(table.as_states(list(how.cuts))), how
@@ -166,14 +159,12 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _chosen(
-    domain: Domain,
-    columns: str | Iterable[str] | None,
-    bins: int,
-    fixed: Mapping[str, Any],
+    table: Table, columns: str | Iterable[str] | None, bins: int, fixed: Mapping[str, Any]
 ) -> list[str]:
     """Return the names of the variables to cut, in the order of the domain."""
+    domain = table.domain
     if columns is None:
-        wanted = [v.name for v in domain if len(v) > bins and all(map(is_number, v.states))]
+        wanted = [v.name for v in domain if _distinct_numbers(table, v) > bins]
     else:
         wanted = [columns] if isinstance(columns, str) else list(columns)
     wanted += fixed
@@ -182,18 +173,12 @@ def _chosen(
     return [name for name in domain.names if name in wanted]
 
 
-def _with_states(
-    table: Table, columns: str | Iterable[str] | None, bins: int, fixed: Mapping[str, Any]
-) -> Table:
-    """Return the table with the different values of the columns of numbers to cut as their states."""
-    if table.numbers is None:
-        return table
-    if columns is None:
-        several = [np.unique(x[~np.isnan(x)]).size > bins for x in table.numbers.T]
-        wanted = [name for name, cut in zip(table.domain.numeric, several, strict=True) if cut]
-    else:
-        wanted = [columns] if isinstance(columns, str) else list(columns)
-    return table.as_states([n for n in table.domain.numeric if n in wanted or n in fixed])
+def _distinct_numbers(table: Table, variable: Variable) -> int:
+    """Return how many different numbers a variable has, 0 if it has other states."""
+    if variable.numbers is None:
+        return len(variable) if all(map(is_number, variable.states)) else 0
+    values = np.zeros(0) if table.numbers is None else table.column(variable.name)
+    return np.unique(values[~np.isnan(values)]).size
 
 
 def _date_labels(scale: NumberScale, cuts: Sequence[float]) -> list[str]:
@@ -227,10 +212,10 @@ def _checked_edges(name: str, given: Sequence[float]) -> list[float]:
     return inner
 
 
-def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Return a variable's numbers, ascending, and the place of each state among them."""
-    numbers = []
-    for state in table.domain[name].states:
+def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
+    """Return a variable's numbers in the table, their weights, and whether all states are integers."""
+    states = table.domain[name].states
+    for state in states:
         if not is_number(state):
             raise DataError(
                 f"column {name!r} cannot be cut: its state {state!r} is not a number; "
@@ -246,26 +231,12 @@ def _values(table: Table, name: str) -> tuple[FloatArray, npt.NDArray[np.int64]]
                 f"column {name!r} cannot be cut: its state {state} is larger than 2^53; name the "
                 "columns to cut without it, or divide it by a power of 10"
             )
-        numbers.append(as_float(state))
-    values, groups = np.unique(np.array(numbers), return_inverse=True)
-    return values, groups.astype(np.int64)
-
-
-def _counted(table: Table, name: str) -> tuple[FloatArray, FloatArray, bool]:
-    """Return a variable's numbers in the table, their weights, and whether all states are integers."""
-    values, groups = _values(table, name)
-    counts = np.zeros(len(values))
-    np.add.at(counts, groups, table.counts(table.domain.index(name)))
+    values, groups = np.unique([as_float(state) for state in states], return_inverse=True)
+    counts = np.bincount(groups, table.counts(table.domain.index(name))).astype(np.float64)
     seen = counts > 0
     if not seen.any():
         raise DataError(f"column {name!r} has no values to cut; leave it out of `columns`")
-    integral = all(isinstance(s, int) for s in table.domain[name].states)
-    return values[seen], counts[seen], integral
-
-
-def _between(low: float, high: float, integral: bool) -> float:
-    """Return a short number near the middle of two numbers: above `low` and at most `high`."""
-    return _short(low / 2 + high / 2, low, high, integral)
+    return values[seen], counts[seen], all(isinstance(state, int) for state in states)
 
 
 def _short(value: float, low: float, high: float, integral: bool, digits: int = 1) -> float:
@@ -294,7 +265,8 @@ def quantile_cuts(
         before = max(after - 1, 0)
         lower_is_nearer = wanted - below[before] <= abs(below[after] - wanted) + 1e-9 * total
         chosen.add(before if lower_is_nearer else after)
-    return [_between(float(values[i]), float(values[i + 1]), integral) for i in sorted(chosen)]
+    pairs = [(float(values[i]), float(values[i + 1])) for i in sorted(chosen)]
+    return [_short(low / 2 + high / 2, low, high, integral) for low, high in pairs]
 
 
 def width_cuts(values: FloatArray, bins: int, integral: bool) -> list[float]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import is_number
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.table import Table
 from conjoin.errors import DataError
 
 
@@ -56,52 +56,29 @@ class Discretizer:
         object.__setattr__(self, "labels", labels)
 
     def apply(self, table: Table) -> Table:
-        """Return a table with the bins as the states of these variables.
-
-        Examples
-        --------
-        >>> warm = Discretizer({"t": [-5, 0, 9.5]}, {"t": ["-5 to 0", "0 to 9.5"]})
-        >>> binned = warm.apply(Table(Domain({"t": [-7.5, 0.0, 30.0]}), [[2], [0], [1]]))
-        >>> [binned.domain["t"].states[code] for code in binned.codes[:, 0]]
-        ['0 to 9.5', '-5 to 0', '0 to 9.5']
-        >>> warm.apply(binned) is binned
-        True
-        """
+        """Return a table with the bins as the states of these variables."""
         table = table.as_states([name for name in table.domain.numeric if name in self.labels])
-        variables = list(table.domain)
-        places: dict[int, npt.NDArray[np.int64]] = {}
+        codes, variables = table.signed_codes(), list(table.domain)
         for name, labels in self.labels.items():
             position = table.domain.index(name)
             if variables[position].states != labels:
-                places[position] = self._places(variables[position])
-                variables[position] = Variable(name, labels, self.cuts[name])
-        if not places:
-            return table
+                bins = Variable(name, labels, self.cuts[name])
+                places = [self._place(bins, state) for state in variables[position].states]
+                codes[:, position] = np.array([*places, -1])[codes[:, position]]
+                variables[position] = bins
         domain = Domain(variables)
-        dtype = code_dtype(domain.cards)
-        missing = np.iinfo(dtype).max
-        codes = np.empty(table.codes.shape, dtype)
-        for position in range(len(domain)):
-            card = table.domain.cards[position]
-            lookup = np.full(card + 1, missing, dtype)  # the last one for missing values
-            lookup[:card] = places.get(position, np.arange(card))
-            codes[:, position] = lookup[np.minimum(table.codes[:, position], card)]
+        if domain == table.domain:
+            return table
         return Table.adopt(domain, codes, table.weights, table.numbers)
 
-    def _places(self, variable: Variable) -> npt.NDArray[np.int64]:
-        """Return the bin of each state of a variable."""
-        labels = self.labels[variable.name]
-        bins = Variable(variable.name, labels, self.cuts[variable.name])
-        places = []
-        for state in variable.states:
-            if is_number(state) or state in labels:
-                places.append(bins.index(state))
-            else:
-                raise DataError(
-                    f"column {variable.name!r}: state {state!r} is not a number, nor one of the "
-                    f"bins {', '.join(map(repr, labels[:12]))}; correct it or mark it as missing"
-                )
-        return np.array(places, np.int64)
+    def _place(self, bins: Variable, state: Any) -> int:
+        """Return the bin of a state."""
+        if is_number(state) or state in bins.states:
+            return bins.index(state)
+        raise DataError(
+            f"column {bins.name!r}: state {state!r} is not a number, nor one of the "
+            f"bins {', '.join(map(repr, bins.states[:12]))}; correct it or mark it as missing"
+        )
 
     @classmethod
     def of(cls, domain: Domain) -> Discretizer:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.data.arrays import read_only
 from conjoin.data.label_values import (
     ABSENT,
     as_float,
@@ -100,12 +103,8 @@ class Variable:
             )
         self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.values)
         self.ordered = self.order_shows if ordered is None else bool(ordered)
-        if set(map(type, self.states)) == {str}:  # the usual case, in short
-            keys = [(str, state) for state in self.states]
-            self._index: dict[Hashable, int] = dict(zip(keys, range(len(keys)), strict=True))
-            if len(self._index) == len(keys):
-                return
-        self._index = {}
+        self._index: dict[Hashable, int] = {}
+        seen: dict[Hashable, Any] = {}
         for code, state in enumerate(self.states):
             if is_missing(state):
                 raise DataError(
@@ -117,15 +116,11 @@ class Variable:
                 raise DataError(f"variable {name!r}: state {state!r} is not hashable") from None
             if known != code:
                 raise DataError(f"variable {name!r} has the state {state!r} twice")
-        if len(set(self.states)) != len(self.states):
-            seen: dict[Hashable, Any] = {}
-            first, second = next(
-                (seen[s], s) for s in self.states if seen.setdefault(s, s) is not s
-            )
-            raise DataError(
-                f"variable {name!r} has the states {first!r} and {second!r}, which are equal; merge "
-                "them, or write them as text"
-            )
+            if (equal := seen.setdefault(state, state)) is not state:
+                raise DataError(
+                    f"variable {name!r} has the states {equal!r} and {state!r}, which are equal; "
+                    "merge them, or write them as text"
+                )
 
     @classmethod
     def of_numbers(cls, numbers: NumberStates) -> Variable:
@@ -146,13 +141,7 @@ class Variable:
         return self.states[:-1] if self.absent else self.states
 
     def with_absent(self) -> Variable:
-        """Return the variable with one more state: that there is no value.
-
-        Examples
-        --------
-        >>> Variable("left", ["moved", "unhappy"]).with_absent().states
-        ('moved', 'unhappy', '(absent)')
-        """
+        """Return the variable with one more state: that there is no value."""
         if self.numbers is not None:
             return Variable.of_numbers(replace(self.numbers, absent=True))
         states = (*self.states, ABSENT)
@@ -160,10 +149,8 @@ class Variable:
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
-        twin = object.__new__(Variable)
-        twin.name, twin.states, twin._index = name, self.states, self._index
-        twin.cuts, twin.hidden, twin.ordered = self.cuts, self.hidden, self.ordered
-        twin.numbers = self.numbers
+        twin = copy.copy(self)
+        twin.name = name
         return twin
 
     @property
@@ -184,14 +171,14 @@ class Variable:
     def index(self, state: Any) -> int:
         """Return the code of a state label, or of the bin that a number belongs to."""
         state = plain(state)
-        if self.numbers is not None and (x := self.number(state)) is not None:
-            return int(self.numbers.codes(np.array([x]))[0])
+        if (code := self._code_of_number(state)) is not None:
+            return code
         try:
             return self._index[typed_key(state)]
         except (KeyError, TypeError):
-            found = self.by_number(state) if is_number(state) else None
-            if found is not None:
-                return found
+            code = self.by_number(state) if is_number(state) else None
+            if code is not None:
+                return code
             twin = [s for s in self.states if str(s) == str(state)]
             kind = f" (a {type(state).__name__})" if twin else ""
             raise DataError(
@@ -203,10 +190,17 @@ class Variable:
         """Return the number that a value of a column of numbers stands for; None if it is none."""
         assert self.numbers is not None
         try:
-            found = self.numbers.scale.number(value)
+            number = self.numbers.scale.number(value)
         except DataError:
             return None
-        return found if math.isfinite(found) else None
+        return number if math.isfinite(number) else None
+
+    def _code_of_number(self, value: Any) -> int | None:
+        """Return the state of a value of a column of numbers; None if it is none."""
+        number = None if self.numbers is None else self.number(value)
+        if self.numbers is None or number is None:
+            return None
+        return int(self.numbers.codes(np.array([number]))[0])
 
     def by_number(self, number: float) -> int | None:
         """Return the code of the state that equals a number (1 for 1.0), or of the bin it belongs to."""
@@ -222,11 +216,6 @@ class Variable:
         A label stands for the state of the same type and value, or else for the state that is written
         alike ("true" and "false" in any case), or else, as a number, for the state of that value or the
         bin it belongs to.
-
-        Examples
-        --------
-        >>> Variable("n", [1, 2, "x"]).find_all([2, "2", 1.0, "x", "y"])
-        [1, 1, 0, 2, -1]
         """
         by_text: dict[str, int] = {}
         for code, state in enumerate(self.states):
@@ -234,8 +223,8 @@ class Variable:
         return [self._find(label, by_text) for label in labels]
 
     def _find(self, label: Any, by_text: Mapping[str, int]) -> int:
-        if self.numbers is not None and (x := self.number(label)) is not None:
-            return int(self.numbers.codes(np.array([x]))[0])
+        if (code := self._code_of_number(label)) is not None:
+            return code
         known = self._index.get(typed_key(label), by_text.get(str(label)))
         if known is not None:
             return known
@@ -246,10 +235,8 @@ class Variable:
             label = date_number(label, "date" if abs(self.cuts[0]) < LATEST_DAY else "datetime")
         if not isinstance(label, str | int | float):
             return -1
-        try:
+        with suppress(ValueError, OverflowError):
             code = self.by_number(as_float(float(label)))
-        except (ValueError, OverflowError):
-            return -1
         return -1 if code is None else code
 
     def indices(self, states: Any) -> list[int]:
@@ -341,12 +328,9 @@ class Domain:
         if len(self._position) != len(self.names):
             twice = next(n for i, n in enumerate(self.names) if self._position[n] != i)
             raise DataError(f"two variables are called {twice!r}; names must differ")
-        self.cards: npt.NDArray[np.int64] = np.array([len(v) for v in self.variables], np.int64)
-        self.cards.flags.writeable = False
-        self.hidden: npt.NDArray[np.bool_] = np.array([v.hidden for v in self.variables], bool)
-        self.hidden.flags.writeable = False
-        self.ordered: npt.NDArray[np.bool_] = np.array([v.ordered for v in self.variables], bool)
-        self.ordered.flags.writeable = False
+        self.cards = read_only(np.array([len(v) for v in self.variables], np.int64))
+        self.hidden = read_only(np.array([v.hidden for v in self.variables], bool))
+        self.ordered = read_only(np.array([v.ordered for v in self.variables], bool))
 
     @classmethod
     def numbered(cls, cards: Iterable[int]) -> Domain:
@@ -402,10 +386,8 @@ class Domain:
         absent = [name for name in self.names if name not in instance]
         if absent:
             raise DataError(f"the instance has no value for {', '.join(map(repr, absent))}")
-        codes = [0] * len(self)
-        for position, code in self.encode_partial(instance).items():
-            codes[position] = code
-        return codes
+        given = self.encode_partial(instance)
+        return [given[position] for position in range(len(self))]
 
     def encode_partial(self, evidence: Mapping[str, Any]) -> dict[int, int]:
         """Return {position: code} of the given variables."""

@@ -23,7 +23,7 @@ MISSING = ("", "?", "*", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None
 """The texts that stand for a missing value in a file, or among the numbers of a frame."""
 
 
-def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") -> Table:
+def as_table(data: Any, domain: Domain | None = None) -> Table:
     """Return an array or a frame as a table.
 
     Parameters
@@ -35,9 +35,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
     domain : Domain, optional
         The variables to look for. By default columns are numbers or dates if they look like that (see
         `column_kind`), and others have their sorted values as states. Its hidden variables are not
-        looked for: they are missing in all rows.
-    unseen : {'error', 'missing'}
-        Whether a value that is not a state of the domain is an error or counts as missing.
+        looked for: they are missing in all rows. A value that is not a state is an error.
 
     Examples
     --------
@@ -55,7 +53,7 @@ def as_table(data: Any, domain: Domain | None = None, *, unseen: str = "error") 
             raise DataError("the table has no rows, so its columns have no states")
         return table_of_columns(columns, kinds={c.name: number_kind(c) for c in columns})
     columns = columns_of(data, domain.observed.names, domain)
-    return table_of_columns(columns, domain.observed, strict=unseen == "error").over(domain)
+    return table_of_columns(columns, domain.observed).over(domain)
 
 
 def columns_of(
@@ -149,11 +147,7 @@ def _columns(data: Any) -> tuple[list[Column], set[str]]:
 
 
 def arrow_columns(table: pa.Table, *, markers: Collection[str] | None = None) -> list[Column]:
-    """Return the columns of an Arrow table.
-
-    If it is text from a file, `markers` are the texts that stand for a missing value, and blanks around
-    values are ignored.
-    """
+    """Return the columns of an Arrow table; `markers` of missing values if it is text from a file."""
     return [
         _arrow_column(name, column, markers)
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -194,10 +188,7 @@ def _text_value(value: str | None, markers: Collection[str]) -> str | None:
 
 
 def widened(part: Table, domain: Domain) -> Table:
-    """Return a table of some variables of a domain as one of all; the other values are missing.
-
-    Without the values of its columns of numbers, only the states of all such columns are known.
-    """
+    """Return a table of some variables of a domain as one of all; the other values are missing."""
     dtype = code_dtype(domain.cards)
     missing = np.iinfo(dtype).max
     codes = np.full((len(part), len(domain)), missing, dtype)
@@ -213,10 +204,7 @@ def widened(part: Table, domain: Domain) -> Table:
 
 
 def _codes(indices: Any) -> IntArray:
-    """Return an Arrow array of integers, -1 where it is null.
-
-    The buffers are read directly, because pyarrow's own conversion imports pandas.
-    """
+    """Return integers, -1 for null, from the buffers: pyarrow's own conversion imports pandas."""
     valid, data = indices.buffers()
     rows = slice(indices.offset, indices.offset + len(indices))
     if not len(indices) or data is None:

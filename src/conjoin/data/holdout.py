@@ -12,10 +12,7 @@ MAX_EXACT = 1_000_000_000
 
 
 def hold_out(table: Table, share: float, rng: np.random.Generator) -> tuple[Table, Table]:
-    """Return the remaining rows, and a random share of the rows, at least one.
-
-    If the weights are whole numbers, a row of weight n counts as n equal rows.
-    """
+    """Return the remaining rows, and a share of the rows; a row of weight n counts as n rows."""
     if not 0 < share < 1:
         raise ModelError(f"holdout must be a fraction between 0 and 1, not {share}")
     counts = _counts(table)
@@ -62,10 +59,7 @@ def _counts(table: Table) -> IntArray | None:
 
 
 def _drawn(counts: IntArray, number: int, rng: np.random.Generator) -> IntArray:
-    """Return how often each row is in a sample without replacement of this size.
-
-    The size is approximate if there are a billion rows, for which NumPy has no exact method.
-    """
+    """Return how often each row is in a sample; the size is approximate beyond a billion rows."""
     total = int(counts.sum())
     if total < MAX_EXACT:
         return rng.multivariate_hypergeometric(counts, number, method="marginals")

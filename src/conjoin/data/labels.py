@@ -10,15 +10,7 @@ ESCAPED = ("Cc", "Cf", "Zl", "Zp", "Cs")
 
 
 def shown(label: Any) -> str:
-    r"""Return a name or a state as text, with invisible characters escaped.
-
-    Examples
-    --------
-    >>> shown("caf\u00e9")
-    'café'
-    >>> print(shown("\x1b[31mred\nalert"))
-    \x1b[31mred\nalert
-    """
+    r"""Return a name or a state as text, with invisible characters escaped."""
     text = str(label)
     if text.isprintable():
         return text

@@ -18,20 +18,7 @@ from conjoin.data.arrays import FloatArray, IntArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class NumberMap:
-    """The map between the values of a column and normal scores.
-
-    Examples
-    --------
-    >>> thirds = NumberMap(np.array([0.0, 1.0, 4.0]), np.array([-1.0, 0.0, 1.0]), 0.5, np.array([9.0]))
-    >>> thirds.to_scores(np.array([0.5, 7.0])), thirds.to_values(np.array([-0.5, 2.0]))
-    (array([-0.5,  2. ]), array([0.5, 7. ]))
-    >>> [edges.round(3).tolist() for edges in thirds.cell(np.array([0.5, 2.5]))]
-    [[-0.75, 0.417], [-0.25, 0.583]]
-    >>> thirds.slopes_at(np.array([0.5, 1.0, 2.0])).round(3).tolist()
-    [1.0, 0.667, 0.333]
-    >>> thirds.atom_of(np.array([9.0, 2.0, np.nan])).tolist()
-    [0, 1, -1]
-    """
+    """The map between the values of a column and normal scores."""
 
     # values, scores: the knots, both ascending
     values: FloatArray

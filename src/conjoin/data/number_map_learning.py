@@ -55,12 +55,6 @@ def find_atoms(values: FloatArray, weights: FloatArray) -> FloatArray:
 
     Values within the range are atoms only if they are very frequent: others are heaps, which have
     neighbours, and what they say about other columns should be that of their neighbours.
-
-    Examples
-    --------
-    >>> numbers = np.concatenate([np.zeros(300), np.arange(700) / 10])
-    >>> find_atoms(numbers, np.ones(1000))
-    array([0.])
     """
     distinct, count = _counted(values, weights)
     last = len(distinct) - 1
@@ -154,11 +148,7 @@ def _histogram(
     """Return the edges of bins of about the same number of rows, and the counts in them."""
     between = np.minimum(distinct[:-1] + step / 2, distinct[1:] - step / 2)
     middle = np.maximum((distinct[:-1] + distinct[1:]) / 2, between)
-    snapped = (
-        middle
-        if step <= 0
-        else distinct[0] + step * (np.floor((middle - distinct[0]) / step) + 0.5)
-    )
+    snapped = distinct[0] + step * (np.floor((middle - distinct[0]) / step) + 0.5)
     snapped = np.clip(snapped, distinct[:-1] + step / 4, distinct[1:] - step / 4)
     ranks = np.cumsum(rows)
     size = ranks[-1] / bins
@@ -182,11 +172,8 @@ def _with_values(
     middle = (knots[:-1] + knots[1:]) / 2
     k = np.clip(np.searchsorted(edges, middle) - 1, 0, len(mass) - 1)
     share = mass[k] * np.diff(knots) / np.diff(edges)[k]
-    near = np.clip(np.searchsorted(middle, distinct[kept]), 1, max(1, len(middle) - 1))
-    closer = np.abs(middle[near - 1] - distinct[kept]) < np.abs(
-        middle[np.minimum(near, len(middle) - 1)] - distinct[kept]
-    )
-    np.add.at(share, np.where(closer, near - 1, np.minimum(near, len(middle) - 1)), own[kept])
+    place = np.clip(np.searchsorted(knots, distinct[kept]) - 1, 0, len(share) - 1)
+    np.add.at(share, place, own[kept])
     return knots, np.maximum(share, 1e-3)
 
 

@@ -39,17 +39,7 @@ MOST_SDS = 30.0
 
 @dataclass(frozen=True, eq=False)
 class NumberStates:
-    """The states of a column of numbers, in ascending order.
-
-    Examples
-    --------
-    >>> spent = np.concatenate([np.zeros(400), np.arange(1.0, 601)])
-    >>> states = NumberStates.learn(NumberScale.of("spent", spent), spent, count=4)
-    >>> states.labels()  # the outermost fifths of the outermost quarters are states of their own
-    ['0', '1 to 30', '31 to 150', '151 to 300', '301 to 450', '451 to 570', '571 to 600']
-    >>> states.codes(np.array([0.0, 40.0, 1000.0, np.nan])).tolist()
-    [0, 2, 6, -1]
-    """
+    """The states of a column of numbers, in ascending order."""
 
     scale: NumberScale  # the column
     map: NumberMap  # normal scores of the values in intervals; its atoms are the single values
@@ -189,10 +179,7 @@ class NumberStates:
         return np.clip(inside, low - MOST_SDS * sds, high + MOST_SDS * sds)
 
     def masses(self, low: float, high: float) -> FloatArray:
-        """Return the share of each state's values between two numbers that are no recorded values.
-
-        Within an interval, normal scores have the standard normal distribution.
-        """
+        """Return the share of each state's values between two numbers that are no recorded values."""
         from scipy.special import ndtr
 
         held = ((self.single > low) & (self.single < high)).astype(np.float64)

@@ -72,11 +72,8 @@ def pack_table(table: Table) -> PackedTable:
     sets = np.zeros((len(set_var), segments[-1]), np.uint64)
     limits = zip(set_var.tolist(), set_state.tolist(), set_last.tolist(), strict=True)
     for i, (var, state, last) in enumerate(limits):
-        if state == last:
-            inside = columns[var] == state if state >= 0 else columns[var] != table.missing
-        else:
-            inside = (columns[var] >= state) & (columns[var] <= last)
-        sets[i] = pack_bits(inside)
+        held = (columns[var] >= state) & (columns[var] <= last)
+        sets[i] = pack_bits(held if state >= 0 else columns[var] != table.missing)
     known = np.zeros((len(cards), 0), np.uint64)
     if lacking.any():
         known = np.stack([pack_bits(column != table.missing) for column in columns])
@@ -115,14 +112,6 @@ def state_ranges(
 
     These are all states, of two states the second. Of an ordered variable they are followed by all states
     up to one, unless that is the first or the last but one: single states tell these apart, too.
-
-    Examples
-    --------
-    >>> var, first, last = state_ranges(np.array([2, 4, 3]), np.array([True, True, False]))
-    >>> var.tolist()
-    [0, 1, 1, 1, 1, 1, 2, 2, 2]
-    >>> list(zip(first.tolist(), last.tolist()))
-    [(1, 1), (0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 0), (1, 1), (2, 2)]
     """
     ranges = []
     for var, card in enumerate(cards.tolist()):

@@ -29,8 +29,8 @@ def code_dtype(cards: npt.NDArray[np.int64]) -> np.dtype[Any]:
 class Table:
     """Rows of state codes over a domain, with the values of its columns of numbers, and optional weights.
 
-    A column of numbers has a state, its interval, and a value in each row. A table keeps its own copy
-    of the arrays it is made of, and does not let them be changed.
+    A column of numbers has a state, its interval, and a value in each row. A table does not let its
+    arrays be changed.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class Table:
     lacking : names, optional
         The columns that the source of the table does not have. Where a value of any other column is
         missing, it got lost.
+    copy : bool
+        Whether the table gets copies of the arrays: without them, nobody else may change these.
 
     Attributes
     ----------
@@ -74,22 +76,37 @@ class Table:
         weights: npt.ArrayLike | None = None,
         numbers: npt.ArrayLike | None = None,
         lacking: Iterable[str] = (),
+        *,
+        copy: bool = True,
     ) -> None:
-        self._fill(domain, codes, weights, numbers, lacking, copy=True)
+        self.domain, self.lacking = domain, tuple(lacking)
+        self.missing = int(np.iinfo(code_dtype(domain.cards)).max)
+        self.codes: Codes = read_only(self._checked_codes(np.asarray(codes), copy))
+        rows = len(self.codes)
+        self.weights: npt.NDArray[np.float64] | None = None
+        if weights is not None:
+            given = np.array(weights, np.float64, copy=True if copy else None)
+            if given.shape != (rows,):
+                raise DataError(
+                    f"{rows} rows need {rows} weights, not an array of shape {given.shape}"
+                )
+            if not (np.isfinite(given).all() and (given >= 0).all()):
+                raise DataError("weights must be finite and not negative")
+            self.weights = read_only(given)
+        self.numbers: FloatArray | None = None
+        if numbers is not None and domain.numeric:
+            values = np.array(numbers, np.float64, copy=True if copy else None)
+            if values.shape != (rows, len(domain.numeric)):
+                raise DataError(
+                    f"{rows} rows of {len(domain.numeric)} columns of numbers cannot have values "
+                    f"of shape {values.shape}"
+                )
+            self.numbers = read_only(values)
 
     @classmethod
-    def adopt(
-        cls,
-        domain: Domain,
-        codes: npt.ArrayLike,
-        weights: npt.ArrayLike | None = None,
-        numbers: npt.ArrayLike | None = None,
-        lacking: Iterable[str] = (),
-    ) -> Table:
+    def adopt(cls, *arguments: Any) -> Table:
         """Build a table on arrays that nobody else will change, without copying them."""
-        table = cls.__new__(cls)
-        table._fill(domain, codes, weights, numbers, lacking, copy=False)
-        return table
+        return cls(*arguments, copy=False)
 
     @classmethod
     def of_values(
@@ -110,78 +127,28 @@ class Table:
             full[:, v] = np.where(absent, full[:, v], states.codes(numbers[:, j]))
         return cls.adopt(domain, full, weights, numbers)
 
-    def _fill(
-        self,
-        domain: Domain,
-        codes: npt.ArrayLike,
-        weights: npt.ArrayLike | None,
-        values: npt.ArrayLike | None,
-        lacking: Iterable[str],
-        *,
-        copy: bool,
-    ) -> None:
-        self.domain, self.lacking = domain, tuple(lacking)
-        given = np.asarray(codes)
-        if given.ndim != 2 or given.shape[1] != len(domain):
+    def _checked_codes(self, given: npt.NDArray[Any], copy: bool) -> Codes:
+        """Return codes of any integer type as this table stores them."""
+        cards = self.domain.cards
+        if given.ndim != 2 or given.shape[1] != len(cards):
             raise DataError(
-                f"a table over {len(domain)} variables needs codes of shape "
-                f"(rows, {len(domain)}), not {given.shape}"
+                f"a table over {len(cards)} variables needs codes of shape "
+                f"(rows, {len(cards)}), not {given.shape}"
             )
         if given.dtype.kind not in "iu":
             raise DataError(f"codes must be integers, not {given.dtype}")
-        dtype = code_dtype(domain.cards)
-        self.missing = int(np.iinfo(dtype).max)
-        if given.dtype == dtype:
-            coded = given.copy() if copy else given
-        else:
-            coded = self._converted(given, dtype)
-        self.codes: Codes = read_only(coded)
-        self._check_codes()
-        self.weights: npt.NDArray[np.float64] | None = None
-        if weights is not None:
-            numbers = np.array(weights, np.float64, copy=True if copy else None)
-            if numbers.shape != (len(coded),):
-                raise DataError(
-                    f"{len(coded)} rows need {len(coded)} weights, not an array of shape {numbers.shape}"
-                )
-            if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
-                raise DataError("weights must be finite and not negative")
-            self.weights = read_only(numbers)
-        self.numbers: FloatArray | None = None
-        if values is not None and domain.numeric:
-            exact = np.array(values, np.float64, copy=True if copy else None)
-            if exact.shape != (len(coded), len(domain.numeric)):
-                raise DataError(
-                    f"{len(coded)} rows of {len(domain.numeric)} columns of numbers cannot have values "
-                    f"of shape {exact.shape}"
-                )
-            self.numbers = read_only(exact)
-
-    def _converted(self, given: npt.NDArray[Any], dtype: np.dtype[Any]) -> Codes:
-        """Return codes of another integer type as this table stores them."""
         unknown = given < 0 if given.dtype.kind == "i" else given == np.iinfo(given.dtype).max
-        if given.size and given.max(initial=0, where=~unknown) >= self.missing:
-            self._report_code(given, (given >= self.domain.cards) & ~unknown)
-        coded: Codes = given.astype(dtype)
-        if unknown.any():
+        wrong = (given >= cards) & ~unknown
+        if wrong.any():
+            row, i = np.argwhere(wrong)[0]
+            raise DataError(
+                f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
+                f"{given[row, i]}; it has {cards[i]} states, counted from 0"
+            )
+        coded: Codes = given.astype(code_dtype(cards), copy=copy)
+        if coded.dtype != given.dtype:
             coded[unknown] = self.missing
         return coded
-
-    def _check_codes(self) -> None:
-        if not self.codes.size:
-            return
-        high = self.codes.max(axis=0)
-        if (high >= self.domain.cards).any():  # too large, or missing
-            wrong = (self.codes >= self.domain.cards) & (self.codes != self.missing)
-            if wrong.any():
-                self._report_code(self.codes, wrong)
-
-    def _report_code(self, codes: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> None:
-        row, i = np.argwhere(wrong)[0]
-        raise DataError(
-            f"row {row + 1}, variable {self.domain.names[i]!r}: there is no state number "
-            f"{codes[row, i]}; it has {self.domain.cards[i]} states, counted from 0"
-        )
 
     @classmethod
     def from_rows(
@@ -220,7 +187,7 @@ class Table:
     @property
     def complete(self) -> bool:
         """Whether no value is missing."""
-        return not (self.codes == self.missing).any()
+        return not self.holes.any()
 
     def counts(self, position: int) -> npt.NDArray[np.float64]:
         """Return the (weighted) count of each state of one variable."""
@@ -295,27 +262,18 @@ class Table:
         return Table.adopt(self.domain, codes, weights, numbers)
 
     def with_states(self, count: int | None = None) -> Table:
-        """Return the table with about this number of intervals per column of numbers.
-
-        By default it is what suits the number of rows. Scales cover all values of the table.
-        """
+        """Return the table with this number of intervals per number, or what suits the number of rows."""
         if self.numbers is None:
             return self
-        variables = [
-            v
-            if v.numbers is None
-            else Variable.of_numbers(
-                NumberStates.learn(
-                    v.numbers.scale.covering(self.column(v.name)),
-                    self.column(v.name),
-                    self.weights,
-                    count,
-                )
-            )
-            for v in self.domain
-        ]
+        variables = list(self.domain)
+        for i, v in enumerate(variables):
+            if v.numbers is not None:
+                values = self.column(v.name)
+                scale = v.numbers.scale.covering(values)
+                states = NumberStates.learn(scale, values, self.weights, count)
+                variables[i] = Variable.of_numbers(states)
         absent = [v.name for v in self.domain if v.numbers is not None and v.absent]
-        plain = Table.of_values(Domain(variables), self._signed(), self.numbers, self.weights)
+        plain = Table.of_values(Domain(variables), self.signed_codes(), self.numbers, self.weights)
         return plain.with_absent(absent, self.holes)
 
     def with_absent(self, names: Collection[str], holes: BoolArray | None = None) -> Table:
@@ -323,7 +281,7 @@ class Table:
 
         `holes`: which values are missing nevertheless; by default none of these columns.
         """
-        codes, variables = self._signed(), list(self.domain)
+        codes, variables = self.signed_codes(), list(self.domain)
         for name in names:
             v = self.domain.index(name)
             empty = self.holes[:, v] if holes is None else self.holes[:, v] & ~holes[:, v]
@@ -340,7 +298,7 @@ class Table:
         """Return the table as it is written down: what is absent is missing."""
         if not self.absent.any():
             return self
-        codes = np.where(self.absent, -1, self._signed())
+        codes = np.where(self.absent, -1, self.signed_codes())
         return Table.adopt(self.domain, codes, self.weights, self.numbers)
 
     def as_states(self, names: Collection[str] | None = None) -> Table:
@@ -350,7 +308,7 @@ class Table:
         """
         if self.numbers is None:
             return self
-        codes, variables = self._signed(), list(self.domain)
+        codes, variables = self.signed_codes(), list(self.domain)
         for name in self.domain.numeric:
             if names is not None and name not in names:
                 continue
@@ -365,18 +323,12 @@ class Table:
         kept = [self.domain.numeric.index(name) for name in domain.numeric]
         return Table.adopt(domain, codes, self.weights, self.numbers[:, kept])
 
-    def _signed(self) -> IntArray:
+    def signed_codes(self) -> IntArray:
         """Return the codes, -1 where a value is missing."""
         return np.where(self.holes, -1, self.codes.astype(np.int64))
 
     def warn_of_far_numbers(self, target: str | None = None) -> None:
-        """Warn, once per column, of numbers far outside it; those of `target` are no evidence.
-
-        Warns
-        -----
-        DataWarning
-            A column has numbers far outside those that were recorded (see `NumberScale.is_far`).
-        """
+        """Warn (DataWarning) of columns with numbers far outside; those of `target` are no evidence."""
         for name in self.domain.numeric if self.numbers is not None else ():
             scale, x = self.domain.scale(name), self.column(name)
             far = np.unique(x[scale.is_far(x)])
@@ -425,10 +377,7 @@ def joint_codes(cards: npt.NDArray[np.int64], scope: Sequence[int]) -> Codes:
 
 
 def with_hidden(domain: Domain, codes: Codes) -> Codes:
-    """Return codes of the visible variables with all hidden variables missing.
-
-    Hidden variables come last. Codes of all variables are returned as they are.
-    """
+    """Return codes of the visible variables with all hidden variables, which come last, missing."""
     if codes.shape[1] == len(domain):
         return codes
     dtype = code_dtype(domain.cards)
@@ -452,16 +401,16 @@ def codes_of(
         table = Table.adopt(shown, given).over(domain)
     else:
         table = Table.from_rows(domain, [rows] if isinstance(rows, Mapping) else rows)
-    if complete and not table.complete:
-        lacking = (table.codes == table.missing) & ~domain.hidden
-        if ignored is not None and lacking[:, ignored].any():
-            codes = table.codes.copy()
-            codes[:, ignored] = 0
-            lacking[:, ignored] = False
-            table = Table.adopt(domain, codes, table.weights)
-        if lacking.any():
-            row, column = np.argwhere(lacking)[0]
-            raise DataError(
-                f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
-            )
+    lacking = table.holes & ~domain.hidden
+    if ignored is not None:
+        lacking[:, ignored] = False
+    if complete and lacking.any():
+        row, column = np.argwhere(lacking)[0]
+        raise DataError(
+            f"row {row + 1} has no value for {domain.names[column]!r}; complete rows are needed"
+        )
+    if ignored is not None and table.holes[:, ignored].any():
+        codes = table.codes.copy()
+        codes[:, ignored] = 0
+        return codes
     return table.codes

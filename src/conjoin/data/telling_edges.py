@@ -26,27 +26,14 @@ of their mean."""
 
 
 def with_telling_edges(table: Table) -> Table:
-    """Return the table with as many intervals of numbers as before, which tell more about other columns.
-
-    Examples
-    --------
-    >>> from conjoin.data.number_scale import NumberScale
-    >>> x = np.arange(8_000) * 0.125
-    >>> states = NumberStates.learn(NumberScale.of("x", x), x, count=4)
-    >>> domain = Domain([Variable.of_numbers(states), Variable("high", ["no", "yes"])])
-    >>> codes = np.column_stack([states.codes(x), x > 600.0])
-    >>> table = with_telling_edges(Table(domain, codes, None, x[:, None]))
-    >>> bool(abs(table.domain.numbers("x").edges - 600.0).min() < 10)  # quarters end at 500 and 750
-    True
-    """
+    """Return the table with as many intervals of numbers, which tell more about other columns."""
     if table.numbers is None or len(table) < MIN_ROWS:
         return table
     variables = [
         _moved(table, v, v.numbers) if v.numbers is not None and v.numbers.intervals.any() else v
         for v in table.domain
     ]
-    codes = np.where(table.holes, -1, table.codes.astype(np.int64))
-    return Table.of_values(Domain(variables), codes, table.numbers, table.weights)
+    return Table.of_values(Domain(variables), table.signed_codes(), table.numbers, table.weights)
 
 
 def _moved(table: Table, variable: Variable, states: NumberStates) -> Variable:
@@ -110,10 +97,7 @@ def _merged(
     wanted: int,
     largest: float,
 ) -> FloatArray:
-    """Merge neighbouring intervals until this number of edges is left.
-
-    `counts`: intervals by the states of all other columns; `columns`: the column of each of these.
-    """
+    """Merge intervals until `wanted` edges are left; `columns`: the column of each line of counts."""
     kept, beside = edges.tolist(), list(counts)
     rows, stays = size.tolist(), fixed.tolist()
     told = [_told(row, columns) for row in beside]

@@ -6,7 +6,7 @@ from conjoin.lazy_imports import lazy_names
 
 _INTERNAL = {
     "explain_row": "estimator.explain",
-    "imputed_codes": "estimator.imputation",
+    "imputed_codes": "estimator.answers",
 }
 """Names for the other packages of Conjoin, and for its tests."""
 

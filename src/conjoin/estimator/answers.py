@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,18 +14,19 @@ from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.domain import Domain
 from conjoin.data.number_scale import NumberScale
-from conjoin.data.table import Table
-from conjoin.errors import DataError, ModelError
+from conjoin.data.table import Codes, Table, with_hidden
+from conjoin.errors import ConvergenceWarning, DataError, ModelError
 from conjoin.estimator.encoding import Fills, values_of
-from conjoin.estimator.imputation import imputed_codes
+from conjoin.inference.completion import Completion
+from conjoin.inference.hidden_mode import improved
 from conjoin.inference.joint_rows import STATISTICS, JointRows
-from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.joint import Joint
 from conjoin.models.network import Network
 
 ROW_STATES = 1 << 6
-"""Known numbers of a row count with their values if the missing columns that these depend on have at most
-this number of joint states. A table has many rows, so the limit is lower than that of one question."""
+"""Known numbers of a row count with their values if the missing columns that these depend on have at
+most this number of joint states: a table has many rows, so the limit is lower than for one question."""
 
 SMALLEST = 1e-300
 """Where the states that are values have a smaller probability, nothing is known about the value."""
@@ -67,7 +69,7 @@ class Answers(JointRows):
         number = name in self.domain.numeric
         statistic = checked_statistic(statistic, number)
         if number:
-            found = summary(self.number(name), statistic)
+            found = getattr(self.number(name), statistic)()
             return as_array(found, self.domain.scale(name), exact=statistic != "mean")
         p, states = self._present(name), list(self.domain[name].values)
         if statistic == "mode":
@@ -91,16 +93,13 @@ class Answers(JointRows):
         return float(1 - rest / total if total else rest == 0)
 
     def completed(self, by: str, statistic: str, *, fill_absent: bool) -> Table:
-        """Return the rows without missing values, but for those that are absent.
-
-        Numbers, and the states beside them, are those of each cell.
-        """
+        """Return the rows without missing values, but for those that are absent."""
         if by not in ("row", "cell"):
             raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
         checked_statistic(statistic, True)
         if self.fine is not None or self.absent.any():
             return self.filled(statistic, fill_absent=fill_absent)
-        codes = imputed_codes(self.model, self.table, None, by, self.seed)
+        codes = imputed_codes(self.model, self.table, by, self.seed)
         if self.table.numbers is None:
             return Table.adopt(self.domain, codes, self.table.weights)
         numbers = self.filled(statistic).numbers
@@ -125,12 +124,6 @@ def checked_statistic(statistic: str | None, number: bool) -> str:
     if statistic not in STATISTICS:
         raise ModelError(f"statistic must be 'mean', 'median' or 'mode', not {statistic!r}")
     return statistic
-
-
-def summary(numbers: NumberDistributions, statistic: str) -> FloatArray:
-    """Return the means, medians or modes of distributions."""
-    found: FloatArray = getattr(numbers, statistic)()
-    return found
 
 
 def _state_statistic(name: str, p: FloatArray, states: Sequence[Any], statistic: str) -> FloatArray:
@@ -168,3 +161,27 @@ def states_array(states: Sequence[Any]) -> Any:
     result = np.empty(len(states), object)
     result[:] = states
     return result
+
+
+def imputed_codes(model: Network, table: Table, by: str = "row", random_state: int = 0) -> Codes:
+    """Return codes without missing values: most probable rows or cells; warn of approximations."""
+    rows = Completion(model, table.codes, random_state)
+    codes, exact = rows.modes() if by == "row" else rows.likely()
+    if not exact.all():
+        warnings.warn(
+            f"{np.count_nonzero(~exact):,} of {len(exact):,} rows were too large for exact inference, "
+            "and are filled in approximately, by sampling",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if by == "cell" or not model.domain.hidden.any():
+        return codes
+    # The better of two completions, that with the most probable hidden states and that of the most
+    # probable state of each cell, is improved by changes of single cells.
+    network = as_markov_network(model)
+    candidates = [codes, rows.likely()[0]]
+    scores = [network.log_potential(completion) for completion in candidates]
+    better = np.where((scores[0] >= scores[1])[:, None], *candidates)
+    full = with_hidden(model.domain, better)
+    found = improved(network.hidden_states, full, table.holes)[0]
+    return found[:, : better.shape[1]].astype(better.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,7 +23,6 @@ from conjoin.data.table import Table
 from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import DataError, did_you_mean
 from conjoin.estimator.scikit_learn import checked_array
-from conjoin.estimator.target import with_target
 from conjoin.inference.conditions import Condition
 from conjoin.inference.evidence import Evidence, Given, evidence_of, no_value, number_value
 
@@ -177,11 +178,8 @@ class Encoding:
             X = X.to_frame().T  # one row of a frame  # noqa: N806
         if isinstance(X, Mapping):
             return self.row(X)
-        if (
-            isinstance(X, Table)
-            and X.domain == self.domain
-            and (X.numbers is not None or not X.domain.numeric)
-        ):
+        coded = isinstance(X, Table) and X.domain == self.domain
+        if coded and (X.numbers is not None or not X.domain.numeric):
             return X
         columns = self._columns(X, subset)
         return self._coded(columns, len(columns[0].codes))
@@ -292,10 +290,7 @@ def _names(X: Any) -> list[Any]:  # noqa: N803
 
 
 def weighted_rows(count: int, given: Any, own: Any = None) -> tuple[Any, Any]:
-    """Return the rows to use (None for all) and their weights (None if all are 1).
-
-    Rows whose weights are whole numbers are repeated, unless that would be far more rows.
-    """
+    """Return rows repeated by whole weights (None for all), or rows and weights (None if all are 1)."""
     if given is None:
         return None, own
     weights = np.asarray(given, np.float64)
@@ -312,3 +307,48 @@ def weighted_rows(count: int, given: Any, own: Any = None) -> tuple[Any, Any]:
         return np.repeat(np.arange(count), weights.astype(np.int64)), None
     rows = np.flatnonzero(weights)
     return rows, weights[rows]
+
+
+def target_column(y: Any, rows: int) -> Column:
+    """Return an array, a list, a series or a frame of one column; its name is "" if it has none."""
+    if hasattr(y, "to_frame") or hasattr(y, "columns") or hasattr(y, "column_names"):
+        columns = columns_of(y.to_frame() if hasattr(y, "to_frame") else y)
+        name = "" if getattr(y, "name", y) is None else columns[0].name
+    else:
+        array, name = np.asarray(y, object if isinstance(y, list | tuple) else None), ""
+        columns = columns_of(checked_array(array[:, None] if array.ndim == 1 else array))
+        if array.ndim == 2 and len(columns) == 1:
+            known = sys.modules.get("sklearn.exceptions")
+            said = "A column-vector y was passed when a 1d array was expected; use y.ravel()"
+            warnings.warn(said, getattr(known, "DataConversionWarning", UserWarning), stacklevel=5)
+    column = columns[0].renamed(name)
+    if (shape := (len(column.codes), len(columns))) != (rows, 1) or not column.labels:
+        said = f"its shape is {shape}, with {len(column.labels):,} different values"
+        raise DataError(f"y should be a 1d array of {rows:,} values, some of them known; {said}")
+    return column
+
+
+def with_target(columns: list[Column], y: Any, target: Any) -> tuple[list[Column], str | None]:
+    """Return the columns of a table including y, and the name of the target.
+
+    Without a name given as `target`, y has its own, or is called "y". If the table has a column of this
+    name with the same values, y is that column. A column with other values is replaced if `target` names
+    it; otherwise y gets a free name.
+    """
+    if y is None:
+        return columns, None if target is None else str(target)
+    column, by_name = target_column(y, len(columns[0].codes)), {c.name: c for c in columns}
+    name = (column.name or "y") if target is None else str(target)
+    while name in by_name:
+        if _cells(by_name[name]) == _cells(column):
+            return columns, name
+        if target is not None:
+            break
+        name += "_"
+    by_name[name] = column.renamed(name)
+    return list(by_name.values()), name
+
+
+def _cells(column: Column) -> list[Any]:
+    labels = [*column.labels, None]  # code -1, a missing value, is the last one
+    return [labels[code] for code in column.codes.tolist()]

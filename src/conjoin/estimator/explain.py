@@ -35,8 +35,28 @@ SHOWN = 15
 """Maximum number of columns that are printed one by one."""
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, kw_only=True)
+class _Contributions:
+    """What both kinds of explanation have."""
+
+    target: str
+    base: float
+    contributions: dict[str, float]
+    row: dict[str, Any]
+    words: dict[str, str]
+
+    def _lines(self, form: str, unit: str = "") -> list[str]:
+        """Return a line for each of the largest contributions, and one for the rest."""
+        listed = list(self.contributions.items())
+        lines = [f"{c:{form}}{unit}  {self.words[name]}" for name, c in listed[:SHOWN]]
+        if len(listed) > SHOWN:
+            rest = sum(c for _, c in listed[SHOWN:])
+            lines.append(f"{rest:{form}}{unit}  {len(listed) - SHOWN} other columns")
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(_Contributions):
     """The contributions of the columns to the log-odds of one state of a variable against another.
 
     Attributes
@@ -61,15 +81,10 @@ class Explanation:
     `base` + the contributions = `log_odds`.
     """
 
-    target: str
     state: Any
     against: Any
     probability: float
     log_odds: float
-    base: float
-    contributions: dict[str, float]
-    row: dict[str, Any]
-    words: dict[str, str]
 
     def __repr__(self) -> str:
         lines = [
@@ -77,61 +92,36 @@ class Explanation:
             f"{shown(self.against)}: log-odds {self.log_odds:+.4f}",
             f"{self.base:+9.4f}  before the row is known",
         ]
-        return "\n".join([*lines, *_bars(self.contributions, self.words, "+9.4f")])
+        return "\n".join([*lines, *self._lines("+9.4f")])
 
 
-@dataclass(frozen=True)
-class NumberExplanation:
+@dataclass(frozen=True, kw_only=True)
+class NumberExplanation(_Contributions):
     """The contributions of the columns to the mean of a number.
 
     Attributes
     ----------
-    target : str
-        The column.
-    mean : float
-        Its mean given the row; of dates, in days or seconds since 1970.
-    base : float
-        Its mean before anything is known about the row.
+    mean, base : float
+        The mean given the row, and before anything is known about it; of dates, in days or seconds
+        since 1970.
     contributions : dict
         The contribution of each known column, the largest first; of dates, in days.
-    row : dict
-        The known values of the row.
-    words : dict
-        The same in words.
+    target, row, words
+        As in `Explanation`.
     scale : NumberScale
         The scale of the column.
 
     `base` + the contributions = `mean`.
     """
 
-    target: str
     mean: float
-    base: float
-    contributions: dict[str, float]
-    row: dict[str, Any]
-    words: dict[str, str]
     scale: NumberScale
 
     def __repr__(self) -> str:
         base, mean = self.scale.short(self.base), self.scale.short(self.mean)
         unit = {"number": "", "date": " days", "datetime": " seconds"}[self.scale.kind]
-        lines = [
-            f"{shown(self.target)}: mean {mean}",
-            f"{base:>10}  before the row is known",
-        ]
-        return "\n".join([*lines, *_bars(self.contributions, self.words, "+10.4g", unit)])
-
-
-def _bars(
-    contributions: dict[str, float], words: dict[str, str], form: str, unit: str = ""
-) -> list[str]:
-    """Return a line for each of the largest contributions, and one for the rest."""
-    listed = list(contributions.items())
-    lines = [f"{c:{form}}{unit}  {words[name]}" for name, c in listed[:SHOWN]]
-    if len(listed) > SHOWN:
-        rest = sum(c for _, c in listed[SHOWN:])
-        lines.append(f"{rest:{form}}{unit}  {len(listed) - SHOWN} other columns")
-    return lines
+        lines = [f"{shown(self.target)}: mean {mean}", f"{base:>10}  before the row is known"]
+        return "\n".join([*lines, *self._lines("+10.4g", unit)])
 
 
 def explain(
@@ -157,18 +147,17 @@ def explain(
         state = int(order[0])
     if against is None:
         against = int(next(s for s in order if s != state)) if len(found) > 1 else state
-    values = _log_odds(np.maximum(p, np.finfo(float).tiny), (state, against))
-    contributions = sets.contributions(values)
+    logs = np.log(np.maximum(p, np.finfo(float).tiny))
+    values = np.asarray(logs[:, state] - logs[:, against])
+    base, contributions = float(values[0]), sets.contributions(values)
     return Explanation(
-        name,
-        variable.states[state],
-        variable.states[against],
-        float(found[state]),
-        float(values[0]) + sum(contributions.values()),
-        float(values[0]),
-        contributions,
-        sets.values,
-        sets.words,
+        base=base,
+        contributions=contributions,
+        state=variable.states[state],
+        against=variable.states[against],
+        probability=float(found[state]),
+        log_odds=base + sum(contributions.values()),
+        **_told(row, name),
     )
 
 
@@ -179,18 +168,17 @@ def explain_number(
     seed: int = 0,
     all_sets_up_to: int = ALL_SETS_UP_TO,
 ) -> NumberExplanation:
-    """Explain the mean of a number for a table of one row, whose value of that column is ignored.
-
-    `means` returns the mean of the column given the known values of rows.
-    """
+    """Explain a mean that `means` returns; see `explain`."""
     sets = _Sets.of(row, name, seed, all_sets_up_to)
     values = means(sets.rows)
-    contributions = sets.contributions(values)
-    base = float(values[0])
+    base, contributions = float(values[0]), sets.contributions(values)
     return NumberExplanation(
-        name, base + sum(contributions.values()), base, contributions, sets.values, sets.words,
-        row.domain.scale(name),
-    )  # fmt: skip
+        base=base,
+        contributions=contributions,
+        mean=base + sum(contributions.values()),
+        scale=row.domain.scale(name),
+        **_told(row, name),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,30 +186,39 @@ class _Sets:
     """Copies of a row in which some columns are known, and how they add up to contributions."""
 
     names: list[str]
-    known: BoolArray
+    known: BoolArray  # sets by columns; the first set is empty
     rows: Table
-    before: list[IntArray]
-    after: list[IntArray]
-    weights: list[FloatArray]
-    values: dict[str, Any]
-    words: dict[str, str]
+    # For each column pairs of sets without and with it, and their weights; columns by pairs
+    before: IntArray
+    after: IntArray
+    weights: FloatArray
 
     @classmethod
     def of(cls, row: Table, name: str, seed: int, all_sets_up_to: int) -> _Sets:
         """Return the sets of known columns of a row other than one column."""
-        known = ~row.holes[0] & np.array([column != name for column in row.names])
-        names = [column for column, is_known in zip(row.names, known, strict=True) if is_known]
+        names = _known_columns(row, name)
         sets, before, after, weights = _coalitions(len(names), seed, all_sets_up_to)
-        values = {column: values_of(row, column)[0] for column in names}
-        words = {column: _words(row, column) for column in names}
-        return cls(names, sets, _with_only(row, names, sets), before, after, weights, values, words)
+        return cls(names, sets, _with_only(row, names, sets), before, after, weights)
 
     def contributions(self, values: FloatArray) -> dict[str, float]:
         """Return the contribution of each column that has one, the largest first."""
-        pairs = zip(self.names, self.weights, self.before, self.after, strict=True)
-        shares = {n: float(w @ (values[a] - values[b])) for n, w, b, a in pairs}
-        ranked = sorted(self.names, key=lambda column: -abs(shares[column]))
-        return {column: shares[column] for column in ranked if shares[column] != 0}
+        shares = (self.weights * (values[self.after] - values[self.before])).sum(axis=1)
+        ranked = np.argsort(-np.abs(shares), kind="stable").tolist()
+        return {self.names[k]: float(shares[k]) for k in ranked if shares[k] != 0}
+
+
+def _known_columns(row: Table, name: str) -> list[str]:
+    """Return the columns other than one whose value is known."""
+    known = zip(row.names, ~row.holes[0], strict=True)
+    return [column for column, is_known in known if is_known and column != name]
+
+
+def _told(row: Table, name: str) -> dict[str, Any]:
+    """Return the parts of an explanation of a column that are the row itself."""
+    names = _known_columns(row, name)
+    values = {column: values_of(row, column)[0] for column in names}
+    words = {column: _words(row, column) for column in names}
+    return {"target": name, "row": values, "words": words}
 
 
 def _words(row: Table, name: str) -> str:
@@ -248,38 +245,29 @@ def explain_row(
 
 def _with_only(row: Table, names: list[str], sets: BoolArray) -> Table:
     """Return copies of a row in which only the columns of a set are known, one copy per set."""
-    codes = np.full((len(sets), len(row.domain)), row.missing, row.codes.dtype)
-    numbers = None if row.numbers is None else np.full((len(sets), row.numbers.shape[1]), np.nan)
-    for k, column in enumerate(names):
-        v = row.domain.index(column)
-        codes[sets[:, k], v] = row.codes[0, v]
-        if numbers is not None and column in row.domain.numeric:
-            j = row.domain.numeric.index(column)
-            numbers[sets[:, k], j] = row.column(column)[0]
-    return Table.adopt(row.domain, codes, None, numbers, row.domain.names)
-
-
-def _log_odds(p: FloatArray, states: tuple[int, int]) -> FloatArray:
-    """Return the log-odds of two states, from probabilities in rows."""
-    return np.asarray(np.log(p[:, states[0]]) - np.log(p[:, states[1]]))
+    known = np.zeros((len(sets), len(row.domain)), bool)
+    known[:, [row.domain.index(column) for column in names]] = sets
+    codes, numbers = np.where(known, row.codes, row.missing), row.numbers
+    if numbers is not None:
+        places = [row.domain.index(column) for column in row.domain.numeric]
+        numbers = np.where(known[:, places], numbers, np.nan)
+    return Table.adopt(row.domain, codes.astype(row.codes.dtype), None, numbers, row.domain.names)
 
 
 def _coalitions(
     size: int, seed: int, all_sets_up_to: int
-) -> tuple[BoolArray, list[IntArray], list[IntArray], list[FloatArray]]:
-    """Return sets of columns, and for each column pairs of sets without and with it, and their weights.
+) -> tuple[BoolArray, IntArray, IntArray, FloatArray]:
+    """Return sets of columns, and pairs of sets for each column (see `_Sets`).
 
     For few columns these are all sets, otherwise the beginnings of some orders and of their reverses.
-    The first set is empty.
     """
     if size <= all_sets_up_to:
-        number = np.arange(1 << size)
-        sets = (number[:, None] >> np.arange(size) & 1).astype(bool)
-        count = sets.sum(axis=1)
+        bits = 1 << np.arange(size)
+        sets = (np.arange(1 << size)[:, None] & bits) > 0
+        without = [np.flatnonzero(~sets[:, k]) for k in range(size)]
+        before = np.array(without, np.int64).reshape(size, len(sets) // 2)
         share = np.array([1 / (size * comb(size - 1, m)) for m in range(size)])
-        before = [np.flatnonzero(~sets[:, k]) for k in range(size)]
-        after = [b + (1 << k) for k, b in enumerate(before)]
-        return sets, before, after, [share[count[b]] for b in before]
+        return sets, before, before + bits[:, None], share[sets.sum(axis=1)[before]]
     rng = np.random.default_rng(seed)
     half = [rng.permutation(size) for _ in range(ORDERS // 2)]
     orders = [order for one in half for order in (one, one[::-1])]
@@ -287,6 +275,5 @@ def _coalitions(
     # Set number order * (size + 1) + m holds the first m columns of an order.
     sets = (rank[:, None, :] < np.arange(size + 1)[:, None]).reshape(-1, size)
     first = np.arange(len(orders)) * (size + 1)
-    before = [first + rank[:, k] for k in range(size)]
-    weights = [np.full(len(orders), 1 / len(orders))] * size
-    return sets, before, [b + 1 for b in before], weights
+    before = first + rank.T
+    return sets, before, before + 1, np.full(before.shape, 1 / len(orders))

@@ -5,6 +5,7 @@ Nothing in such a file is executed when it is opened.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -71,20 +72,21 @@ def load_estimator(kind: Any, path: Path) -> Any:
 
 def encoding_to_json(encoding: Encoding) -> dict[str, Any]:
     """Return an encoding in types of JSON."""
-    library, types = _table_to_json(encoding)
+    library: str = "table"
+    types: Any = ""
+    if encoding.empty is not None:
+        library, types = types_to_json(encoding.empty)
+    elif encoding.dtype is not None:
+        library, types = "array", encoding.dtype.str
     return {
         "domain": domain_to_json(encoding.domain),
         "unseen": encoding.unseen,
-        "labels": [[name, _label(label)] for name, label in encoding.labels.items()],
+        "labels": [[name, label_to_json(label)] for name, label in encoding.labels.items()],
         "sources": list(encoding.sources),
         "target": encoding.target,
         "library": library,
         "types": types,
     }
-
-
-def _label(label: Any) -> Any:
-    return label_to_json(label.item() if isinstance(label, np.generic) else label)
 
 
 def encoding_from_json(entry: Any, path: str) -> Encoding:
@@ -96,13 +98,6 @@ def encoding_from_json(entry: Any, path: str) -> Encoding:
     domain = domain_from_json(entry["domain"], path)
     sources = tuple(map(str, entry["sources"]))
     return Encoding(domain, empty, dtype, entry["unseen"], labels, sources, entry["target"])
-
-
-def _table_to_json(encoding: Encoding) -> tuple[str, Any]:
-    """Return the library of the user's table, and its types."""
-    if encoding.empty is None:
-        return ("table", "") if encoding.dtype is None else ("array", encoding.dtype.str)
-    return types_to_json(encoding.empty)
 
 
 def _table_from_json(library: Any, types: Any, path: str) -> tuple[Any, Any]:
@@ -128,8 +123,7 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_json(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_json(v) for k, v in value.items())
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return value is None or type(value) in (str, int, float, bool)
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False

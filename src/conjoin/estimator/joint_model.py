@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import warnings
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.labels import shown
 from conjoin.data.table import Table
 from conjoin.data.telling_edges import with_telling_edges
-from conjoin.errors import ModelError, names_lack_of_memory
-from conjoin.estimator.encoding import Encoding, weighted_rows
-from conjoin.estimator.evidence_answers import EvidenceAnswers
-from conjoin.estimator.number_answers import NumberAnswers
+from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
+from conjoin.estimator.encoding import Encoding, values_of, weighted_rows
 from conjoin.estimator.pictures import Pictures
 from conjoin.estimator.row_answers import RowAnswers
-from conjoin.estimator.seeds import integer_seed
+from conjoin.estimator.scikit_learn import integer_seed
+from conjoin.inference.evidence import Given
+from conjoin.models.left_out import names_left_out
 
 
-class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
+@dataclass(eq=False, repr=False)
+class JointModel(RowAnswers, Pictures):
     """A joint distribution of all columns of a table.
 
     Parameters
@@ -100,44 +104,24 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
     array([['no', 'no']], dtype=object)
     """
 
-    def __init__(
-        self,
-        cpd: Any = "auto",
-        *,
-        discretize: Any = "auto",
-        kappa: float | None = None,
-        penalty: float | None = None,
-        min_leaf: float | None = None,
-        refine: bool = True,
-        effort: str = "default",
-        target: Any = None,
-        unseen: str = "missing",
-        missing: str = "auto",
-        required: Any = None,
-        forbidden: Any = None,
-        include: Any = (),
-        exclude: Any = (),
-        kinds: Any = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.cpd = cpd
-        self.discretize = discretize
-        self.kappa = kappa
-        self.penalty = penalty
-        self.min_leaf = min_leaf
-        self.refine = refine
-        self.effort = effort
-        self.target = target
-        self.unseen = unseen
-        self.missing = missing
-        self.required = required
-        self.forbidden = forbidden
-        self.include = include
-        self.exclude = exclude
-        self.kinds = kinds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    cpd: Any = "auto"
+    _: KW_ONLY
+    discretize: Any = "auto"
+    kappa: float | None = None
+    penalty: float | None = None
+    min_leaf: float | None = None
+    refine: bool = True
+    effort: str = "default"
+    target: Any = None
+    unseen: str = "missing"
+    missing: str = "auto"
+    required: Any = None
+    forbidden: Any = None
+    include: Any = ()
+    exclude: Any = ()
+    kinds: Any = None
+    random_state: Any = 0
+    n_jobs: int | None = None
 
     @names_lack_of_memory
     def fit(
@@ -218,6 +202,71 @@ class JointModel(RowAnswers, NumberAnswers, EvidenceAnswers, Pictures):
         self.encoding_ = replace(self.encoding_, domain=table.domain)
         self._learn(table)
         return self
+
+    @names_lack_of_memory
+    def marginals(self, given: Given = None, **options: Any) -> Any:
+        """Return the distribution of each column given what is known (see `conjoin.marginals`).
+
+        With columns of numbers it is a mapping of columns to {state: probability} or to a
+        `NumberDistribution`.
+        """
+        self._fitted()
+        from conjoin.inference.engines import marginals
+
+        return marginals(self, given, **options)
+
+    @names_lack_of_memory
+    def most_probable(self, given: Given = None, **options: Any) -> Any:
+        """Return the most probable row (see `conjoin.most_probable`).
+
+        A number has the median of its most probable interval.
+        """
+        self._fitted()
+        from conjoin.inference.engines import most_probable
+
+        return most_probable(self, given, **options)
+
+    @names_lack_of_memory
+    @names_left_out
+    def sample(self, n: int = 1, given: Given = None, *, random_state: Any = None) -> Any:
+        """Draw rows, as a table of the kind that the model was fitted to.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+        given : mapping or str, optional
+            {column: value or condition} that all rows agree with, or text such as
+            "age > 40, city=Austin".
+        random_state : int, numpy Generator, RandomState or None
+            With None, every call draws other rows. A generator is advanced.
+        """
+        encoding = self._fitted()
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ModelError(f"n must be a non-negative integer, not {n!r}")
+        from conjoin.inference.diagnostics import MAX_R_HAT
+        from conjoin.inference.plan import TooLarge
+        from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
+
+        seed, known = integer_seed(random_state), encoding.evidence(given)
+        r_hat, drawn = None, None
+        if sampling_method(self.model_, known) == "exact":
+            with suppress(TooLarge):
+                drawn = sample(self.model_, n, known, random_state=seed)
+        if drawn is None:
+            how = {"method": "gibbs", "sweeps_per_row": 10}
+            drawn = sample(self.model_, n, known, random_state=seed, **how)  # type: ignore[arg-type]
+            r_hat, _ = table_diagnostics(drawn, 4)
+        if r_hat is not None and r_hat > MAX_R_HAT:
+            warnings.warn(
+                f"the model is too dense for exact sampling, and the Gibbs chains that drew these "
+                f"rows disagree (R-hat {r_hat:.2f}): do not trust the frequencies of the states",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if encoding.empty is None and encoding.dtype is None:
+            return drawn
+        return encoding.new({name: values_of(drawn, name) for name in drawn.names}, n)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a .conjoin file, without the training rows.

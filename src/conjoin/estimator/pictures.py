@@ -95,6 +95,3 @@ class Pictures(Fitted):
 
             return html_card(self.model_, self.n_rows_)
         return f"<pre>{escape(repr(self))}</pre>"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:  # noqa: ARG002
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}

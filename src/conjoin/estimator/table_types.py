@@ -27,16 +27,12 @@ def types_to_json(empty: Any) -> tuple[str, list[Any]]:
 
             library, empty = "pandas", nw.from_native(empty, eager_only=True).to_pandas()
         listed = [(n, _pandas_type(t)) for n, t in empty.dtypes.items()]
-    return library, [[_label(name), kind] for name, kind in listed]
-
-
-def _label(label: Any) -> Any:
-    return label_to_json(label.item() if hasattr(label, "item") else label)
+    return library, [[label_to_json(name), kind] for name, kind in listed]
 
 
 def _pandas_type(dtype: Any) -> dict[str, Any]:
     if str(dtype) == "category":
-        categories = [_label(c) for c in dtype.categories]
+        categories = [label_to_json(c) for c in dtype.categories]
         return {"type": "category", "categories": categories, "ordered": bool(dtype.ordered)}
     return {"type": str(dtype)}
 

@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 
@@ -157,37 +157,25 @@ def _nested(table: FloatArray) -> str:
 def write_xdsl(model: BayesianNetwork, path: Path) -> None:
     """Write a GeNIe .xdsl file."""
     words = safe_domain(model.domain)
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<smile version="1.0" id="network">',
-        "  <nodes>",
-    ]
+    root = Element("smile", version="1.0", id="network")
+    nodes = SubElement(root, "nodes")
     for node in _nodes(model, words, path):
-        lines.append(f"    <cpt id={quoteattr(node.name)}>")
-        lines += [f"      <state id={quoteattr(state)} />" for state in node.states]
+        cpt = SubElement(nodes, "cpt", id=node.name)
+        for state in node.states:
+            SubElement(cpt, "state", id=state)
         if node.parents:
-            lines.append(
-                f"      <parents>{' '.join(words.names[p] for p in node.parents)}</parents>"
-            )
-        lines += [
-            f"      <probabilities>{_numbers(node.rows.ravel(), ' ')}</probabilities>",
-            "    </cpt>",
-        ]
-    lines += [
-        "  </nodes>",
-        "  <extensions>",
-        '    <genie version="1.0" app="Conjoin" name="network">',
-    ]
+            SubElement(cpt, "parents").text = " ".join(words.names[p] for p in node.parents)
+        SubElement(cpt, "probabilities").text = _numbers(node.rows.ravel(), " ")
+    extensions = SubElement(root, "extensions")
+    genie = SubElement(extensions, "genie", version="1.0", app="Conjoin", name="network")
     across = int(np.ceil(np.sqrt(len(words))))
     for place, (word, name) in enumerate(zip(words.names, model.domain.names, strict=True)):
         x, y = 40 + 160 * (place % across), 40 + 90 * (place // across)
-        lines += [
-            f"      <node id={quoteattr(word)}>",
-            f"        <name>{escape(name)}</name>",
-            f"        <position>{x} {y} {x + 120} {y + 50}</position>",
-            "      </node>",
-        ]
-    lines += ["    </genie>", "  </extensions>", "</smile>"]
+        drawn = SubElement(genie, "node", id=word)
+        SubElement(drawn, "name").text = name
+        SubElement(drawn, "position").text = f"{x} {y} {x + 120} {y + 50}"
+    indent(root)
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', tostring(root, "unicode")]
     write_named(path, _text(lines), model.domain, words)
 
 

@@ -28,7 +28,6 @@ COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 BLOCK = re.compile(r"\s*(\w+)\b([^{}]*)\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
 HEAD = re.compile(r"\s*\(\s*([^\s{}()\[\];,|]+)\s*(?:[|,]([^()]*))?\)\s*")
 TYPE = re.compile(r"\s*type\s+([^\s\[]+)\s*\[\s*([^\s\]]*)\s*\]\s*\{([^{}]*)\}\s*")
-LIST = re.compile(r"\s*[^\s{}()\[\];,|]+\s*(?:,\s*[^\s{}()\[\];,|]+\s*)*+")
 LABEL = re.compile(r'[^\s{}()\[\];,|"]+')
 BLOCKS = ("network", "variable", "probability")
 MAX_TOTAL = 1 << 26
@@ -84,9 +83,7 @@ class _Reader:
         return self.strings.get(word, word)
 
     def labels(self, words: str, wanted: str, at: int) -> list[str]:
-        if self.strings or not LIST.fullmatch(words):
-            return [self.label(word, wanted, at) for word in words.split(",")]
-        return [word.strip() for word in words.split(",")]
+        return [self.label(word, wanted, at) for word in words.split(",")]
 
     def blocks(self) -> tuple[list[Variable], list[_BifBlock]]:
         variables, probabilities = [], []

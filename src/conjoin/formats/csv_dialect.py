@@ -57,11 +57,6 @@ def separator(text: str) -> str:
 
     It is the one that gives the same number of cells in all of the first lines: a comma if it does, and
     otherwise the one that gives most.
-
-    Examples
-    --------
-    >>> separator("a;b\n1,5;2\n2,5;3\n"), separator("name\nSmith; Anna\n"), separator("a\tb\n1\t2\n")
-    (';', ',', '\t')
     """
     lines = text[: 1 << 20].splitlines()[:SAMPLE_LINES]
     cells: dict[str, int] = {}

@@ -82,7 +82,15 @@ def read_csv(
                 size = min(len(raw) + 1, blocks.largest)  # a row is longer than a block
                 table, bad = _parsed(raw, header, names, missing, quoted, size, sep)
         except pa.ArrowException as error:
-            raise FormatError(_cause(error, blocks), str(path)) from None
+            cause = f"cannot be read as CSV: {error}"
+            if "straddl" in str(
+                error
+            ):  # the parser's own advice is about options that are not ours
+                cause = (
+                    f"a line is longer than {blocks.largest:,} bytes, the longest that can be read; if "
+                    "no cell is that long, a quotation mark may be missing"
+                )
+            raise FormatError(cause, str(path)) from None
         if bad:
             row = bad[0]
             raise FormatError(
@@ -138,16 +146,6 @@ def _parsed(
     return table, bad
 
 
-def _cause(error: Exception, blocks: Blocks) -> str:
-    """Return what to say of an error of the parser; its own advice is about options that are not ours."""
-    if "straddl" in str(error):
-        return (
-            f"a line is longer than {blocks.largest:,} bytes, the longest that can be read; if no cell "
-            "is that long, a quotation mark may be missing"
-        )
-    return f"cannot be read as CSV: {error}"
-
-
 def _all_quoted(text: str, sep: str) -> bool:
     """Return whether the header and all cells of the first rows are in quotation marks."""
     if not text.startswith('"'):
@@ -187,11 +185,7 @@ def csv_columns(path: Path, dialect: Dialect = FOUND_OUT) -> list[str]:
 
 
 def write_csv(table: Table, path: Path, *, defuse: bool = False) -> None:
-    """Write a CSV file with a header line; missing values are empty.
-
-    A state that would be read as a missing value, such as "None", is written in quotation marks. With
-    `defuse`, cells that a spreadsheet program would take for a formula start with an apostrophe.
-    """
+    """Write a CSV file; states such as "None" get quotation marks, and `defuse` treats formulas."""
     if table.weights is not None:
         raise FormatError("a CSV file cannot hold weights; use .data", str(path))
     columns = dict(_state_cells(table, path))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.domain import Domain, Variable
+from conjoin.data.label_values import plain
 from conjoin.data.number_map import NumberMap
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.number_states import NumberStates
@@ -18,6 +19,7 @@ from conjoin.errors import ConjoinError, FormatError
 
 def label_to_json(label: Any) -> Any:
     """Return a label in types of JSON, tagged where JSON has no such type."""
+    label = plain(label)
     if type(label) is float and label in (inf, -inf):
         return {"float": str(label)}
     if type(label) in (str, int, float, bool):

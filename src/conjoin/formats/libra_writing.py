@@ -65,18 +65,11 @@ def feature_lines(features: Features, path: Path) -> list[str]:
             "makes; use the native format (.conjoin), a larger max_length, or orders 'rotations'",
             str(path),
         )
-    words = words_of_tests(features.tests)
-    # One list of words for the whole file: weight, tests, newline, weight, ...
-    pieces = np.empty(len(features.indices) + 2 * len(features), object)
-    starts = features.indptr[:-1] + 2 * np.arange(len(features))
-    pieces[starts] = [NUMBER % weight for weight in features.weights.tolist()]
-    ends = features.indptr[1:] + 2 * np.arange(len(features)) + 1
-    pieces[ends] = "\n"
-    tests = np.ones(len(pieces), bool)
-    tests[starts] = tests[ends] = False
-    table = np.array([*words, ""], object)[:-1]
-    pieces[tests] = table[features.indices]
-    return list(pieces)
+    tests = words_of_tests(features.tests)
+    words = [tests[t] for t in features.indices.tolist()]
+    ends = features.indptr.tolist()
+    parts = zip(features.weights.tolist(), ends[:-1], ends[1:], strict=True)
+    return [f"{NUMBER % weight}{''.join(words[low:high])}\n" for weight, low, high in parts]
 
 
 def _factor_lines(factor: Factor, cards: npt.NDArray[np.int64], path: Path) -> list[str]:

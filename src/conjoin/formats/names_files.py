@@ -21,10 +21,7 @@ def names_path(path: Path) -> Path:
 
 
 def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None = None) -> None:
-    """Write a file and, unless the file implies them, its names beside it.
-
-    `implied` is the domain that a reader would give the file without names; by default a numbered one.
-    """
+    """Write a file and, unless a reader would give it the domain `implied`, its names beside it."""
     beside = names_path(path)
     plain = domain.is_numbered if implied is None else domain == implied
     needed = not plain or any(variable.cuts is not None for variable in domain)

@@ -37,13 +37,7 @@ _PATTERNS = {mark: _pattern(mark) for mark in MARKS}
 
 
 def plain_number(label: str, mark: str) -> str | None:
-    """Return a number as Python writes it; None if the text is no number with this decimal mark.
-
-    Examples
-    --------
-    >>> plain_number("$12,345.00", "."), plain_number("1.234,5", ","), plain_number("-45 %", ".")
-    ('12345.00', '1234.5', '-45')
-    """
+    """Return a number as Python writes it; None if the text is no number with this decimal mark."""
     if mark == "." and _PLAIN.fullmatch(label):
         return label
     match = _PATTERNS[mark].fullmatch(label)

@@ -115,10 +115,7 @@ def _states_array(table: Table, position: int, path: Path) -> Any:
 def write_filled_parquet(
     source: Path, full: Table, holes: Mapping[str, BoolArray], path: Path
 ) -> None:
-    """Write a copy of a Parquet file with its missing values filled in; types are kept if they fit.
-
-    A column of numbers that were cut into bins becomes text if a bin has to be filled in.
-    """
+    """Write a copy of a Parquet file with missing values filled in; types are kept if they fit."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -164,14 +161,21 @@ def read_parquet_folder(
     wanted = list(_opened(files[0]).schema_arrow.names) if domain is None else list(domain.names)
     with errors_naming(path):
         states = [_FolderStates(name) for name in wanted]
-        rows = _Rows(len(wanted), merge_at if merge else None)
+        blocks = [(np.zeros((0, len(wanted)), np.uint8), np.zeros(0))]
+        pending, limit = 0, merge_at
         for file in files:
             for batch in _batches(file, wanted, batch_rows):
                 with errors_naming(file):
                     columns = arrow_columns(batch)
-                    batch_codes = [s.codes(c) for s, c in zip(states, columns, strict=True)]
-                rows.add(batch_codes)
-        codes, weights = rows.finished()
+                    block = _packed([s.codes(c) for s, c in zip(states, columns, strict=True)])
+                blocks.append((block, np.ones(len(block))))
+                pending += len(block)
+                if merge and pending >= limit:
+                    blocks = [_together(blocks, merge)]
+                    pending = len(blocks[0][0])
+                    limit = max(merge_at, 2 * pending)  # rows that hardly repeat are merged rarely
+        codes, weights = _together(blocks, merge)
+        blocks.clear()  # they are as large as the table
         if domain is None and not len(codes):
             raise DataError("the table has no rows, so its columns have no states")
         return _table(states, codes, weights, domain)
@@ -231,40 +235,23 @@ class _FolderStates:
         return Column(self.name, np.zeros(0, np.int64), self.labels, self.ordered)
 
 
-class _Rows:
-    """The rows so far: in unsigned integers, the largest of which means a missing value."""
+def _packed(columns: list[IntArray]) -> Codes:
+    """Return the rows of a batch in unsigned integers, the largest of which is a missing value."""
+    largest = max((int(codes.max(initial=0)) for codes in columns), default=0)
+    block = np.empty(
+        (len(columns[0]) if columns else 0, len(columns)), code_dtype(np.array([largest + 1]))
+    )
+    for i, codes in enumerate(columns):
+        block[:, i] = codes  # -1 becomes the largest number
+    return block
 
-    def __init__(self, columns: int, merge_at: int | None) -> None:
-        self.merge_at, self.limit = merge_at, merge_at or 0
-        self.blocks: list[Codes] = [np.zeros((0, columns), np.uint8)]
-        self.weights: list[FloatArray] = [np.zeros(0)]
-        self.pending = 0
 
-    def add(self, columns: list[IntArray]) -> None:
-        """Append the rows of a batch, given by column."""
-        largest = max((int(codes.max(initial=0)) for codes in columns), default=0)
-        dtype = code_dtype(np.array([largest + 1]))
-        block = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype)
-        for i, codes in enumerate(columns):
-            block[:, i] = codes  # -1 becomes the largest number
-        self.blocks.append(block)
-        self.weights.append(np.ones(len(block)))
-        self.pending += len(block)
-        if self.merge_at is not None and self.pending >= self.limit:
-            merged, _ = self.finished()
-            # Rows that hardly repeat are merged ever more rarely.
-            self.pending, self.limit = len(merged), max(self.merge_at, 2 * len(merged))
-
-    def finished(self) -> tuple[Codes, FloatArray]:
-        """Return all rows so far, merged if they should be, and their weights."""
-        dtype = max((block.dtype for block in self.blocks), key=lambda d: d.itemsize)
-        codes = np.concatenate([_widened(block, dtype) for block in self.blocks])
-        weights = np.concatenate(self.weights)
-        self.blocks, self.weights = [codes], [weights]
-        if self.merge_at is not None:
-            codes, weights = merge_rows(codes, weights)
-            self.blocks, self.weights = [codes], [weights]
-        return codes, weights
+def _together(blocks: list[tuple[Codes, FloatArray]], merge: bool) -> tuple[Codes, FloatArray]:
+    """Return blocks of rows and their weights as one, with equal rows merged on demand."""
+    dtype = max((codes.dtype for codes, _ in blocks), key=lambda d: d.itemsize)
+    codes = np.concatenate([_widened(codes, dtype) for codes, _ in blocks])
+    weights = np.concatenate([weights for _, weights in blocks])
+    return merge_rows(codes, weights) if merge else (codes, weights)
 
 
 def _widened(codes: Codes, dtype: np.dtype[Any]) -> Codes:

@@ -149,11 +149,7 @@ def read_columns(
 def empty_cells(
     path: str | Path, domain: Domain, *, missing: Markers = None, dialect: Dialect = FOUND_OUT
 ) -> dict[str, BoolArray]:
-    """Return for each column of a domain that a file has which of its cells hold no value.
-
-    `missing` are the texts that stand for a missing value, as in `read_table`. A value that is not in the
-    domain is a value.
-    """
+    """Return which cells of each column of a domain hold no value; unknown values are values."""
     columns = read_columns(path, missing, domain, dialect)
     return {c.name: c.codes < 0 for c in columns if c.name in domain.names}
 

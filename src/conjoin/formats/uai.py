@@ -17,7 +17,7 @@ from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.cpd import MAX_AXES, MAX_TABLE
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.feature_tables import scope_tables
-from conjoin.models.markov import Factor, MarkovNetwork, TableFactor
+from conjoin.models.markov import Factor, MarkovNetwork, TableFactor, as_table
 from conjoin.models.network import Network
 from conjoin.models.table_cpd import TableCPD
 
@@ -181,23 +181,16 @@ def _check_size(scope: tuple[int, ...], domain: Domain, path: Path) -> None:
 
 
 def _to_table(factor: Factor, domain: Domain, path: Path) -> TableFactor:
-    if isinstance(factor, TableFactor):
-        return factor
-    _check_size(factor.variables, domain, path)
-    return TableFactor.tabulated(factor.variables, domain.cards, factor.evaluate)
+    if not isinstance(factor, TableFactor):
+        _check_size(factor.variables, domain, path)
+    return as_table(factor, domain.cards)
 
 
 def _feature_tables(model: MarkovNetwork, path: Path) -> list[TableFactor]:
-    features = model.features
-    by_scope: dict[tuple[int, ...], list[int]] = {}
-    var = features.entry_var
-    for f in range(len(features)):
-        scope = tuple(var[features.indptr[f] : features.indptr[f + 1]].tolist())
-        by_scope.setdefault(scope, []).append(f)
-    for scope in by_scope:
+    scopes = model.features.by_scope()
+    for scope in scopes:
         _check_size(scope, model.domain, path)
-    rows = [np.array(which) for which in by_scope.values()]
-    return scope_tables(features, list(by_scope), rows)
+    return scope_tables(model.features, list(scopes), list(scopes.values()))
 
 
 def read_evidence(path: Path, domain: Domain) -> dict[str, Any]:

@@ -89,10 +89,7 @@ class DependencyNetwork(NetworkOfCPDs):
 
     @classmethod
     def from_markov_network(cls, mn: MarkovNetwork) -> DependencyNetwork:
-        """Return the exact conditionals of a Markov network.
-
-        The CPD of a variable is the log-linear model over the features that test it.
-        """
+        """Return the exact conditionals of a Markov network: log-linear CPDs of its features."""
         features = mn.to_features().features
         cpds = []
         for i in range(len(mn.domain)):

@@ -26,10 +26,7 @@ ROWS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class FeatureTables:
-    """A sparse matrix of cells by features, for tables over given scopes.
-
-    The cells of all tables are numbered one after another, the last variable of a table running fastest.
-    """
+    """A sparse matrix of the cells of tables, the last variable fastest, by features."""
 
     scopes: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]

@@ -117,10 +117,7 @@ class Features:
     def from_terms(
         cls, domain: Domain, terms: Iterable[tuple[float, Mapping[str, Any]]]
     ) -> Features:
-        """Build from (weight, {variable: state}) pairs, by names.
-
-        A set or list of states in place of one state means any of them.
-        """
+        """Build from (weight, {variable: state, or any of a set or list of states}) pairs, by names."""
         weights, owner, var, masks = [], [], [], []
         words = mask_words(domain.cards)
         for number, (weight, when) in enumerate(terms):
@@ -201,6 +198,14 @@ class Features:
         for length in distinct(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
             yield rows, self.indptr[rows][:, None] + np.arange(length)
+
+    def by_scope(self) -> dict[tuple[int, ...], IntArray]:
+        """Return the features that test the same variables, by these, in order of first appearance."""
+        scopes: dict[tuple[int, ...], list[int]] = {}
+        var, ends = self.entry_var.tolist(), self.indptr.tolist()
+        for f in range(len(self)):
+            scopes.setdefault(tuple(var[ends[f] : ends[f + 1]]), []).append(f)
+        return {scope: np.array(rows) for scope, rows in scopes.items()}
 
     def describe(self, domain: Domain) -> list[str]:
         """Return each feature in words, with its weight."""
@@ -316,21 +321,6 @@ class Features:
 
     def _blocks(self, codes: Codes) -> Iterator[tuple[slice, slice, FloatArray]]:
         """Yield (feature slice, row slice, unweighted values) of blocks of bounded size."""
-        for part, rows, truth, packed in self._truths(codes):
-            if self.off is None:
-                bits = self._held(part, packed)
-                values = np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
-            else:
-                indptr = self.indptr[part.start : part.stop + 1]
-                entries = slice(indptr[0], indptr[-1])
-                factors = np.where(truth[self.indices[entries]], 1.0, self.off[entries, None])
-                values = segment_reduce(np.multiply, factors, indptr - indptr[0])
-            yield part, rows, values
-
-    def _truths(
-        self, codes: Codes
-    ) -> Iterator[tuple[slice, slice, BoolArray, npt.NDArray[np.uint8]]]:
-        """Yield (feature slice, row slice, truth of all tests by rows, the same packed)."""
         rows_at_once = max(256, min(len(codes), BLOCK // max(1, len(self.tests))))
         features_at_once = max(1, BLOCK // rows_at_once)
         for low in range(0, len(codes), rows_at_once):
@@ -338,7 +328,16 @@ class Features:
             truth = self.tests.truth(codes[rows])
             packed = np.packbits(truth, axis=1)
             for start in range(0, len(self), features_at_once):
-                yield slice(start, min(start + features_at_once, len(self))), rows, truth, packed
+                part = slice(start, min(start + features_at_once, len(self)))
+                if self.off is None:
+                    bits = self._held(part, packed)
+                    values = np.unpackbits(bits, axis=1, count=truth.shape[1]).astype(np.float64)
+                else:
+                    indptr = self.indptr[part.start : part.stop + 1]
+                    entries = slice(indptr[0], indptr[-1])
+                    factors = np.where(truth[self.indices[entries]], 1.0, self.off[entries, None])
+                    values = segment_reduce(np.multiply, factors, indptr - indptr[0])
+                yield part, rows, values
 
     def _held(self, part: slice, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """Return on which rows each conjunction holds, packed."""
@@ -362,13 +361,6 @@ class Features:
     def sums(self, codes: Codes, weights: FloatArray | None = None) -> FloatArray:
         """Return the sum of each feature, without its weight, over rows, which may have weights."""
         total = np.zeros(len(self))
-        if weights is None and self.off is None:
-            for part, rows, _, packed in self._truths(codes):
-                bits = self._held(part, packed)
-                spare = 8 * packed.shape[1] - (rows.stop - rows.start)
-                bits[:, -1] &= np.uint8(0xFF << spare & 0xFF)  # the last byte is padded
-                total[part] += np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-            return total
         for part, rows, values in self._blocks(codes):
             total[part] += values.sum(axis=1) if weights is None else values @ weights[rows]
         return total

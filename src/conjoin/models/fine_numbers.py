@@ -24,6 +24,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
 from conjoin.data.domain import Domain
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.errors import ModelError
 from conjoin.kernels.layouts import packed
 
@@ -40,9 +41,8 @@ class FineNumbers:
     log_shares: FloatArray  # the log-odds of the classes; shape (classes,)
     gates: FloatArray  # what states add to these, side by side as below; shape (classes, states)
     intercepts: FloatArray  # shape (classes, numbers)
-    effects: (
-        FloatArray  # of all states of all columns, side by side; shape (classes, states, numbers)
-    )
+    # effects: of all states of all columns, side by side; shape (classes, states, numbers)
+    effects: FloatArray
     covariances: FloatArray  # shape (classes, numbers, numbers)
     # Which numbers are evidence for the states of other columns; of the others, only the state is
     evidence: BoolArray
@@ -51,11 +51,8 @@ class FineNumbers:
     log_inside: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        classes, numbers, states = (
-            len(self.log_shares),
-            len(self.names),
-            int(self.domain.cards.sum()),
-        )
+        states = int(self.domain.cards.sum())
+        classes, numbers = len(self.log_shares), len(self.names)
         shapes = {
             "log_shares": (classes,),
             "gates": (classes, states),
@@ -248,23 +245,11 @@ def patterns(scores: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
     if not len(scores):
         return
     known = ~np.isnan(scores)
-    number = np.zeros(len(known), np.int64)  # of the pattern of each row, so far
-    first = np.zeros(1, np.int64)
-    for column in known.T:
-        number, first = _numbered(2 * number + column)
+    first, number = distinct_rows(known.view(np.uint8))
     order = np.argsort(number, kind="stable")
-    ends = np.cumsum(np.bincount(number, minlength=len(first)))
-    for row, rows in zip(first, np.split(order, ends[:-1]), strict=True):
-        yield np.flatnonzero(known[row]), rows
-
-
-def _numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """Return small keys by their rank among the different ones, and a place of each of these."""
-    place = np.full(int(keys.max()) + 1, -1, np.int64)
-    place[keys] = np.arange(len(keys))
-    used = np.flatnonzero(place >= 0)
-    rank = np.cumsum(place >= 0) - 1
-    return rank[keys], place[used]
+    ends = np.cumsum(np.bincount(number))
+    for row, rows in zip(known[first], np.split(order, ends[:-1]), strict=True):
+        yield np.flatnonzero(row), rows
 
 
 def scored_columns(domain: Domain) -> Sequence[str]:

@@ -19,7 +19,7 @@ from conjoin.errors import DataError, ModelError
 from conjoin.kernels.layouts import HiddenArrays, packed
 from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
-from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.markov import MarkovNetwork, TableFactor, as_table
 
 MAX_VALUES = 1 << 27
 """Maximum number of log-values of all tables."""
@@ -39,21 +39,12 @@ class HiddenStates:
     def of(cls, model: MarkovNetwork) -> HiddenStates:
         """Write a network as tables."""
         cards = model.domain.cards
-        tables = [
-            f
-            if isinstance(f, TableFactor)
-            else TableFactor.tabulated(f.variables, cards, f.evaluate)
-            for f in model.factors
-        ]
-        features = model.features
-        scopes: dict[tuple[int, ...], list[int]] = {}
-        for f in range(len(features)):
-            scope = features.entry_var[features.indptr[f] : features.indptr[f + 1]]
-            scopes.setdefault(tuple(scope.tolist()), []).append(f)
+        tables = [as_table(factor, cards) for factor in model.factors]
+        scopes = model.features.by_scope()
         total = sum(np.prod(cards[list(scope)], dtype=float) for scope in scopes)
         if total > MAX_VALUES:
             raise ModelError("a network with hidden columns has features of too many variables")
-        tables += scope_tables(features, list(scopes), [np.array(r) for r in scopes.values()])
+        tables += scope_tables(model.features, list(scopes), list(scopes.values()))
         return cls(model.domain, tables)
 
     @cached_property
@@ -67,10 +58,7 @@ class HiddenStates:
         return self._laid_out(self.factors)
 
     def averaged(self, marginals: list[FloatArray]) -> HiddenArrays:
-        """Return the tables with a missing value as one more state of each visible variable.
-
-        Its log-values are averages over the marginal distribution of the variable.
-        """
+        """Return the tables with a missing value as one more state: the average over `marginals`."""
         larger = []
         for factor in self.factors:
             table = factor.table
@@ -124,10 +112,7 @@ class HiddenStates:
         )
 
     def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, Codes]]:
-        """Yield parts of a table, their rows and the codes of visible variables.
-
-        Missing values are an error if it must be complete, otherwise one more state.
-        """
+        """Yield parts of a table, and the codes of visible variables; missing ones are one more state."""
         step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
         cards = self.domain.observed.cards
         shown = packed(np.minimum(codes[:, : len(cards)], cards), np.uint16, 2)
@@ -178,10 +163,7 @@ class HiddenStates:
     def log_conditionals(
         self, codes: Codes, marginals: list[FloatArray] | None = None
     ) -> list[FloatArray]:
-        """Return log P(X = state | the rest of the row) of each visible variable, rows by states.
-
-        Where values are missing, log-potentials are averaged over the `marginals` of visible variables.
-        """
+        """Return log P(X = state | the rest of the row) of each visible variable; see `averaged`."""
         tables = None if marginals is None else self.averaged(marginals)
         logs = self.log_changes(codes, tables=tables)
         return [

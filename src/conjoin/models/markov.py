@@ -62,6 +62,13 @@ Factor = TableFactor | Tree
 """A table, or a tree whose leaves hold log-values."""
 
 
+def as_table(factor: Factor, cards: IntArray) -> TableFactor:
+    """Return a factor as a table."""
+    if isinstance(factor, TableFactor):
+        return factor
+    return TableFactor.tabulated(factor.variables, cards, factor.evaluate)
+
+
 class MarkovNetwork(Network):
     """A joint distribution, P(x) = exp(log_potential(x)) / Z.
 

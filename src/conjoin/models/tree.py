@@ -12,22 +12,14 @@ from conjoin.data.arrays import FloatArray, IntArray, UIntArray, distinct
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
-from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words, state_masks
+from conjoin.models.vocabulary import Vocabulary, mask_words, state_masks
 
 Int32Array = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A decision tree over discrete variables, with splits into any number of branches.
-
-    Examples
-    --------
-    >>> stump = Tree.grow("root", lambda node: (
-    ...     (0, ["left", "right"]) if node == "root" else 1.0 if node == "left" else 2.0))
-    >>> stump.evaluate(np.array([[0], [1]], np.uint8)).tolist()
-    [1.0, 2.0]
-    """
+    """A decision tree over discrete variables, with splits into any number of branches."""
 
     var: Int32Array  # the variable that each node splits on, -1 for a leaf; node 0 is the root
     ptr: Int32Array  # where the children of a split start in `child`; the row of a leaf in `value`
@@ -189,28 +181,17 @@ def _paths(
 def _assemble(
     paths: Features, source: IntArray, extra: Int32Array | None, weights: FloatArray
 ) -> tuple[Features, IntArray]:
-    """Build a feature for each entry of `source`: the tests of that leaf, and an extra test.
-
-    Also returns which entries were kept: those whose leaf can be reached.
-    """
+    """Build a feature for each leaf in `source`, with an extra test; also return which can hold."""
     chosen = paths.select(source)
     test, feature = chosen.indices, chosen.entry_feature
     if extra is not None:
         test = np.concatenate([test, extra])
         feature = np.concatenate([feature, np.arange(len(source))])
     tests = paths.tests
-    entry = np.sort(feature * max(1, len(tests)) + test)
-    feature, test = np.divmod(entry, max(1, len(tests)))
-    var = tests.var[test]
-    twice = (feature[1:] == feature[:-1]) & (var[1:] == var[:-1])
-    idle = (tests.mask == full_masks(tests.cards)[tests.var]).all(1)
-    if twice.any() or idle.any():  # join tests of one variable, drop tests that always hold
-        places = np.arange(len(source))  # in place of the weights, to see which features are kept
-        joined = Features.from_tests(tests.cards, feature, var, tests.mask[test], places)
-        kept = joined.weights.astype(np.int64)
-        return joined.reweighted(weights[kept]), kept
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=len(source)))])
-    return Features(tests, indptr, test.astype(np.int32), weights), np.arange(len(source))
+    places = np.arange(len(source))  # in place of the weights, to see which features are kept
+    built = Features.from_tests(tests.cards, feature, tests.var[test], tests.mask[test], places)
+    kept = built.weights.astype(np.int64)
+    return built.reweighted(weights[kept]), kept
 
 
 def factor_features(cards: IntArray, trees: Sequence[Tree]) -> Features:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
 from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
@@ -104,13 +104,10 @@ class Vocabulary:
 
     def probability(self, marginals: list[FloatArray]) -> FloatArray:
         """Return the probability of each test under a product of marginals."""
-        result = np.zeros(len(self))
-        for card in distinct(self.cards[self.var]):  # variables with equally many states
-            which = np.flatnonzero(self.cards[self.var] == card)
-            variables, place = np.unique(self.var[which], return_inverse=True)
-            p = np.stack([marginals[v] for v in variables])[place]
-            result[which] = np.einsum("ts,ts->t", p, self.members(which, int(card)))
-        return result
+        p = np.zeros((len(self.cards), int(self.cards.max(initial=1))))
+        for line, marginal in zip(p, marginals, strict=True):
+            line[: len(marginal)] = marginal
+        return np.asarray(np.einsum("ts,ts->t", p[self.var], self.members()))
 
     def complement(self) -> UIntArray:
         """Return the masks of the states that fail each test."""
