@@ -13,6 +13,7 @@ from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
+from conjoin.data.parent_rules import REQUIRED, parent_rules
 from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
@@ -22,13 +23,11 @@ from conjoin.learning.options import (
     LAMBDAS,
     LIMITS,
     MIDDLE,
-    REQUIRED,
     WIDE,
     Limits,
     Options,
     check_setting,
     leaf_options,
-    parent_rules,
 )
 from conjoin.learning.tuning import choose, split_rows
 from conjoin.models.cpd import CPD
@@ -233,14 +232,14 @@ class _ConditionalsLearner:
 
     def classifiers(self, classifier: Any) -> DependencyNetwork:
         """Fit copies of a classifier."""
-        from conjoin.learning.classifier_learning import learn_classifiers
+        from conjoin.classifiers.classifier_learning import learn_classifiers
 
         cpds = learn_classifiers(self.table, classifier, self.rules, self.runner)
         return self._network(cpds, {"cpd": type(classifier).__name__, "rows": len(self.table)})
 
     def boosted(self, splits: list[tuple[Table, Table]]) -> DependencyNetwork:
         """Boost with the best number of trees on the validation rows, averaged over the splits."""
-        from conjoin.learning.boosted_learning import learn_boosted
+        from conjoin.classifiers.boosted_learning import learn_boosted
 
         cpds, record = learn_boosted(
             self.table, splits, self.options.min_leaf, self.rules, self.runner

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.parent_rules import REQUIRED
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import TaskRunner
@@ -22,7 +23,7 @@ from conjoin.learning.logistic_features import (
 )
 from conjoin.learning.logistic_multinomial import Multinomial
 from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution
-from conjoin.learning.options import LIMITS, REQUIRED, WIDE, Limits
+from conjoin.learning.options import LIMITS, WIDE, Limits
 from conjoin.learning.screening import (
     columns_to_keep,
     mutual_information,

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.parent_rules import FORBIDDEN, REQUIRED
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.options import FORBIDDEN, LIMITS, REQUIRED, Limits
+from conjoin.learning.options import LIMITS, Limits
 
 ROWS_AT_A_TIME = 256
 """The number of indicators whose information is computed together."""

@@ -23,8 +23,9 @@ import numpy as np
 from conjoin.data import Table
 from conjoin.data.arrays import IntArray
 from conjoin.data.packed_table import pack_table
+from conjoin.data.parent_rules import ALLOWED, FORBIDDEN
 from conjoin.jobs import stop_point
-from conjoin.learning.options import ALLOWED, FORBIDDEN, Options
+from conjoin.learning.options import Options
 from conjoin.learning.tree_path import NestedTree, SetIndex, gain_needed
 from conjoin.models import TreeCPD
 
