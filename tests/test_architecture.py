@@ -168,7 +168,6 @@ DEEP_IMPORTS = {
     "conjoin.joint.incomplete_rows",
     "conjoin.joint.missing_values",
     "conjoin.joint.thin_weights",
-    "conjoin.learning.indicator_matrix",
     "conjoin.learning.logistic_features",
     "conjoin.learning.logistic_multinomial",
     "conjoin.learning.logistic_solver",

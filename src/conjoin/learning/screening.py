@@ -40,11 +40,9 @@ def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
 
 
 def mutual_information(design: Design) -> FloatArray:
-    """Return how much two variables tell about each other, in nats, variables by variables.
+    """Return the largest mutual information of any indicators of two variables, variables by variables.
 
-    This is the largest mutual information of any of their indicators: with two states each it is that
-    of the variables, otherwise less. A missing value counts as the absence of all states. A variable
-    tells nothing about itself, nor if it has no indicators.
+    With two states each it is that of the variables, otherwise less. It is 0 on the diagonal.
     """
     rho, mean, deviation = design.correlations
     used, first = np.unique(design.var, return_index=True)
@@ -97,10 +95,9 @@ def strongest_tree(information: FloatArray) -> tuple[IntArray, IntArray]:
 def screened_columns(
     information: FloatArray, rules: npt.NDArray[np.int8], parent: IntArray, count: int
 ) -> BoolArray:
-    """Return, variables by targets, which variables the regression of each target considers.
+    """Return which variables the regression of each target considers, variables by targets.
 
-    They are a number of those with the most information among the allowed ones, the neighbours in the
-    maximum spanning tree, and the required ones.
+    They are the allowed ones with the most information, neighbours in the tree, and the required ones.
     """
     n = len(information)
     allowed = np.where(rules == FORBIDDEN, -1.0, information)

@@ -116,10 +116,7 @@ class NestedTree:
             self._allocate(4 * len(self.nodes))
 
     def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
-        """Return the leaf that each row reaches in the tree of a threshold.
-
-        `codes` has one row per variable.
-        """
+        """Return the leaf that each row, a column of codes, reaches in the tree of a threshold."""
         out = np.empty(codes.shape[1], np.int64)
         sets = (data.set_var, data.set_state, data.set_last)
         walk(codes, self._table(), float(threshold), *sets, out)
@@ -133,10 +130,7 @@ class NestedTree:
         return float(rows.weights[known] @ self.log_probabilities(pseudo)[leaf, label[known]])
 
     def visible(self, threshold: float) -> tuple[IntArray, IntArray]:
-        """Return the nodes of the tree of a threshold, parents first, and each node's number then.
-
-        Nodes that the tree does not have get -1.
-        """
+        """Return the nodes of the tree of a threshold, parents first, and each node's number or -1."""
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
         size = visible_nodes(self._table(), float(threshold), order, number)
         return order[:size], number
@@ -226,11 +220,8 @@ class SetIndex:
 
     def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Target:
         """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
-        return Target(position, data.rows_of(position), self.state_sets(data, position), allowed)
-
-    def state_sets(self, data: PackedTable, position: int) -> npt.NDArray[np.uint64]:
-        """Return the rows of each of a variable's states but the first."""
-        return data.sets[self.of[position, 1 : data.cards[position]]]
+        state_sets = data.sets[self.of[position, 1 : data.cards[position]]]
+        return Target(position, data.rows_of(position), state_sets, allowed)
 
     def logs(self, states: int) -> FloatArray:
         """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""
@@ -245,11 +236,7 @@ class SetIndex:
 
 
 class TreePath:
-    """The nested trees of all targets, along the path of kappa.
-
-    `rules`: which variables may split the tree of which target. `targets`: the targets whose trees
-    are grown; by default all.
-    """
+    """The nested trees of all targets, or of some, along the path of kappa."""
 
     def __init__(
         self,
@@ -307,7 +294,6 @@ def _grow_and_score(
     rules: npt.NDArray[np.int8],
     threshold: float,
 ) -> tuple[list[NestedTree], FloatArray]:
-    """Grow some trees until no split exceeds the threshold, and score them."""
     scores = np.zeros(len(trees))
     for i, tree in enumerate(trees):
         stop_point()
