@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, Int32Array
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import SUM_TOLERANCE
 from conjoin.models.vocabulary import Vocabulary
-
-Int32Array = npt.NDArray[np.int32]
 
 BITS_AT_ONCE = 1 << 26
 """About how many pairs of a test and a row are in memory at a time."""

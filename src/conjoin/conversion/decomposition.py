@@ -135,9 +135,9 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
 def _choices(
     rise: FloatArray, mean: FloatArray, size: int, first: bool
 ) -> Iterator[tuple[list[int], FloatArray]]:
-    """Yield each choice of `size` columns, and the product of their `rise` and the others' `mean`.
+    """Yield each choice of `size` columns (with `first`, among them the first), and its product.
 
-    With `first`, only choices with the first column.
+    It is that of the `rise` of the chosen columns and the `mean` of all others.
     """
     length = rise.shape[1]
     after = np.ones((len(mean), length + 1))  # the product of all later means
