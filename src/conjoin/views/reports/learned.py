@@ -44,7 +44,7 @@ def share_explained(subject: Subject) -> float | None:
         score = refined["held_out"].get(refined.get("chosen"))
     if not isinstance(score, float) or not np.isfinite(score):
         return None
-    alone = float(subject.associations.bits.diagonal().sum()) * np.log(2)
+    alone = float(subject.joints.bits.diagonal().sum()) * np.log(2)
     return max(0.0, 1 + score / alone) if alone > 0 else None
 
 

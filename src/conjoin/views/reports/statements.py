@@ -55,8 +55,8 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
 
     Pairs that may be due to chance are left out, without being counted.
     """
-    shares = subject.associations.shares
-    seen = None if subject.table_joints is None else subject.table_joints.associations.shares
+    shares = subject.joints.shares
+    seen = None if subject.table_joints is None else subject.table_joints.shares
     left, right = np.triu_indices(len(shares), 1)
     order = np.argsort(-shares[left, right], kind="stable")
     both = subject.joints, subject.table_joints

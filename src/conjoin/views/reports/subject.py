@@ -17,7 +17,7 @@ from conjoin.inference.number_distribution import NumberDistribution, NumberDist
 from conjoin.inference.sampling import sample
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
-from conjoin.views.reports.associations import Associations, PairJoints, counted_joints, joints_of
+from conjoin.views.reports.associations import PairJoints, counted_joints, joints_of
 
 DRAWS = 5_000
 """Number of rows that are drawn from a model with numbers for the means of these."""
@@ -78,11 +78,6 @@ class Subject:
     def table_joints(self) -> PairJoints | None:
         """The same of the table."""
         return None if self.rows is None else counted_joints(self.rows)
-
-    @property
-    def associations(self) -> Associations:
-        """What any two columns share in the model."""
-        return self.joints.associations
 
     def number(self, name: str) -> NumberDistribution:
         """Return the model's distribution of a number."""
