@@ -100,8 +100,7 @@ class PairJoints:
 def joints_of(model: Network, max_seconds: float = MAX_SECONDS) -> PairJoints:
     """Return the joint distributions of all pairs of visible columns of a network.
 
-    They are exact, unless that would take more than `max_seconds` or the model is a dependency network,
-    which has no joint distribution in closed form: then rows are drawn and counted.
+    If exact ones would take more than `max_seconds`, or are unknown, drawn rows are counted.
     """
     domain = model.domain.observed
     if not isinstance(model, DependencyNetwork):

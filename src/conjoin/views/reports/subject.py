@@ -94,10 +94,7 @@ class Subject:
 
 
 def answering(model: Network, rows: Table) -> Network:
-    """Return the model itself, or a joint distribution for rows that conditionals cannot answer.
-
-    Missing values are summed out, which the conditionals of a dependency network do not allow.
-    """
+    """Return the model; if it is conditionals, and values are missing, the joint that sums them out."""
     if isinstance(model, DependencyNetwork) and not rows.complete:
         return convert(model, rows)
     return model
