@@ -159,8 +159,6 @@ class _BayesianLearner:
     n_jobs: int | None
     record: dict[str, Any] = field(default_factory=dict)
 
-    # ---- breaking cycles ----------------------------------------------------------------------
-
     def by_breaking(self) -> Sequence[CPD]:
         """Return the CPDs after the cheapest edges on cycles were removed."""
         blankets = self.dn.blankets()
@@ -183,8 +181,6 @@ class _BayesianLearner:
         if kappa is None:
             kappa = self._learned(self.table, blankets).provenance["learned"]["kappa"]
         return float(kappa)
-
-    # ---- a search over orders -----------------------------------------------------------------
 
     def by_order(self) -> Sequence[CPD]:
         """Return the CPDs for the best order of the columns."""
@@ -217,8 +213,6 @@ class _BayesianLearner:
             name: float(np.average(log_p, weights=weights))
             for name, log_p in (("table", tables), ("tree", trees))
         }
-
-    # ---- both ---------------------------------------------------------------------------------
 
     def _families(self, parents: Sequence[Collection[int]], kappa: float) -> list[TreeFamily]:
         return [

@@ -97,10 +97,7 @@ class TreeFamily:
 
 
 def strong_components(parents: Sequence[Collection[int]], members: Sequence[int]) -> IntArray:
-    """Return the number of the strongly connected component of each of some variables.
-
-    Edges from other variables are ignored.
-    """
+    """Return the number of the strongly connected component of each of some variables, within these."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 

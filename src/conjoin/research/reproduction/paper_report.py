@@ -98,9 +98,6 @@ def _about(about: dict[str, Any]) -> str:
     )
 
 
-# ---- helpers --------------------------------------------------------------------------------------
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -127,13 +124,6 @@ def _score_cell(results: Results, name: str, step: str, metric: str) -> str:
     cell = _cell(_score(results, name, step, metric))
     error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
     return cell if not cell or error is None else f"{cell} ± {error:.3f}"
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
-
-
-# ---- the tables -----------------------------------------------------------------------------------
 
 
 def _table_4(results: Results, names: Sequence[str], metric: str, published: Published) -> str:
@@ -185,7 +175,7 @@ def _times(results: Results, names: Sequence[str]) -> str:
         rows.append(row)
     means = []
     for both in pairs.values():
-        ours_and_paper = [_geometric_mean(seconds) for seconds in zip(*both, strict=True)]
+        ours_and_paper = np.exp(np.log(both).mean(axis=0)) if both else ()
         means.append("{:.2f} ({:.2f})".format(*ours_and_paper) if both else "")
     rows.append(["geometric mean", *means, "", ""])
     head = ["data set", *TITLES.values(), "tree speed-up with, without tuning", "logistic speed-up"]
@@ -236,9 +226,6 @@ def _wins(results: Results, names: Sequence[str]) -> str:
     return table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
 
 
-# ---- other files ----------------------------------------------------------------------------------
-
-
 def _without_sets(results: Results) -> tuple[Results, dict[str, list[list[str]]]]:
     """Return the results without CMLL's sets, and the sets, which all models of a data set share."""
     scores: Results = {}
@@ -250,9 +237,6 @@ def _without_sets(results: Results) -> tuple[Results, dict[str, list[list[str]]]
             if "sets" in result:
                 sets[name] = result["sets"]
     return scores, sets
-
-
-# ---- Figure 1 -------------------------------------------------------------------------------------
 
 
 def draw_figure(results: dict[str, dict[str, Any]], out: Path) -> list[Path]:
