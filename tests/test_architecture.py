@@ -170,7 +170,6 @@ DEEP_IMPORTS = {
     "conjoin.joint.thin_weights",
     "conjoin.learning.logistic_features",
     "conjoin.learning.logistic_multinomial",
-    "conjoin.learning.logistic_solver",
     "conjoin.learning.screening",
     "conjoin.learning.tuning",
     "conjoin.models.feature_tables",

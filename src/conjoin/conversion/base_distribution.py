@@ -56,14 +56,8 @@ class Product:
 class BoundProduct:
     """`Product` over the tests of one vocabulary."""
 
-    independent = True
-
     def __init__(self, q: FloatArray) -> None:
-        self.q = q
-
-    def probability(self) -> FloatArray:
-        """Return the probability of each test."""
-        return self.q
+        self.q = q  # the probability of each test
 
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""
@@ -105,8 +99,6 @@ class Instances:
 class BoundInstances:
     """`Instances` over the tests of one vocabulary: the rows that satisfy each test, as bits."""
 
-    independent = False
-
     def __init__(self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None) -> None:
         self.bits, self.rows, self.weights = bits, rows, weights
         # Weighted rows are unpacked, to a byte and then a number of 8 bytes per bit.
@@ -117,10 +109,6 @@ class BoundInstances:
             return np.bitwise_count(bits).sum(axis=1, dtype=np.int64) / self.rows
         hits = np.unpackbits(bits, axis=1, count=self.rows)
         return hits @ (self.weights / self.weights.sum())
-
-    def probability(self) -> FloatArray:
-        """Return the probability of each test."""
-        return self._mean(self.bits)
 
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""

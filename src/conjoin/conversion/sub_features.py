@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.conversion.base_distribution import BoundBase
+from conjoin.conversion.base_distribution import BoundBase, BoundProduct
 from conjoin.conversion.orders import Orders
 from conjoin.data.arrays import FloatArray, Int32Array, IntArray, UIntArray
 from conjoin.data.row_hashing import code_numbers, group_equal
@@ -142,9 +142,9 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
 def seen_from_target(
     tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], ranks: IntArray
 ) -> tuple[IntArray, Int32Array]:
-    """Sort the tests of each row cyclically from its target, for each order.
+    """Sort the tests of each row cyclically from its target, for each order: orders * rows by tests.
 
-    Also returns the distance of each test's variable from the target, both orders * rows by tests.
+    Also returns the distance of each test's variable from the target.
     """
     size = ranks.shape[1]
     bits = len(var).bit_length()
@@ -211,7 +211,7 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
 
     a polynomial of degree k - 1 in z, which ceil(k/2) Gauss-Legendre nodes integrate exactly.
     """
-    if not base.independent:
+    if not isinstance(base, BoundProduct):
         raise ModelError(
             "averaging over all orders with a set of base instances would expand long features "
             "exponentially; use base='marginals', orders='rotations', or a larger max_length"
@@ -227,7 +227,7 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         np.concatenate([tests.mask, tests.complement()]),
     )
     upright, negated = number[: len(tests)], number[len(tests) :]
-    q = base.probability()
+    q = base.q
     indices, off, lengths, weight = [], [], [], []
     for chosen, entry in features.by_length():
         rows, w, k = features.indices[entry], features.weights[chosen], entry.shape[1]

@@ -29,8 +29,15 @@ from conjoin.kernels.logistic import (
     penalised,
     spread_to_leaves,
 )
-from conjoin.learning.logistic_features import Design, PathFeatures, correlation, joint_counts
-from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import (
+    MAX_STEPS,
+    TOLERANCE,
+    Design,
+    PathFeatures,
+    Solution,
+    correlation,
+    joint_counts,
+)
 
 
 @dataclass(eq=False)

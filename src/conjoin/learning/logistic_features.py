@@ -1,4 +1,4 @@
-"""The features of logistic regression: indicators of states, and conjunctions on a tree's paths."""
+"""What regressions share: the features, indicators of states and paths of trees, and solutions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from conjoin.data.table import Codes
 from conjoin.kernels.indicators import add_by_leaf, screened_logits, screened_slopes
 from conjoin.learning.options import LIMITS
 
+TOLERANCE = 1e-7
+"""A target has converged when a step would gain less than this fraction of its objective."""
+ROUGH = 1e-4
+"""The same while penalties are only compared by their scores."""
+MAX_STEPS = 100
+REQUIRED_SHARE = 1e-3
+"""The fraction of the penalty on the terms of required parents: enough to keep them finite."""
 MAX_BATCH = 64
 """The maximum number of targets in a batch."""
 SCREENED_BATCH = 16
@@ -93,8 +100,7 @@ class Indicators:
 class Design:
     """Indicator features of a table: one per state, of a binary variable state 1 only.
 
-    Ordered variables also have indicators of all states up to one (see `state_ranges`). A missing
-    value has no indicator: it contributes nothing.
+    Ordered variables also have indicators of all states up to one. Missing values have none.
     """
 
     cards: IntArray
@@ -152,7 +158,7 @@ class Design:
     def ids(self) -> Int32Array:
         """The indicators of each row, -1 where there is none.
 
-        There is a column per variable for its states, then one for each indicator of several states.
+        A column per variable for its states, then one for each indicator of several states.
         """
         several = np.flatnonzero(self.state != self.last)
         rows, variables = self.codes.shape
@@ -227,3 +233,17 @@ def batches(
     share = len(targets) if small else -(-len(targets) // MIN_BATCHES)
     room = max(4, min(most, share, cells // max(1, len(design.codes))))
     return [list(targets[low : low + room]) for low in range(0, len(targets), room)]
+
+
+@dataclass(eq=False)
+class Solution:
+    """Weights of some targets at one penalty: columns by features, and those of path features.
+
+    The solution for the next penalty starts from here.
+    """
+
+    tolerance: float
+    weights: FloatArray
+    bias: FloatArray
+    own: FloatArray
+    score: FloatArray

@@ -14,8 +14,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, Int32Array
 from conjoin.jobs import stop_point
 from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
 from conjoin.kernels.multinomial import add_logits, derive, list_features, softmax, spread
-from conjoin.learning.logistic_features import Design, PathFeatures
-from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import MAX_STEPS, TOLERANCE, Design, PathFeatures, Solution
 from conjoin.learning.options import LIMITS
 
 RIDGE = 1e-3

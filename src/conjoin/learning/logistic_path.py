@@ -15,13 +15,16 @@ from conjoin.jobs import TaskRunner
 from conjoin.learning.logistic_binary import Batch
 from conjoin.learning.logistic_features import (
     MAX_BATCH,
+    REQUIRED_SHARE,
+    ROUGH,
     SCREENED_BATCH,
+    TOLERANCE,
     Design,
     PathFeatures,
+    Solution,
     batches,
 )
 from conjoin.learning.logistic_multinomial import Multinomial
-from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution
 from conjoin.learning.options import LIMITS, WIDE, Limits
 from conjoin.learning.screening import (
     columns_to_keep,
@@ -83,7 +86,9 @@ class LogisticPath:
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
         left = np.setdiff1d(left, self.by_tree)
-        count = len(cards) if exhaustive else columns_to_keep(self.design, limits)
+        count = (
+            len(cards) if exhaustive else columns_to_keep(len(cards), self.design.x.x.size, limits)
+        )
         screen = count < len(cards)
         large = screen or (len(table) > limits.choice_rows and not exhaustive)
         self.tolerance = limits.large_tolerance if large else TOLERANCE

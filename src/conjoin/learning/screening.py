@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.packed_table import state_ranges
 from conjoin.data.parent_rules import FORBIDDEN, REQUIRED
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table
@@ -16,12 +17,11 @@ ROWS_AT_A_TIME = 256
 """The number of indicators whose information is computed together."""
 
 
-def columns_to_keep(design: Design, limits: Limits = LIMITS) -> int:
-    """Return how many columns each regression considers: all of them unless the table is large."""
-    n = len(design.cards)
-    if n <= limits.screened_columns:
-        return n
-    return min(n, max(limits.kept_columns, limits.products // max(1, design.x.x.size)))
+def columns_to_keep(columns: int, cells: int, limits: Limits = LIMITS) -> int:
+    """Return how many columns each regression considers, given the size of the indicators' matrix."""
+    if columns <= limits.screened_columns:
+        return columns
+    return min(columns, max(limits.kept_columns, limits.products // max(1, cells)))
 
 
 def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
@@ -33,9 +33,9 @@ def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
     apart = len(domain) // limits.probe_targets
     if len(domain) <= limits.screened_columns or apart < 2:
         return None
-    rows = merge_rows(table.codes, table.weights)
-    design = Design.of(domain.cards, *rows, (), domain.ordered)
-    screen = columns_to_keep(design, limits) < len(domain)
+    rows, _ = merge_rows(table.codes, table.weights)
+    indicators = len(state_ranges(domain.cards, domain.ordered)[0])
+    screen = columns_to_keep(len(domain), len(rows) * indicators, limits) < len(domain)
     return range(0, len(domain), apart) if screen else None
 
 

@@ -101,10 +101,7 @@ class NestedTree:
         rules: npt.NDArray[np.int8],
         max_depth: int = MAX_DEPTH,
     ) -> None:
-        """Split every leaf whose best gain exceeds the threshold.
-
-        `max_depth` bounds the memory of one visit of a leaf: deeper leaves are visited again.
-        """
+        """Split every leaf whose best gain exceeds the threshold; `max_depth` bounds memory."""
         rows, target = index.rows(data), index.target(data, self.target, rules)
         score = SplitScore(float(options.min_leaf), float(options.pseudo), index.logs(self.states))
         while True:
