@@ -41,7 +41,7 @@ PRIOR_SDS = (0.5, 1.0, 2.0)
 """The standard deviations of the prior that are tried, until the score falls."""
 
 MAX_RATIO = 1000.0
-"""The largest ratio of two strengths that counts."""
+"""The largest ratio of two strengths that counts, even if one of them is 0."""
 
 MAX_STEPS = 50
 TOLERANCE = 1e-6
@@ -114,14 +114,18 @@ def learn_say(
     return Say(opinions.pairs, expit(log_odds))
 
 
+def log_ratio(opinions: PairOpinions) -> FloatArray:
+    """Return the log of the first conditional's strength over the second's, at most log `MAX_RATIO`."""
+    floor = np.maximum(opinions.strength.max(axis=0) / MAX_RATIO, np.finfo(float).tiny)
+    left, right = np.log(np.maximum(opinions.strength, floor))
+    return np.asarray(left - right)
+
+
 def _learn(
     opinions: PairOpinions, first: _Objective, second: _Objective, everything: _Objective
 ) -> FloatArray:
     """Return the log-odds of the shares, with the prior that predicts either half best from the other."""
-    # A silent conditional is weaker by a factor of at most `MAX_RATIO` than the other one.
-    floor = np.maximum(opinions.strength.max(axis=0) / MAX_RATIO, np.finfo(float).tiny)
-    first_strength, second_strength = np.log(np.maximum(opinions.strength, floor))
-    ratio = first_strength - second_strength
+    ratio = log_ratio(opinions)
 
     def score(for_first: FloatArray, for_second: FloatArray) -> float:
         return first.value(expit(for_first)) + second.value(expit(for_second))
