@@ -115,23 +115,16 @@ def _score(results: Results, name: str, step: str, metric: str) -> float | None:
     return _value(results, name, f"{step}.cmll" if metric == "cmll" else step, metric)
 
 
-def _cell(value: float | None, digits: int = 3) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def _score_cell(results: Results, name: str, step: str, metric: str) -> str:
-    """Return the score of a step, that of CMLL with its Monte Carlo standard error."""
-    cell = _cell(_score(results, name, step, metric))
-    error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
-    return cell if not cell or error is None else f"{cell} ± {error:.3f}"
-
-
 def _table_4(results: Results, names: Sequence[str], metric: str, published: Published) -> str:
     rows = []
     for name in names:
         row = [title_of(name)]
         for k, step in enumerate(STEPS.values()):
-            cell = _score_cell(results, name, step, metric)
+            score = _score(results, name, step, metric)
+            cell = "" if score is None else f"{score:.3f}"
+            error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
+            if cell and error is not None:  # the Monte Carlo standard error
+                cell += f" ± {error:.3f}"
             if cell and name in published:
                 cell += f" ({published[name][k]:.2f})"
             row.append(cell)
