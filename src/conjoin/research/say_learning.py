@@ -10,7 +10,7 @@ those with the best pseudo-likelihood of rows that the conditionals were not lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -109,8 +109,7 @@ def learn_say(
     mean = convert(dn, base=base, orders=orders).form
     halves = [half for _, half in deal_out(rows, 2, np.random.default_rng(0))]
     with one_thread():
-        first, second, everything = (_Objective.of(opinions, mean, t) for t in (*halves, rows))
-        log_odds = _learn(opinions, first, second, everything)
+        log_odds = _learn(opinions, *(_Objective.of(opinions, mean, half) for half in halves))
     return Say(opinions.pairs, expit(log_odds))
 
 
@@ -121,9 +120,7 @@ def log_ratio(opinions: PairOpinions) -> FloatArray:
     return np.asarray(left - right)
 
 
-def _learn(
-    opinions: PairOpinions, first: _Objective, second: _Objective, everything: _Objective
-) -> FloatArray:
+def _learn(opinions: PairOpinions, first: _Objective, second: _Objective) -> FloatArray:
     """Return the log-odds of the shares, with the prior that predicts either half best from the other."""
     ratio = log_ratio(opinions)
 
@@ -144,7 +141,7 @@ def _learn(
         best, chosen = crossed, sd
     if chosen is None:
         return centre
-    return everything.learn(centre, chosen, (of_first + of_second) / 2)
+    return first.joined(second).learn(centre, chosen, (of_first + of_second) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +186,14 @@ class _Objective:
         return cls(
             entries, left, right, start, column, present, offset, ~missing[:, more > 0], table.weights
         )  # fmt: skip
+
+    def joined(self, other: _Objective) -> _Objective:
+        """Return the objective of the rows of both."""
+        names = ("present", "offset", "scored", "weights")
+        both: dict[str, Any] = {
+            n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names
+        }
+        return replace(self, **both)
 
     def value(self, share: FloatArray) -> float:
         log_odds = self._log_odds(share)
@@ -272,6 +277,6 @@ def _distinct_rows(domain: Domain, held_out: Any) -> Table:
     codes, weights = codes[weights > 0], weights[weights > 0]
     if weights.sum() < 2:
         raise DataError("learning how reliable conditionals are needs at least two held-out rows")
-    columns = [domain.index(name) for name in domain.sorted_names()]
+    columns = sorted(range(len(domain)), key=domain.names.__getitem__)
     order = np.lexsort(codes[:, columns[::-1]].T)
     return Table.adopt(domain, codes[order], weights[order])
