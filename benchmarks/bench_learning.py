@@ -25,8 +25,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conjoin import Domain, Table, learn_conditionals, read_table
 from conjoin.data.packed_table import pack_table
+from conjoin.data.parent_rules import parent_rules
 from conjoin.learning.logistic_path import LogisticPath
-from conjoin.learning.options import LAMBDAS, parent_rules
+from conjoin.learning.options import LAMBDAS
 from goals import cpu, headline, machine
 
 FIVE = ("nltcs", "plants", "baudio", "jester", "bnetflix")

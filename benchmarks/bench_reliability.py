@@ -28,7 +28,7 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.holdout import deal_out
 from conjoin.research import learn_say
 from conjoin.research.reproduction.experiment_files import Files, find_folder
-from conjoin.research.say_learning import POWERS, expit
+from conjoin.research.say_learning import POWERS, expit, log_ratio
 
 SETS = ("nltcs", "dna", "plants", "jester", "baudio", "bnetflix")
 
@@ -75,7 +75,7 @@ def of_matrix(measure: Callable[..., FloatArray]) -> Callable[..., Say]:
 def strength(dn: DependencyNetwork, train: Table, rows: Table) -> Say:
     """Return the shares for the best power of the strengths."""
     opinions = PairOpinions.of(dn.form, resolve_base(dn.domain, None, train)[0])
-    ratio = opinions.log_ratio()
+    ratio = log_ratio(opinions)
     says = [Say(opinions.pairs, expit(power * ratio)) for power in POWERS]
     return max(says, key=lambda s: pll(convert(dn, train, orders="all", say=s), rows).mean)
 

@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "models": {"errors", "data", "kernels"},
     "conversion": {"errors", "data", "models"},
     "kernels": set(),
-    "learning": {"errors", "progress", "jobs", "data", "models", "kernels"},
+    "classifiers": {"errors", "jobs", "data", "models"},
+    "learning": {"errors", "progress", "jobs", "data", "models", "kernels", "classifiers"},
     "inference": {"errors", "progress", "jobs", "data", "models", "kernels"},
     "scoring": {
         "errors",
@@ -49,6 +50,7 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 
 
 BUDGET = {
+    "lines of classifiers": 800,
     "lines of cli": 3_000,
     "lines of conversion": 1_550,
     "lines of data": 4_200,
@@ -170,11 +172,8 @@ DEEP_IMPORTS = {
     "conjoin.joint.incomplete_rows",
     "conjoin.joint.missing_values",
     "conjoin.joint.thin_weights",
-    "conjoin.learning.classifier_learning",
-    "conjoin.learning.indicator_matrix",
     "conjoin.learning.logistic_features",
     "conjoin.learning.logistic_multinomial",
-    "conjoin.learning.logistic_solver",
     "conjoin.learning.screening",
     "conjoin.learning.tuning",
     "conjoin.models.feature_tables",

@@ -26,8 +26,8 @@ from conjoin.views.explorer import explore
 from conjoin.views.explorer import explorer_page as page_module
 from conjoin.views.explorer.browser_tables import LaneTable, browser_tree, compact
 from conjoin.views.explorer.page_columns import page_column
-from conjoin.views.reports import counted
-from conjoin.views.reports.associations import associations
+from conjoin.views.reports import counted_joints
+from conjoin.views.reports.associations import joints_of
 from strategies import random_bayesian_network, random_features, random_markov_network
 
 FLAGS = (
@@ -1149,7 +1149,7 @@ def test_a_table_with_impossible_cells_does_not_keep_others_from_low_rank():
 
 def test_associations_are_mutual_information():
     model = zeros()
-    found = associations(model)
+    found = joints_of(model)
     assert found.exact
     for a, b in [(0, 1), (2, 5), (3, 3)]:
         names = [model.domain.names[v] for v in (a, b)]
@@ -1162,13 +1162,13 @@ def test_associations_are_mutual_information():
             expected = (pair[pair > 0] * np.log2(pair[pair > 0] / outer[pair > 0])).sum()
         assert found.bits[a, b] == pytest.approx(expected, abs=1e-9)
     rows = cj.sample(model, 20_000)
-    np.testing.assert_allclose(counted(rows), found.bits, atol=0.03)
+    np.testing.assert_allclose(counted_joints(rows).bits, found.bits, atol=0.03)
 
 
 def test_expensive_associations_are_counted_in_drawn_rows():
-    found = associations(tables(), max_seconds=0.0)
+    found = joints_of(tables(), max_seconds=0.0)
     assert not found.exact
-    np.testing.assert_allclose(found.bits, associations(tables()).bits, atol=0.03)
+    np.testing.assert_allclose(found.bits, joints_of(tables()).bits, atol=0.03)
 
 
 def test_every_script_is_used():

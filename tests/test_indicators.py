@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from conjoin import Domain, Table, learn_conditionals
 from conjoin.learning import Limits, LogisticPath, parent_rules
-from conjoin.learning.indicator_matrix import Indicators
-from conjoin.learning.logistic_features import PathFeatures, joint_counts
+from conjoin.learning.logistic_features import Indicators, PathFeatures, joint_counts
 from reference import path_members
 
 

@@ -19,8 +19,7 @@ from conjoin.learning import (
     TreePath,
     parent_rules,
 )
-from conjoin.learning.logistic_features import Design
-from conjoin.learning.logistic_solver import TOLERANCE
+from conjoin.learning.logistic_features import TOLERANCE, Design
 from strategies import generators
 
 

@@ -36,8 +36,8 @@ from conjoin.learning import (
     gain_needed,
     parent_rules,
 )
+from conjoin.learning.logistic_features import Solution
 from conjoin.learning.logistic_multinomial import Rows
-from conjoin.learning.logistic_solver import Solution
 from conjoin.learning.tuning import choose
 from conjoin.scoring import pll
 from reference import all_states, path_members

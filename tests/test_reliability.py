@@ -150,7 +150,7 @@ def test_the_objective_is_the_pll_of_the_converted_network(rng):
     rows = random_rows(rng, dn.domain, 12, holes=0.2 if rng.random() < 0.5 else 0.0)
     opinions = PairOpinions.of(dn.form, base)
     mean = convert(dn, base=base, orders="all").form
-    objective = module._Objective.of(module._Layout.of(opinions), mean, rows)
+    objective = module._Objective.of(opinions, mean, rows)
     share = rng.random(len(opinions.pairs))
     mn = convert(dn, base=base, orders="all", say=Say(opinions.pairs, share))
     score = pll(mn, rows)

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, Int32Array
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.table import Codes, Table, codes_of
 from conjoin.errors import ModelError
 from conjoin.models.cpd import SUM_TOLERANCE
 from conjoin.models.vocabulary import Vocabulary
-
-Int32Array = npt.NDArray[np.int32]
 
 BITS_AT_ONCE = 1 << 26
 """About how many pairs of a test and a row are in memory at a time."""
@@ -58,14 +56,8 @@ class Product:
 class BoundProduct:
     """`Product` over the tests of one vocabulary."""
 
-    independent = True
-
     def __init__(self, q: FloatArray) -> None:
-        self.q = q
-
-    def probability(self) -> FloatArray:
-        """Return the probability of each test."""
-        return self.q
+        self.q = q  # the probability of each test
 
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""
@@ -107,8 +99,6 @@ class Instances:
 class BoundInstances:
     """`Instances` over the tests of one vocabulary: the rows that satisfy each test, as bits."""
 
-    independent = False
-
     def __init__(self, bits: npt.NDArray[np.uint8], rows: int, weights: FloatArray | None) -> None:
         self.bits, self.rows, self.weights = bits, rows, weights
         # Weighted rows are unpacked, to a byte and then a number of 8 bytes per bit.
@@ -119,10 +109,6 @@ class BoundInstances:
             return np.bitwise_count(bits).sum(axis=1, dtype=np.int64) / self.rows
         hits = np.unpackbits(bits, axis=1, count=self.rows)
         return hits @ (self.weights / self.weights.sum())
-
-    def probability(self) -> FloatArray:
-        """Return the probability of each test."""
-        return self._mean(self.bits)
 
     def joint(self, tests: Int32Array) -> FloatArray:
         """Return the probability that all tests of each row hold."""

@@ -40,15 +40,12 @@ MAX_COUNTERS = 4
 
 @dataclass(frozen=True, eq=False)
 class InteractionTables:
-    """The parts of a log-potential on some sets of variables, all of one size.
-
-    A Markov network has one table for each set. In a dependency network every member of a set has a
-    table of its own: the part of the log-potential of its CPD.
-    """
+    """The parts of a log-potential on some sets of variables, all of one size."""
 
     sets: IntArray  # the variables of each set, ascending, sets by members
     first: IntArray  # the first cell of each set's table; tables are in C order
-    values: FloatArray  # the tables, in nats: one line, or one line for each member
+    # The tables, in nats: one line, or, of a dependency network, a line for the CPD of each member
+    values: FloatArray
     magnitude: FloatArray  # the sums of absolute values, by which rounding errors are told
     probability: FloatArray  # the probability of each cell under the product distribution
 
@@ -135,9 +132,9 @@ def _parts(form: LogLinearForm, q: FloatArray, size: int) -> Iterator[_Parts]:
 def _choices(
     rise: FloatArray, mean: FloatArray, size: int, first: bool
 ) -> Iterator[tuple[list[int], FloatArray]]:
-    """Yield each choice of `size` columns, and the product of their `rise` and the others' `mean`.
+    """Yield each choice of `size` columns (with `first`, among them the first), and its product.
 
-    With `first`, only choices with the first column.
+    It is that of the `rise` of the chosen columns and the `mean` of all others.
     """
     length = rise.shape[1]
     after = np.ones((len(mean), length + 1))  # the product of all later means

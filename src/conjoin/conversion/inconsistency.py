@@ -158,10 +158,9 @@ def inconsistency(
 def _spread_of_rows(
     dn: DependencyNetwork, base: Product, rows: int, random_state: int | np.random.Generator
 ) -> FloatArray:
-    """Estimate the squared distance of each CPD from the mean of all, without a decomposition.
+    """Estimate the squared distance of each CPD from the mean of all, the average over all orders.
 
-    The mean is the average over all orders. On rows of independent variables, its log-odds of X_i are
-    compared with those in X_i's CPD, both less their mean over the states of X_i.
+    Their log-odds, less the mean over the states, are compared on rows of independent variables.
     """
     rng = np.random.default_rng(random_state)
     drawn = [rng.choice(len(q), rows, p=q) for q in base.marginals]

@@ -34,21 +34,10 @@ class Link:
     odds: float  # the factor of the odds of the one state where the other one holds, too
     words: tuple[str, str]  # that the one and the other state hold, in words
 
-    @property
-    def meeting(self) -> str:
-        """Whether the two states go together or avoid each other, in words."""
-        relation = "go together" if self.odds >= 1 else "avoid each other"
-        return f"{' and '.join(self.words)} {relation}"
-
-    @property
-    def factor(self) -> str:
-        """The factor of the odds in words, such as "× 3.1" or "÷ 2.0"."""
-        if self.odds >= 1:
-            return f"× {_short(self.odds)}"
-        return f"÷ {_short(1 / self.odds)}"
-
     def __str__(self) -> str:
-        return f"{self.meeting} (odds {self.factor})"
+        relation = "go together" if self.odds >= 1 else "avoid each other"
+        factor = f"× {_short(self.odds)}" if self.odds >= 1 else f"÷ {_short(1 / self.odds)}"
+        return f"{' and '.join(self.words)} {relation} (odds {factor})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,6 @@ from conjoin.models.features import Features
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.vocabulary import mask_words, state_masks
 
-MAX_RATIO = 1000.0
-"""The largest ratio of two strengths that counts; a silent CPD is this much weaker than the other."""
-
 
 @dataclass(frozen=True, eq=False)
 class Say:
@@ -39,12 +36,8 @@ class Say:
 
     def shares(self, pairs: IntArray) -> FloatArray:
         """Return the share of the first conditional of given pairs."""
-        size = 1 + int(max(self.pairs.max(initial=0), pairs.max(initial=0)))
-        known, asked = self.pairs @ [size, 1], pairs @ [size, 1]
-        order = np.argsort(known)
-        place = np.searchsorted(known[order], asked)
-        is_listed = np.append(known[order], -1)[place] == asked
-        return np.where(is_listed, np.append(self.share[order], 0.5)[place], 0.5)
+        share = dict(zip(map(tuple, self.pairs.tolist()), self.share.tolist(), strict=True))
+        return np.array([share.get(tuple(pair), 0.5) for pair in pairs.tolist()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +46,7 @@ class PairOpinions:
 
     cards: IntArray  # the number of states of each variable
     pairs: IntArray  # pairs by 2: their positions, the smaller first
-    strength: (
-        FloatArray  # 2 by pairs: the root mean square of the interaction in either CPD, in nats
-    )
+    strength: FloatArray  # 2 by pairs: the root mean squares of the interactions in the two CPDs
     first: IntArray  # the first cell of each pair's table in `difference`
     difference: FloatArray  # the interaction in the first variable's CPD minus that in the second's
 
@@ -78,12 +69,6 @@ class PairOpinions:
             np.concatenate(firsts),
             np.concatenate(cells),
         )
-
-    def log_ratio(self) -> FloatArray:
-        """Return the log of the first CPD's strength over the second's, at most log `MAX_RATIO`."""
-        floor = np.maximum(self.strength.max(axis=0) / MAX_RATIO, np.finfo(float).tiny)
-        left, right = np.log(np.maximum(self.strength, floor))
-        return left - right
 
     def entries(self) -> DifferenceEntries:
         """Return the differences in terms of states other than the first of a variable.

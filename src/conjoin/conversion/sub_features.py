@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.conversion.base_distribution import BoundBase
+from conjoin.conversion.base_distribution import BoundBase, BoundProduct
 from conjoin.conversion.orders import Orders
-from conjoin.data.arrays import FloatArray, IntArray, UIntArray
+from conjoin.data.arrays import FloatArray, Int32Array, IntArray, UIntArray
 from conjoin.data.row_hashing import code_numbers, group_equal
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
 from conjoin.models.vocabulary import Vocabulary
-
-Int32Array = npt.NDArray[np.int32]
 
 MAX_EXPANDED = 1 << 26
 """Maximum number of sub-features that averaging over all orders may write out."""
@@ -120,22 +118,9 @@ class SubFeatures:
         for width in np.flatnonzero(widths).tolist():
             rows = slice(end[width] - widths[width], end[width])
             tests = buffer[start[rows] + np.arange(width)[:, None]]
-            sort_columns(tests)  # test numbers ascend with the variable
+            tests.sort(axis=0)  # test numbers ascend with the variable
             indices[indptr[rows.start] : indptr[rows.stop]] = tests.T.ravel()
         return Features(self.tests, indptr, indices, weight[order])
-
-
-def sort_columns(lines: npt.NDArray[Any]) -> None:
-    """Sort each column of a matrix in place, by exchanging whole lines if there are few of them."""
-    if len(lines) > 12:
-        lines.sort(axis=0)
-        return
-    low = np.empty_like(lines[:1])
-    for i in range(1, len(lines)):
-        for j in range(i, 0, -1):
-            np.minimum(lines[j - 1], lines[j], out=low[0])
-            np.maximum(lines[j - 1], lines[j], out=lines[j])
-            lines[j - 1] = low[0]
 
 
 def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
@@ -157,9 +142,9 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
 def seen_from_target(
     tests: Int32Array, owner: IntArray, var: npt.NDArray[np.int32], ranks: IntArray
 ) -> tuple[IntArray, Int32Array]:
-    """Sort the tests of each row cyclically from its target, for each order.
+    """Sort the tests of each row cyclically from its target, for each order: orders * rows by tests.
 
-    Also returns the distance of each test's variable from the target, both orders * rows by tests.
+    Also returns the distance of each test's variable from the target.
     """
     size = ranks.shape[1]
     bits = len(var).bit_length()
@@ -226,7 +211,7 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
 
     a polynomial of degree k - 1 in z, which ceil(k/2) Gauss-Legendre nodes integrate exactly.
     """
-    if not base.independent:
+    if not isinstance(base, BoundProduct):
         raise ModelError(
             "averaging over all orders with a set of base instances would expand long features "
             "exponentially; use base='marginals', orders='rotations', or a larger max_length"
@@ -242,7 +227,7 @@ def integrate_all(features: Features, owner: IntArray, base: BoundBase) -> Featu
         np.concatenate([tests.mask, tests.complement()]),
     )
     upright, negated = number[: len(tests)], number[len(tests) :]
-    q = base.probability()
+    q = base.q
     indices, off, lengths, weight = [], [], [], []
     for chosen, entry in features.by_length():
         rows, w, k = features.indices[entry], features.weights[chosen], entry.shape[1]

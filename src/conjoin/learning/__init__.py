@@ -5,21 +5,19 @@ from __future__ import annotations
 from conjoin.lazy_imports import lazy_names
 
 _INTERNAL = {
-    "FORBIDDEN": "learning.options",
-    "KAPPAS": "learning.conditional_learning",
+    "FORBIDDEN": "data.parent_rules",
+    "KAPPAS": "learning.options",
     "LAMBDAS": "learning.options",
     "LIMITS": "learning.options",
     "Limits": "learning.options",
     "LogisticPath": "learning.logistic_path",
     "NestedTree": "learning.tree_path",
     "Options": "learning.options",
-    "REQUIRED": "learning.options",
+    "REQUIRED": "data.parent_rules",
     "SetIndex": "learning.tree_path",
     "TreePath": "learning.tree_path",
     "gain_needed": "learning.tree_path",
-    "learn_classifiers": "learning.classifier_learning",
-    "parent_rules": "learning.options",
-    "read_classifier": "learning.classifier_import",
+    "parent_rules": "data.parent_rules",
 }
 """Names for the other packages of Conjoin, and for its tests."""
 

@@ -13,6 +13,7 @@ from conjoin.data.discretizer import Discretizer
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
+from conjoin.data.parent_rules import REQUIRED, parent_rules
 from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, names_lack_of_memory
@@ -22,13 +23,11 @@ from conjoin.learning.options import (
     LAMBDAS,
     LIMITS,
     MIDDLE,
-    REQUIRED,
     WIDE,
     Limits,
     Options,
     check_setting,
     leaf_options,
-    parent_rules,
 )
 from conjoin.learning.tuning import choose, split_rows
 from conjoin.models.cpd import CPD
@@ -174,9 +173,16 @@ def learn_conditionals(
     rng = np.random.default_rng(random_state)
     learner = _ConditionalsLearner(table, valid, leaves, rules, TaskRunner(n_jobs), limits)
     if not isinstance(cpd, str):
-        dn = learner.classifiers(cpd)
+        from conjoin.classifiers import learn_classifiers
+
+        cpds = learn_classifiers(table, cpd, rules, learner.runner)
+        dn = learner.network(cpds, {"cpd": type(cpd).__name__, "rows": len(table)})
     elif cpd == "boosted":
-        dn = learner.boosted(split_rows(table, valid, holdout, folds, rng))
+        from conjoin.classifiers import learn_boosted
+
+        splits = split_rows(table, valid, holdout, folds, rng)
+        cpds, record = learn_boosted(table, splits, leaves[0].min_leaf, rules, learner.runner)
+        dn = learner.network(cpds, {"cpd": "boosted", "rows": len(table), **record})
     else:
         rows, held = table, valid
         if cpd in ("hybrid", "mixed") and not exhaustive:
@@ -228,24 +234,9 @@ class _ConditionalsLearner:
         self.rng: np.random.Generator | None = None  # draws samples of rows, if that is allowed
         self.choosing: range | None = None  # the targets that choose for all, if not all do
 
-    def _network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
+    def network(self, cpds: Iterable[CPD], record: dict[str, Any]) -> DependencyNetwork:
+        """Return the network of some CPDs, with a record of how they were learned."""
         return DependencyNetwork(self.table.domain, cpds, {"learned": record})
-
-    def classifiers(self, classifier: Any) -> DependencyNetwork:
-        """Fit copies of a classifier."""
-        from conjoin.learning.classifier_learning import learn_classifiers
-
-        cpds = learn_classifiers(self.table, classifier, self.rules, self.runner)
-        return self._network(cpds, {"cpd": type(classifier).__name__, "rows": len(self.table)})
-
-    def boosted(self, splits: list[tuple[Table, Table]]) -> DependencyNetwork:
-        """Boost with the best number of trees on the validation rows, averaged over the splits."""
-        from conjoin.learning.boosted_learning import learn_boosted
-
-        cpds, record = learn_boosted(
-            self.table, splits, self.options.min_leaf, self.rules, self.runner
-        )
-        return self._network(cpds, {"cpd": "boosted", "rows": len(self.table), **record})
 
     def path(
         self,
@@ -276,7 +267,7 @@ class _ConditionalsLearner:
             self.last = self.trees = None
             path = build(self.table, None, self.runner.labelled("all rows"))
             path.advance(value)
-        return self._network(path.cpds(value), record)
+        return self.network(path.cpds(value), record)
 
     def _leaves_and_kappa(
         self, splits: list[tuple[Table, Table]], kappa: float | None, record: dict[str, Any]

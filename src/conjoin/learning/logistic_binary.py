@@ -29,8 +29,15 @@ from conjoin.kernels.logistic import (
     penalised,
     spread_to_leaves,
 )
-from conjoin.learning.logistic_features import Design, PathFeatures, correlation, joint_counts
-from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import (
+    MAX_STEPS,
+    TOLERANCE,
+    Design,
+    PathFeatures,
+    Solution,
+    correlation,
+    joint_counts,
+)
 
 
 @dataclass(eq=False)
@@ -61,8 +68,6 @@ class Batch:
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("design", "valid")}
-
-    # ---- the path -----------------------------------------------------------------------------
 
     def solve(
         self, penalty: float, start: Solution | None = None, tolerance: float = TOLERANCE
@@ -99,31 +104,23 @@ class Batch:
 
     def _prepare_own(self) -> None:
         """Lay the path features of all columns end to end, with their correlations."""
-        design = self.design
+        design, paths = self.design, self.paths or []
         _, mean, deviation = design.correlations
+        weights = design.weights / np.float32(design.weights.sum(dtype=np.float64))
         cross: list[Float32Array] = [np.zeros(0, np.float32)]
-        self.leaf = np.zeros((0, 0), np.int32)
-        self.parent = np.zeros(0, np.int64)
-        self.own_usable = np.zeros(0, bool)
-        self.share, self.deviation = np.zeros((2, 0))
-        if self.paths is not None:
-            ready = []
-            weights = design.weights / np.float32(design.weights.sum(dtype=np.float64))
-            for path in self.paths:
-                together, share = joint_counts(design.x, path, weights)
-                dev = np.sqrt(np.maximum(share * (1 - share), 0))
-                rho = correlation(together, share, dev, mean, deviation).ravel()
-                ready.append((rho, share, dev))
-            cross += [rho for rho, _, _ in ready]
-            self.leaf = np.stack([path.leaf for path in self.paths])
-            self.parent = np.concatenate([path.parent for path in self.paths]).astype(np.int64)
-            self.share = np.concatenate([share for _, share, _ in ready])
-            self.deviation = np.concatenate([deviation for _, _, deviation in ready])
-            self.own_usable = np.concatenate([path.depth >= 2 for path in self.paths])
-            self.own_usable &= self.deviation > 0
-        widths = self.own_sizes * design.x.width
-        self.cross_first: IntArray = np.concatenate([[0], np.cumsum(widths)])
-        self.cross = np.concatenate(cross)
+        shares, usable = [np.zeros(0)], [np.zeros(0, bool)]
+        for path in paths:
+            together, share = joint_counts(design.x, path, weights)
+            spread = np.sqrt(np.maximum(share * (1 - share), 0))
+            cross.append(correlation(together, share, spread, mean, deviation).ravel())
+            shares.append(share)
+            usable.append((path.depth >= 2) & (spread > 0))
+        self.cross, self.share = np.concatenate(cross), np.concatenate(shares)
+        self.deviation = np.sqrt(np.maximum(self.share * (1 - self.share), 0))
+        self.own_usable = np.concatenate(usable)
+        self.parent = np.concatenate([np.zeros(0, np.int64), *(path.parent for path in paths)])
+        self.leaf = np.stack([p.leaf for p in paths]) if paths else np.zeros((0, 0), np.int32)
+        self.cross_first = np.cumsum([0, *self.own_sizes * design.x.width])
 
     def _score(self) -> FloatArray:
         """Return the summed log-likelihood of the validation rows for each target."""
@@ -134,8 +131,6 @@ class Batch:
             leaf = np.stack([path.valid_leaf for path in self.paths])
         return -self._place(self.valid, leaf, *self._labels(self.valid)).loss
 
-    # ---- one penalty ----------------------------------------------------------------------------
-
     def _product(
         self, design: Design, columns: IntArray, weights: Weights, leaf: Int32Array
     ) -> Float32Array:
@@ -145,12 +140,6 @@ class Batch:
         if self.paths is not None:
             spread_to_leaves(columns, weights.own, leaf, self.parent, self.own_first, z)
         return z
-
-    def _nodes(self) -> PathNodes:
-        """Return the path features, as kernels take them."""
-        return PathNodes(
-            self.own_first, self.parent, self.share, self.deviation, self.cross, self.cross_first
-        )
 
     def _place(self, design: Design, leaf: Int32Array, y: Float32Array, m: Float32Array) -> Point:
         """Return the logits of rows under the weights reached so far, and the derivatives there."""
@@ -185,17 +174,12 @@ class Batch:
             add_by_leaf(columns, values, self.leaf, self.parent, self.own_first, own)
         return self.design.x.slopes(values, columns), own
 
-    def _set_spread(self, at: Point, columns: IntArray, spread: Spread) -> None:
-        """Set the means and deviations of the features, weighted by the second derivatives."""
-        sums, own_sums = self._slopes(at.bend, columns)
-        deviations(
-            columns, sums, own_sums, at.h_bias, self.factor, self.own_usable, self.own_first, spread
-        )  # fmt: skip
-
     def _descend(self, penalty: float, at: Point, tolerance: float) -> None:
         """Minimise for one penalty, all targets together."""
         shared, _, _ = self.design.correlations
-        nodes = self._nodes()
+        nodes = PathNodes(
+            self.own_first, self.parent, self.share, self.deviation, self.cross, self.cross_first
+        )
         spread = Spread(*np.zeros((2, *self.factor.shape)), *np.zeros((2, self.own_first[-1])))
         gain = np.where(self.movable, np.inf, 0.0)
         for iteration in range(MAX_STEPS):
@@ -205,7 +189,11 @@ class Batch:
                 break
             gradient, own_gradient = self._slopes(at.residual, columns)
             if iteration % 3 == 0:
-                self._set_spread(at, columns, spread)
+                sums, own_sums = self._slopes(at.bend, columns)
+                deviations(
+                    columns, sums, own_sums, at.h_bias, self.factor, self.own_usable,
+                    self.own_first, spread,
+                )  # fmt: skip
             decrease, bias_step = np.empty((2, len(columns)))
             step = Weights(np.empty_like(gradient), bias_step, np.zeros_like(own_gradient))
             steps(

@@ -1,4 +1,4 @@
-"""The features of logistic regression: indicators of states, and conjunctions on a tree's paths."""
+"""What regressions share: the features, indicators of states and paths of trees, and solutions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.packed_table import state_ranges
 from conjoin.data.table import Codes
-from conjoin.learning.indicator_matrix import Indicators
+from conjoin.kernels.indicators import add_by_leaf, screened_logits, screened_slopes
 from conjoin.learning.options import LIMITS
 
+TOLERANCE = 1e-7
+"""A target has converged when a step would gain less than this fraction of its objective."""
+ROUGH = 1e-4
+"""The same while penalties are only compared by their scores."""
+MAX_STEPS = 100
+REQUIRED_SHARE = 1e-3
+"""The fraction of the penalty on the terms of required parents: enough to keep them finite."""
 MAX_BATCH = 64
 """The maximum number of targets in a batch."""
 SCREENED_BATCH = 16
@@ -25,13 +32,75 @@ MIN_BATCHES = 4
 ONE_BATCH_PRODUCTS = 1 << 21
 """The number of products, targets times features times rows, below which one batch is faster."""
 
+SCREENED_SHARE = 0.4
+"""If columns consider a smaller share of the features, the others are left out of products."""
+
+
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """Features that are 0 or 1, as numbers for the products of linear algebra libraries."""
+
+    x: Float32Array
+    # The features that each column of a regression considers, if they are few. Weights of all other
+    # features are 0, and their slopes need not be computed
+    considered: BoolArray | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return self.x.shape[1]
+
+    @cached_property
+    def by_feature(self) -> npt.NDArray[np.uint8]:
+        """The transposed matrix."""
+        return np.ascontiguousarray(self.x.astype(np.uint8).T)
+
+    def select(self, features: IntArray) -> Indicators:
+        """Return the matrix of some of the features."""
+        chosen = Indicators(np.take(self.x, features, axis=1))
+        chosen.__dict__["by_feature"] = self.by_feature[features]
+        return chosen
+
+    def screened(self, considered: BoolArray) -> Indicators:
+        """Return the matrix for columns that consider some of the features, columns by features."""
+        if np.count_nonzero(considered) > SCREENED_SHARE * considered.size:
+            return self
+        result = replace(self, considered=considered)
+        result.__dict__["by_feature"] = self.by_feature
+        return result
+
+    def logits(self, weights: FloatArray) -> Float32Array:
+        """Return the sums of the weights of each row's features, for each row of weights."""
+        if self.considered is not None:
+            out = np.zeros((len(weights), len(self.x)), np.float32)
+            screened_logits(self.by_feature, weights, out)
+            return out
+        by_row = self.x @ weights.T.astype(np.float32)  # faster than the transpose of this product
+        return np.ascontiguousarray(by_row.T)
+
+    def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
+        """Return the sums of some rows of values over the rows that have each feature."""
+        if self.considered is not None:
+            out = np.zeros((len(columns), self.width))
+            screened_slopes(self.by_feature, self.considered, values, columns, out)
+            return out
+        part = values if len(columns) == len(values) else values[columns]
+        return (part @ self.x).astype(np.float64)
+
+    def second_moments(self, weights: Float32Array) -> FloatArray:
+        """Return the summed weights of the rows that have both of two features."""
+        return (self.x.T @ (self.x * weights[:, None])).astype(np.float64)
+
+    def by_leaf(self, leaf: Int32Array, weights: Float32Array, out: FloatArray) -> None:
+        """Add the weights of the rows that end in each leaf and have each feature."""
+        add_by_leaf(leaf.astype(np.int64), weights, self.x, out)
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
     """Indicator features of a table: one per state, of a binary variable state 1 only.
 
-    Ordered variables also have indicators of all states up to one (see `state_ranges`). A missing
-    value has no indicator: it contributes nothing.
+    Ordered variables also have indicators of all states up to one. Missing values have none.
     """
 
     cards: IntArray
@@ -56,10 +125,11 @@ class Design:
         var, state, last = state_ranges(cards, ordered)
         kept = ~np.isin(var, left_out)
         var, state, last = var[kept], state[kept], last[kept]
-        columns = [_within(codes[:, v], a, b) for v, a, b in zip(var, state, last, strict=True)]
-        x = Indicators.of(columns, len(codes))
-        missing = int(np.iinfo(codes.dtype).max)
-        return cls(cards, codes, weights.astype(np.float32), x, var, state, last, missing)
+        x = np.empty((len(codes), len(var)), np.float32)
+        for j, (v, low, high) in enumerate(zip(var, state, last, strict=True)):
+            x[:, j] = _within(codes[:, v], low, high)
+        missing, narrow = int(np.iinfo(codes.dtype).max), weights.astype(np.float32)
+        return cls(cards, codes, narrow, Indicators(x), var, state, last, missing)
 
     def select(self, features: IntArray) -> Design:
         """Return the same rows with some of the features."""
@@ -88,7 +158,7 @@ class Design:
     def ids(self) -> Int32Array:
         """The indicators of each row, -1 where there is none.
 
-        There is a column per variable for its states, then one for each indicator of several states.
+        A column per variable for its states, then one for each indicator of several states.
         """
         several = np.flatnonzero(self.state != self.last)
         rows, variables = self.codes.shape
@@ -163,3 +233,17 @@ def batches(
     share = len(targets) if small else -(-len(targets) // MIN_BATCHES)
     room = max(4, min(most, share, cells // max(1, len(design.codes))))
     return [list(targets[low : low + room]) for low in range(0, len(targets), room)]
+
+
+@dataclass(eq=False)
+class Solution:
+    """Weights of some targets at one penalty: columns by features, and those of path features.
+
+    The solution for the next penalty starts from here.
+    """
+
+    tolerance: float
+    weights: FloatArray
+    bias: FloatArray
+    own: FloatArray
+    score: FloatArray

@@ -14,8 +14,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, Int32Array
 from conjoin.jobs import stop_point
 from conjoin.kernels.coordinate_descent import QuadraticModel, coordinate_descent
 from conjoin.kernels.multinomial import add_logits, derive, list_features, softmax, spread
-from conjoin.learning.logistic_features import Design, PathFeatures
-from conjoin.learning.logistic_solver import MAX_STEPS, TOLERANCE, Solution
+from conjoin.learning.logistic_features import MAX_STEPS, TOLERANCE, Design, PathFeatures, Solution
 from conjoin.learning.options import LIMITS
 
 RIDGE = 1e-3
@@ -27,12 +26,7 @@ SWEEPS = 50
 
 
 class Multinomial:
-    """One target, with a column for each of its states.
-
-    `factor`: the fraction of the penalty on each feature for each target; negative if it must not
-    be used. `curvature_rows`: the approximate number of rows from which mixed second derivatives
-    are computed.
-    """
+    """One target, with a column for each of its states; the arguments are those of `Batch`."""
 
     def __init__(
         self,
@@ -49,6 +43,9 @@ class Multinomial:
         own = 0 if path is None else len(path.parent)
         self.features = np.arange(design.x.width)
         self.factor = np.concatenate([factor[:, target], np.ones(own)])
+        self.usable: BoolArray = self.factor >= 0  # of a tree's nodes those at depth 2 or more
+        if path is not None:
+            self.usable[design.x.width :] = path.depth >= 2
         self.column_target = np.full(self.states, target)
         self.column_state = np.arange(self.states)
         self.own_first = np.arange(self.states + 1) * own
@@ -72,7 +69,8 @@ class Multinomial:
         score = 0.0
         if self.valid is not None:
             held = Rows(self, self.valid, None if self.path is None else self.path.valid_leaf)
-            score = -held.loss_of(self.weights, self.bias)
+            z = held.logits(self.weights, self.bias)
+            score = -held.softmax(z, np.empty_like(z))
         width = self.design.x.width
         weights, own = self.weights[:width].T.copy(), self.weights[width:].T.ravel()
         return Solution(tolerance, weights, self.bias, own, np.array([score]))
@@ -88,13 +86,6 @@ class Multinomial:
         self.bias = np.log(np.maximum(counts, 0.5))  # half a row of a state that was never seen
         self.bias -= self.bias.mean()
         self.weights = np.zeros((len(self.factor), self.states))
-
-    def usable(self) -> BoolArray:
-        """Return which features take part; of a tree's nodes those at depth 2 or more."""
-        result = self.factor >= 0
-        if self.path is not None:
-            result[self.design.x.width :] = self.path.depth >= 2
-        return result
 
     def _descend(self, penalty: float, rows: Rows, tolerance: float) -> None:
         """Minimise for one penalty."""
@@ -130,18 +121,22 @@ class Multinomial:
             loss = value
 
     def _centre(self) -> None:
-        """Shift the weights of all states by the amount that costs least; probabilities stay the same."""
+        """Shift the weights of all states by the amount that costs least; probabilities stay the same.
+
+        This is the median, or the number closest to 0 between the two in the middle.
+        """
         assert self.weights is not None
         used = np.flatnonzero(self.weights.any(axis=1))
-        self.weights[used] -= nearest_median(self.weights[used].T)[:, None]
+        ordered = np.sort(self.weights[used], axis=1)
+        low, high = ordered[:, (self.states - 1) // 2], ordered[:, self.states // 2]
+        self.weights[used] -= np.clip(0.0, low, high)[:, None]
 
     def _step(
         self, rows: Rows, p: FloatArray, cost: FloatArray, caution: float
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Minimise a quadratic model of the loss, plus the penalty.
+        """Minimise a quadratic model, in which biases respond to weights, plus the penalty.
 
-        Returns the step, that of the biases, and the decrease that the model predicts. The response
-        of the biases to a step is part of the model.
+        Returns the step, that of the biases, and the decrease that the model predicts.
         """
         assert self.weights is not None
         slope, bend = rows.derivatives(p)
@@ -189,7 +184,7 @@ class Rows:
         rows = np.flatnonzero(design.codes[:, target] != design.missing)
         self.label = design.codes[rows, target].astype(np.int64)
         self.m = design.weights[rows].astype(np.float64)
-        self.states, usable = solver.states, solver.usable()
+        self.states, usable = solver.states, solver.usable
         self.curvature_rows = solver.curvature_rows
         self.width = len(usable)
         nodes, parent = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -212,16 +207,8 @@ class Rows:
         """Set the probabilities that belong to logits; return the loss."""
         return float(softmax(z, self.label, self.m, p))
 
-    def loss_of(self, weights: FloatArray, bias: FloatArray) -> float:
-        """Return the loss of weights."""
-        z = self.logits(weights, bias)
-        return self.softmax(z, np.empty_like(z))
-
     def derivatives(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the first derivatives of the loss by weights, and the second ones by each.
-
-        Both are features, the last of which is the bias, by states.
-        """
+        """Return the first and second derivatives of the loss: features, the bias last, by states."""
         both = np.zeros((self.width + 1, 2 * self.states))
         derive(self.first, self.feature, p, self.label, self.m, both)
         return both[:, : self.states], both[:, self.states :]
@@ -229,8 +216,7 @@ class Rows:
     def curvatures(self, p: FloatArray, active: BoolArray) -> FloatArray:
         """Return the second derivatives by active weights: those of a state, its bias last, in a row.
 
-        In long tables they are computed from a part of the rows. `active` is features, the last of
-        which is the bias, by states.
+        In long tables they are computed from a part of the rows.
         """
         per_state = np.count_nonzero(active, axis=0)
         ends = np.cumsum(per_state)
@@ -261,10 +247,3 @@ class Rows:
                 mine = own[:count, low:high]
                 result[low:high, low:high] += mine.T @ mine
         return result
-
-
-def nearest_median(values: FloatArray) -> FloatArray:
-    """Return for each column the number closest to 0 with the least sum of distances to its values."""
-    ordered = np.sort(values, axis=0)
-    low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
-    return np.clip(0.0, low, high)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.parent_rules import REQUIRED
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import TaskRunner
 from conjoin.learning.logistic_binary import Batch
 from conjoin.learning.logistic_features import (
     MAX_BATCH,
+    REQUIRED_SHARE,
+    ROUGH,
     SCREENED_BATCH,
+    TOLERANCE,
     Design,
     PathFeatures,
+    Solution,
     batches,
 )
 from conjoin.learning.logistic_multinomial import Multinomial
-from conjoin.learning.logistic_solver import REQUIRED_SHARE, ROUGH, TOLERANCE, Solution
-from conjoin.learning.options import LIMITS, REQUIRED, WIDE, Limits
+from conjoin.learning.options import LIMITS, WIDE, Limits
 from conjoin.learning.screening import (
     columns_to_keep,
     mutual_information,
@@ -42,9 +45,8 @@ Solver = Batch | Multinomial
 class LogisticPath:
     """The solutions for all targets, along the path of penalties.
 
-    `most_states`: the maximum number of states of a target; others keep their trees. `exhaustive`:
-    solve with full precision, and consider all columns. Otherwise large tables are solved with
-    less, and if wide, with some columns for each target (see `conjoin.learning.screening`).
+    `most_states`: the maximum number of states of a target; others keep their trees. `exhaustive`: solve
+    large tables with full precision, too, and consider all columns (see `conjoin.learning.screening`).
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class LogisticPath:
         factor = np.array([-1.0, 1.0, REQUIRED_SHARE])[rules[self.design.var]]
         self.trees, self.kappa = trees, kappa
         left = np.setdiff1d(left, self.by_tree)
-        count = len(cards) if exhaustive else columns_to_keep(self.design, limits)
+        count = (
+            len(cards) if exhaustive else columns_to_keep(len(cards), self.design.x.x.size, limits)
+        )
         screen = count < len(cards)
         large = screen or (len(table) > limits.choice_rows and not exhaustive)
         self.tolerance = limits.large_tolerance if large else TOLERANCE
@@ -97,10 +101,7 @@ class LogisticPath:
         self.reached: list[Solution | None] = [None] * len(self.batches)  # where they continue
 
     def _make_batches(self, targets: list[int], factor: FloatArray, screen: bool) -> list[Solver]:
-        """Return what solves the targets: batches of those with two states, then all others.
-
-        `factor` multiplies the penalties; a feature takes no part where it is negative.
-        """
+        """Return what solves the targets: batches of those with two states, then all others."""
         trees, cards, limits = self.trees, self.design.cards, self.limits
         tables: list[Codes] = []
         if trees is not None:
@@ -165,7 +166,11 @@ class LogisticPath:
             if _score(solutions) < best:
                 return None
         solutions += self._solve(penalty, tolerance, slice(probe, None))
-        return self._keep(penalty, solutions)
+        self.solutions[penalty] = solutions
+        scores = self.tree_scores.copy()
+        for batch, solution in zip(self.batches, solutions, strict=True):
+            scores[batch.targets] = solution.score
+        return scores
 
     def _probe(self) -> int:
         """Return how many batches are solved first; 0 if that would be half of them or more."""
@@ -187,66 +192,48 @@ class LogisticPath:
         self.reached[which] = solutions = self.runner.run(_solve, tasks, stage, sizes)
         return solutions
 
-    def _keep(self, penalty: float, solutions: list[Solution]) -> FloatArray:
-        """Keep the solutions of all batches; return the scores by target."""
-        self.solutions[penalty] = solutions
-        scores = self.tree_scores.copy()
-        for batch, solution in zip(self.batches, solutions, strict=True):
-            scores[batch.targets] = solution.score
-        return scores
-
-    def finish(self, penalty: float) -> None:
-        """Solve all targets to full precision for a penalty that the path has advanced to."""
-        rough = self.solutions[penalty]
-        if any(solution.tolerance > self.tolerance for solution in rough):
-            self.reached = list(rough)
-            self._keep(penalty, self._solve(penalty, self.tolerance, slice(None)))
-
     def cpds(self, penalty: float) -> list[CPD]:
-        """Return the CPDs of a penalty that the path has advanced to."""
-        self.finish(penalty)
-        owner, weights = [], []
-        entries: list[tuple[IntArray, ...]] = []  # feature, variable, first and last state, negated
-        count = 0
-        for batch, solution in zip(self.batches, self.solutions[penalty], strict=True):
-            for c, (target, state) in enumerate(
-                zip(batch.column_target.tolist(), batch.column_state.tolist(), strict=True)
-            ):
-                used = np.flatnonzero(solution.weights[c])
-                terms = batch.features[used]
-                own = solution.own[batch.own_first[c] : batch.own_first[c + 1]]
-                own_used = np.flatnonzero(own)
-                size = 1 + len(used) + len(own_used)
-                mine = count + np.arange(size)
-                none = np.zeros(size, np.int64)
-                own_state = np.full(size, state)
-                entries.append((mine, np.full(size, target), own_state, own_state, none))
-                entries.append(
-                    (
-                        mine[1 : 1 + len(used)],
-                        self.design.var[terms],
-                        self.design.state[terms],
-                        self.design.last[terms],
-                        none[: len(used)],
-                    )
-                )
-                if len(own_used):
-                    entries += self._path_tests(target, own_used, mine[1 + len(used) :])
-                owner.append(np.full(size, target))
-                weights += [solution.bias[c], *solution.weights[c, used], *own[own_used]]
-                count += size
-        features = self._assemble(entries, np.array(weights))
-        owners = np.concatenate(owner)
-        first = np.flatnonzero(
-            np.diff(owners, prepend=-1, append=-1)
-        )  # features are grouped by target
+        """Return the CPDs of a penalty that the path has advanced to, solved to full precision."""
+        solutions = self.solutions[penalty]
+        if any(solution.tolerance > self.tolerance for solution in solutions):
+            self.reached = list(solutions)
+            self.solutions[penalty] = solutions = self._solve(penalty, self.tolerance, slice(None))
         result: list[CPD] = [
-            LogLinearCPD(int(owners[low]), features.select(np.arange(low, high)))
-            for low, high in pairwise(first.tolist())
+            self._cpd(target, batch, solution)
+            for batch, solution in zip(self.batches, solutions, strict=True)
+            for target in batch.targets
         ]
         if self.trees is not None:
             result += self.trees.cpds(self.kappa, self.by_tree)
         return sorted(result, key=lambda cpd: cpd.target)
+
+    def _cpd(self, target: int, batch: Solver, solution: Solution) -> LogLinearCPD:
+        weights: list[float] = []
+        entries: list[tuple[IntArray, ...]] = []  # feature, variable, first and last state, negated
+        for c in np.flatnonzero(batch.column_target == target).tolist():
+            used = np.flatnonzero(solution.weights[c])
+            terms = batch.features[used]
+            own = solution.own[batch.own_first[c] : batch.own_first[c + 1]]
+            own_used = np.flatnonzero(own)
+            number = len(weights) + np.arange(1 + len(used) + len(own_used))
+            none = np.zeros_like(number)
+            state = none + batch.column_state[c]
+            entries.append((number, none + target, state, state, none))
+            alone = number[1 : 1 + len(used)]
+            ends = self.design.state[terms], self.design.last[terms]
+            entries.append((alone, self.design.var[terms], *ends, none[: len(used)]))
+            if len(own_used):
+                entries += self._path_tests(target, own_used, number[1 + len(used) :])
+            weights += [solution.bias[c], *solution.weights[c, used], *own[own_used]]
+        feature, var, first, last, negated = (
+            np.concatenate(columns).astype(np.int64) for columns in zip(*entries, strict=True)
+        )
+        cards = self.design.cards
+        mask = range_masks(first, last, mask_words(cards))
+        mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
+        return LogLinearCPD(
+            target, Features.from_tests(cards, feature, var, mask, np.array(weights))
+        )
 
     def _path_tests(
         self, target: int, nodes: IntArray, features: IntArray
@@ -266,15 +253,6 @@ class LogisticPath:
             at, features = above[above != 0], features[above != 0]
         return entries
 
-    def _assemble(self, entries: list[tuple[IntArray, ...]], weights: FloatArray) -> Features:
-        cards = self.design.cards
-        feature, var, first, last, negated = (
-            np.concatenate([e[k] for e in entries]).astype(np.int64) for k in range(5)
-        )
-        mask = range_masks(first, last, mask_words(cards))
-        mask = np.where(negated[:, None] == 1, full_masks(cards)[var] & ~mask, mask)
-        return Features.from_tests(cards, feature, var, mask, weights)
-
 
 def _score(solutions: Sequence[Solution]) -> float:
     return sum(float(solution.score.sum()) for solution in solutions)
@@ -288,7 +266,6 @@ def _solve(
     penalty: float,
     tolerance: float,
 ) -> Solution:
-    """Solve one batch."""
     batch.design = design.select(batch.features)
     batch.valid = None if valid is None else valid.select(batch.features)
     solution = batch.solve(penalty, start, tolerance)

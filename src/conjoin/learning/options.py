@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from conjoin.data.domain import Domain
 from conjoin.errors import ModelError
 
 KAPPAS = tuple(10.0**e for e in range(-4, 1))
@@ -81,24 +78,3 @@ def check_setting(value: float, name: str) -> None:
     """Reject a kappa or a penalty that is not a positive number."""
     if not value > 0 or not np.isfinite(value):
         raise ModelError(f"{name} must be a positive number, not {value}")
-
-
-FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
-
-
-def parent_rules(
-    domain: Domain,
-    forbidden: Mapping[str, Iterable[str]] | None,
-    required: Mapping[str, Iterable[str]] | None,
-) -> npt.NDArray[np.int8]:
-    """Return, variable by target, whether the first may, must or must not be a parent."""
-    rules = np.full((len(domain), len(domain)), ALLOWED, np.int8)
-    np.fill_diagonal(rules, FORBIDDEN)
-    for given, value in ((forbidden, FORBIDDEN), (required, REQUIRED)):
-        for target, parents in (given or {}).items():
-            for parent in parents:
-                i, j = domain.index(parent), domain.index(target)
-                if value == REQUIRED and rules[i, j] == FORBIDDEN:
-                    raise ModelError(f"{parent!r} is both required and forbidden for {target!r}")
-                rules[i, j] = value
-    return rules

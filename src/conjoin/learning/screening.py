@@ -6,21 +6,22 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.packed_table import state_ranges
+from conjoin.data.parent_rules import FORBIDDEN, REQUIRED
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Table
 from conjoin.learning.logistic_features import Design
-from conjoin.learning.options import FORBIDDEN, LIMITS, REQUIRED, Limits
+from conjoin.learning.options import LIMITS, Limits
 
 ROWS_AT_A_TIME = 256
 """The number of indicators whose information is computed together."""
 
 
-def columns_to_keep(design: Design, limits: Limits = LIMITS) -> int:
-    """Return how many columns each regression considers: all of them unless the table is large."""
-    n = len(design.cards)
-    if n <= limits.screened_columns:
-        return n
-    return min(n, max(limits.kept_columns, limits.products // max(1, design.x.x.size)))
+def columns_to_keep(columns: int, cells: int, limits: Limits = LIMITS) -> int:
+    """Return how many columns each regression considers, given the size of the indicators' matrix."""
+    if columns <= limits.screened_columns:
+        return columns
+    return min(columns, max(limits.kept_columns, limits.products // max(1, cells)))
 
 
 def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
@@ -32,18 +33,16 @@ def choosing_targets(table: Table, limits: Limits = LIMITS) -> range | None:
     apart = len(domain) // limits.probe_targets
     if len(domain) <= limits.screened_columns or apart < 2:
         return None
-    rows = merge_rows(table.codes, table.weights)
-    design = Design.of(domain.cards, *rows, (), domain.ordered)
-    screen = columns_to_keep(design, limits) < len(domain)
+    rows, _ = merge_rows(table.codes, table.weights)
+    indicators = len(state_ranges(domain.cards, domain.ordered)[0])
+    screen = columns_to_keep(len(domain), len(rows) * indicators, limits) < len(domain)
     return range(0, len(domain), apart) if screen else None
 
 
 def mutual_information(design: Design) -> FloatArray:
-    """Return how much two variables tell about each other, in nats, variables by variables.
+    """Return the largest mutual information of any indicators of two variables, variables by variables.
 
-    This is the largest mutual information of any of their indicators: with two states each it is that
-    of the variables, otherwise less. A missing value counts as the absence of all states. A variable
-    tells nothing about itself, nor if it has no indicators.
+    With two states each it is that of the variables, otherwise less. It is 0 on the diagonal.
     """
     rho, mean, deviation = design.correlations
     used, first = np.unique(design.var, return_index=True)
@@ -96,10 +95,9 @@ def strongest_tree(information: FloatArray) -> tuple[IntArray, IntArray]:
 def screened_columns(
     information: FloatArray, rules: npt.NDArray[np.int8], parent: IntArray, count: int
 ) -> BoolArray:
-    """Return, variables by targets, which variables the regression of each target considers.
+    """Return which variables the regression of each target considers, variables by targets.
 
-    They are a number of those with the most information among the allowed ones, the neighbours in the
-    maximum spanning tree, and the required ones.
+    They are the allowed ones with the most information, neighbours in the tree, and the required ones.
     """
     n = len(information)
     allowed = np.where(rules == FORBIDDEN, -1.0, information)

@@ -21,7 +21,17 @@ from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.jobs import TaskRunner, split_evenly, stop_point
 from conjoin.kernels.nested_trees import visible_nodes, walk
-from conjoin.kernels.trees import NodeTable, SplitScore, Target, TrainingRows, grow
+from conjoin.kernels.trees import (
+    NO,
+    PARENT,
+    SPLIT,
+    YES,
+    NodeTable,
+    SplitScore,
+    Target,
+    TrainingRows,
+    grow,
+)
 from conjoin.learning.options import Options
 from conjoin.models.features import segment_index
 from conjoin.models.tree import Tree
@@ -33,64 +43,47 @@ FIRST_NODES = 512
 """The number of nodes that a tree has room for at first: growing on with more costs a visit."""
 
 
-@dataclass(eq=False)
 class NestedTree:
     """The tree of one target at some threshold; it contains the trees of all larger thresholds."""
 
-    target: int  # the target's position
-    states: int
-    # Parent, children and set of each node's best split (see `conjoin.kernels.trees`); shape
-    # (nodes, 5)
-    nodes: npt.NDArray[np.int32] = field(init=False)
-    gains: FloatArray = field(init=False)  # the gain of that split
-    # The weight of each node's rows, in all and of each state but the first; shape (nodes, states
-    # of the target)
-    counts: FloatArray = field(init=False)
-    size: int = 0
+    table: NodeTable  # with room for more nodes than there are
 
-    def __post_init__(self) -> None:
-        self._allocate(FIRST_NODES)
+    def __init__(self, target: int, states: int) -> None:
+        self.target, self.states, self.size = target, states, 0
+        self._enlarge(FIRST_NODES)
 
     def __getstate__(self) -> dict[str, Any]:
         size = max(self.size, 1)  # so that it can be enlarged by a factor
-        used = {name: getattr(self, name)[:size] for name in ("nodes", "gains", "counts")}
-        return {**self.__dict__, **used}
+        return {**self.__dict__, "table": NodeTable._make(part[:size] for part in self.table)}
 
-    def _table(self) -> NodeTable:
-        """Return all nodes that there is room for, as kernels take them."""
-        return NodeTable(self.nodes, self.gains, self.counts)
-
-    # The columns of `nodes`, in the order of `conjoin.kernels.trees`.
+    def _enlarge(self, capacity: int) -> None:
+        links, gains = np.full((capacity, 5), -1, np.int32), np.full(capacity, -np.inf)
+        table = NodeTable(links, gains, np.zeros((capacity, self.states)))
+        if self.size:
+            nodes = slice(0, self.size)
+            table.links[nodes], table.gains[nodes] = self.table.links[nodes], self.gains[nodes]
+            table.counts[nodes] = self.table.counts[nodes]
+        self.table = table
 
     @property
     def parent(self) -> npt.NDArray[np.int32]:
         """The parent of each node, -1 for the root."""
-        return self.nodes[:, 0]
+        return self.table.links[:, PARENT]
 
     @property
     def yes(self) -> npt.NDArray[np.int32]:
         """The child of each node where its split holds, -1 for a leaf."""
-        return self.nodes[:, 1]
-
-    @property
-    def no(self) -> npt.NDArray[np.int32]:
-        """The child of each node where its split does not hold, -1 for a leaf."""
-        return self.nodes[:, 2]
+        return self.table.links[:, YES]
 
     @property
     def split(self) -> npt.NDArray[np.int32]:
         """The set of each node's best split, -1 if it has none."""
-        return self.nodes[:, 3]
+        return self.table.links[:, SPLIT]
 
-    def _allocate(self, capacity: int) -> None:
-        old = self.size
-        nodes = np.full((capacity, 5), -1, np.int32)
-        gains = np.full(capacity, -np.inf)
-        counts = np.zeros((capacity, self.states))
-        if old:
-            nodes[:old], gains[:old] = self.nodes[:old], self.gains[:old]
-            counts[:old] = self.counts[:old]
-        self.nodes, self.gains, self.counts = nodes, gains, counts
+    @property
+    def gains(self) -> FloatArray:
+        """The gain of that split."""
+        return self.table.gains
 
     def grow(
         self,
@@ -101,28 +94,22 @@ class NestedTree:
         rules: npt.NDArray[np.int8],
         max_depth: int = MAX_DEPTH,
     ) -> None:
-        """Split every leaf whose best gain exceeds the threshold.
-
-        `max_depth` bounds the memory of one visit of a leaf: deeper leaves are visited again.
-        """
+        """Split every leaf whose best gain exceeds the threshold; `max_depth` bounds memory."""
         rows, target = index.rows(data), index.target(data, self.target, rules)
         score = SplitScore(float(options.min_leaf), float(options.pseudo), index.logs(self.states))
         while True:
             self.size = grow(
-                float(threshold), rows, target, score, self._table(), self.size, max_depth
+                float(threshold), rows, target, score, self.table, self.size, max_depth
             )
-            if self.size + 2 <= len(self.nodes):
+            if self.size + 2 <= len(self.gains):
                 return
-            self._allocate(4 * len(self.nodes))
+            self._enlarge(4 * len(self.gains))
 
     def leaves(self, codes: Codes, data: PackedTable, threshold: float) -> IntArray:
-        """Return the leaf that each row reaches in the tree of a threshold.
-
-        `codes` has one row per variable.
-        """
+        """Return the leaf that each row, a column of codes, reaches in the tree of a threshold."""
         out = np.empty(codes.shape[1], np.int64)
         sets = (data.set_var, data.set_state, data.set_last)
-        walk(codes, self._table(), float(threshold), *sets, out)
+        walk(codes, self.table, float(threshold), *sets, out)
         return out
 
     def score(self, rows: HeldRows, data: PackedTable, threshold: float, pseudo: float) -> float:
@@ -133,17 +120,14 @@ class NestedTree:
         return float(rows.weights[known] @ self.log_probabilities(pseudo)[leaf, label[known]])
 
     def visible(self, threshold: float) -> tuple[IntArray, IntArray]:
-        """Return the nodes of the tree of a threshold, parents first, and each node's number then.
-
-        Nodes that the tree does not have get -1.
-        """
+        """Return the nodes of the tree of a threshold, parents first, and each node's number or -1."""
         order, number = np.empty(self.size, np.int64), np.full(self.size, -1, np.int64)
-        size = visible_nodes(self._table(), float(threshold), order, number)
+        size = visible_nodes(self.table, float(threshold), order, number)
         return order[:size], number
 
     def log_probabilities(self, pseudo: float) -> FloatArray:
         """Return the smoothed log-distribution of every node, nodes by states."""
-        counts = self.counts[: self.size].copy()
+        counts = self.table.counts[: self.size].copy()
         counts[:, 0] -= counts[:, 1:].sum(axis=1)
         smoothed = counts + pseudo
         return np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
@@ -155,7 +139,7 @@ class NestedTree:
         split, here = self.split[order[inner]], order[inner]
         ways = data.cards[data.set_var[split]]
         first = np.cumsum(ways) - ways
-        child = np.repeat(number[self.no[here]], ways)
+        child = np.repeat(number[self.table.links[here, NO]], ways)
         low, high = data.set_state[split], data.set_last[split]
         child[segment_index(first + low, high - low + 1)] = np.repeat(
             number[self.yes[here]], high - low + 1
@@ -226,11 +210,8 @@ class SetIndex:
 
     def target(self, data: PackedTable, position: int, allowed: npt.NDArray[np.int8]) -> Target:
         """Return a target as kernels take it; `allowed` is the rule for each possible parent."""
-        return Target(position, data.rows_of(position), self.state_sets(data, position), allowed)
-
-    def state_sets(self, data: PackedTable, position: int) -> npt.NDArray[np.uint64]:
-        """Return the rows of each of a variable's states but the first."""
-        return data.sets[self.of[position, 1 : data.cards[position]]]
+        state_sets = data.sets[self.of[position, 1 : data.cards[position]]]
+        return Target(position, data.rows_of(position), state_sets, allowed)
 
     def logs(self, states: int) -> FloatArray:
         """Return c log(c + pseudo) and c log(c + pseudo * states) of whole counts c, or nothing."""
@@ -245,11 +226,7 @@ class SetIndex:
 
 
 class TreePath:
-    """The nested trees of all targets, along the path of kappa.
-
-    `rules`: which variables may split the tree of which target. `targets`: the targets whose trees
-    are grown; by default all.
-    """
+    """The nested trees of all targets, or of some, along the path of kappa."""
 
     def __init__(
         self,
@@ -307,7 +284,6 @@ def _grow_and_score(
     rules: npt.NDArray[np.int8],
     threshold: float,
 ) -> tuple[list[NestedTree], FloatArray]:
-    """Grow some trees until no split exceeds the threshold, and score them."""
     scores = np.zeros(len(trees))
     for i, tree in enumerate(trees):
         stop_point()

@@ -32,14 +32,7 @@ def split_rows(
 
 
 def clearly_worse(scores: FloatArray, best: FloatArray) -> bool:
-    """Return whether scores by target fell by more than the standard error of their sum.
-
-    Examples
-    --------
-    >>> best = np.full(20, -100.0)
-    >>> clearly_worse(best - 0.1, best), clearly_worse(best + 0.1 * (-1.0) ** np.arange(20), best)
-    (True, False)
-    """
+    """Return whether scores by target fell by more than the standard error of their sum."""
     fall = best - scores
     return bool(fall.sum() > np.sqrt((fall**2).sum()))
 
@@ -75,7 +68,7 @@ def choose(
     if not paths:
         record[name] = values[0]
         return values[0]
-    first = values.index(start) if start in values else 0
+    first = 0 if start is None else values.index(start)
     scores: dict[float, FloatArray] = {}
     _scan(paths, values[first:], falls, scores)
     if first and max(scores, key=lambda v: float(scores[v].sum())) == values[first]:

@@ -159,8 +159,6 @@ class _BayesianLearner:
     n_jobs: int | None
     record: dict[str, Any] = field(default_factory=dict)
 
-    # ---- breaking cycles ----------------------------------------------------------------------
-
     def by_breaking(self) -> Sequence[CPD]:
         """Return the CPDs after the cheapest edges on cycles were removed."""
         blankets = self.dn.blankets()
@@ -183,8 +181,6 @@ class _BayesianLearner:
         if kappa is None:
             kappa = self._learned(self.table, blankets).provenance["learned"]["kappa"]
         return float(kappa)
-
-    # ---- a search over orders -----------------------------------------------------------------
 
     def by_order(self) -> Sequence[CPD]:
         """Return the CPDs for the best order of the columns."""
@@ -218,8 +214,6 @@ class _BayesianLearner:
             for name, log_p in (("table", tables), ("tree", trees))
         }
 
-    # ---- both ---------------------------------------------------------------------------------
-
     def _families(self, parents: Sequence[Collection[int]], kappa: float) -> list[TreeFamily]:
         return [
             TreeFamily(self.table, v, allowed, kappa, self.options)
@@ -230,15 +224,8 @@ class _BayesianLearner:
         self, parents: Sequence[Parents], max_cells: float, kappa: float
     ) -> Sequence[Parents]:
         """Return parents without those that matter least, until every table is small enough."""
-        cards = self.table.domain.cards
-        sizes = [np.prod(cards[[*before, v]], dtype=float) for v, before in enumerate(parents)]
-        if max(sizes, default=0.0) <= max_cells:
-            return parents
-        families = self._families(parents, kappa)
-        return [
-            family.within(allowed, max_cells)
-            for family, allowed in zip(families, parents, strict=True)
-        ]
+        families = zip(self._families(parents, kappa), parents, strict=True)
+        return [family.within(allowed, max_cells) for family, allowed in families]
 
     def _counted(
         self, table: Table, parents: Sequence[Parents], kappa: float = 1.0
@@ -252,7 +239,7 @@ class _BayesianLearner:
         parents = dn.blankets()
         kappa = dn.provenance["learned"].get("kappa", 1.0)
         small = self._small(parents, self.max_cells, kappa)
-        return dn.cpds if small is parents else self._learned(self.table, small).cpds
+        return dn.cpds if small == list(parents) else self._learned(self.table, small).cpds
 
     def _learned(self, table: Table, allowed: Sequence[Collection[int]]) -> DependencyNetwork:
         """Learn trees that depend on no other columns than those allowed."""

@@ -3,8 +3,7 @@
 An edge from j to i says that the conditional of i depends on j. It costs what that conditional loses in
 score when it is learned again without j. The cheapest edge on a cycle is removed, the conditional that
 lost it is learned again, and so on until no cycle is left. An edge is on a cycle if both of its ends are
-in one strongly connected component of the graph; components only break apart, so that each removal
-changes the costs of one variable and the components within one component.
+in one strongly connected component of the graph. Each removal changes the costs of one variable.
 
 Conditionals are trees here. Their score is the one that they are grown for: the log-likelihood of the
 training rows, less -log(kappa) for each split. Only the columns that a tree may use are counted, which
@@ -15,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from conjoin.data import Table
 from conjoin.data.arrays import IntArray
-from conjoin.data.packed_table import pack_table
+from conjoin.data.packed_table import PackedTable, pack_table
+from conjoin.data.parent_rules import ALLOWED, FORBIDDEN
 from conjoin.jobs import stop_point
-from conjoin.learning.options import ALLOWED, FORBIDDEN, Options
+from conjoin.learning.options import Options
 from conjoin.learning.tree_path import NestedTree, SetIndex, gain_needed
 from conjoin.models import TreeCPD
 
@@ -51,19 +51,23 @@ class TreeFamily:
     _fits: dict[frozenset[int], Fit] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        columns = sorted({self.target, *self.parents})
-        codes = self.table.codes[:, columns]
+        self._columns = np.unique([self.target, *self.parents])
+
+    @cached_property
+    def _data(self) -> PackedTable:
+        codes = self.table.codes[:, self._columns]
         known = np.where(codes == self.table.missing, -1, codes.astype(np.int64))
-        rows = Table(self.table.domain.subset(columns), known, self.table.weights)
-        self._columns = np.array(columns, np.int64)
-        self._place = {v: p for p, v in enumerate(columns)}
-        self._data = pack_table(rows)
-        self._index = SetIndex.build(self._data, self.options.pseudo)
+        domain = self.table.domain.subset(self._columns.tolist())
+        return pack_table(Table(domain, known, self.table.weights))
+
+    @cached_property
+    def _index(self) -> SetIndex:
+        return SetIndex.build(self._data, self.options.pseudo)
 
     def _grown(self, allowed: Collection[int]) -> NestedTree:
-        target = self._place[self.target]
+        target = int(np.searchsorted(self._columns, self.target))
         rules = np.full(len(self._columns), FORBIDDEN, np.int8)
-        rules[[self._place[u] for u in allowed]] = ALLOWED
+        rules[np.isin(self._columns, list(allowed))] = ALLOWED
         tree = NestedTree(target, int(self._data.cards[target]))
         tree.grow(self._data, self._index, gain_needed(self.kappa), self.options, rules)
         return tree
@@ -95,20 +99,14 @@ class TreeFamily:
         return cpd.moved(self.table.domain.cards, self._columns)
 
 
-def strong_components(parents: Sequence[Collection[int]], members: Sequence[int]) -> IntArray:
-    """Return the number of the strongly connected component of each of some variables.
-
-    Edges from other variables are ignored.
-    """
+def strong_components(parents: Sequence[Collection[int]]) -> IntArray:
+    """Return the number of the strongly connected component of each variable."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    place = {v: p for p, v in enumerate(members)}
-    edges = [[place[u] for u in parents[v] if u in place] for v in members]
-    first = np.cumsum([0, *map(len, edges)])
-    heads = np.array([u for tails in edges for u in tails], np.int32)
-    size = len(members)
-    graph = csr_array((np.ones(len(heads), np.int8), heads, first), shape=(size, size))
+    first = np.cumsum([0, *map(len, parents)])
+    tails = np.array([u for some in parents for u in some], np.int32)
+    graph = csr_array((np.ones(len(tails), np.int8), tails, first), shape=(len(parents),) * 2)
     component: IntArray = connected_components(graph, connection="strong")[1].astype(np.int64)
     return component
 
@@ -119,33 +117,22 @@ def acyclic_parents(families: Sequence[TreeFamily], parents: Sequence[Parents]) 
     Of equally cheap edges the first variable's is removed, and of these that of the first parent.
     """
     fits = [family.fit(allowed) for family, allowed in zip(families, parents, strict=True)]
-    left = [fit.parents for fit in fits]
-    component = strong_components(left, range(len(left)))
-    version = [0] * len(left)
-    largest = int(component.max(initial=0))
+    costs: list[dict[int, float]] = [{} for _ in fits]  # of the edges to each variable, if known
 
-    def on_cycles(i: int) -> list[tuple[float, int, int, int]]:
-        stop_point()
-        costs = []
-        for j in left[i]:
-            if component[i] == component[j]:
-                without = families[i].fit([u for u in left[i] if u != j])
-                costs.append((fits[i].score - without.score, i, j, version[i]))
-        return costs
+    def without(i: int, j: int) -> Fit:
+        return families[i].fit([u for u in fits[i].parents if u != j])
 
-    heap = [edge for i in range(len(left)) for edge in on_cycles(i)]
-    heapify(heap)
-    while heap:
-        _, i, j, number = heappop(heap)
-        if number != version[i] or component[i] != component[j]:
-            continue  # an older cost, or no longer on a cycle
-        fits[i] = families[i].fit([u for u in left[i] if u != j])
-        left[i] = fits[i].parents
-        version[i] += 1
-        # Components only break apart: the others stay as they are.
-        members = np.flatnonzero(component == component[i])
-        component[members] = largest + 1 + strong_components(left, members.tolist())
-        largest += 1 + len(members)
-        for edge in on_cycles(i):
-            heappush(heap, edge)
-    return left
+    while True:
+        left = [fit.parents for fit in fits]
+        component = strong_components(left).tolist()
+        on_cycles = [
+            (i, j) for i, some in enumerate(left) for j in some if component[i] == component[j]
+        ]
+        if not on_cycles:
+            return left
+        for i, j in on_cycles:
+            if j not in costs[i]:
+                stop_point()
+                costs[i][j] = fits[i].score - without(i, j).score
+        i, j = min(on_cycles, key=lambda edge: (costs[edge[0]][edge[1]], *edge))
+        fits[i], costs[i] = without(i, j), {}

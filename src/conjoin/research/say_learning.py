@@ -10,11 +10,12 @@ those with the best pseudo-likelihood of rows that the conditionals were not lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from conjoin.conversion.base_distribution import resolve_base
 from conjoin.conversion.closed_form import check_kind, convert
@@ -38,6 +39,9 @@ POWERS = (0.0, 0.25, 0.5, 1.0)
 
 PRIOR_SDS = (0.5, 1.0, 2.0)
 """The standard deviations of the prior that are tried, until the score falls."""
+
+MAX_RATIO = 1000.0
+"""The largest ratio of two strengths that counts, even if one of them is 0."""
 
 MAX_STEPS = 50
 TOLERANCE = 1e-6
@@ -99,80 +103,97 @@ def learn_say(
             f"the shares of conditionals can be learned for up to {max_states:,} states besides the "
             "first of each variable; raise max_states, or give `say` as {name: reliability}"
         )
-    distinct_rows = _in_canonical_order(dn.domain, held_out)
-    rows = sample_rows(distinct_rows, max_rows, np.random.default_rng(0))
+    rows = sample_rows(_distinct_rows(dn.domain, held_out), max_rows, np.random.default_rng(0))
     base = resolve_base(dn.domain, None, table)[0]
     opinions = PairOpinions.of(dn.form, base)
     mean = convert(dn, base=base, orders=orders).form
-    half_tables = [half for _, half in deal_out(rows, 2, np.random.default_rng(0))]
+    halves = [half for _, half in deal_out(rows, 2, np.random.default_rng(0))]
     with one_thread():
-        layout = _Layout.of(opinions)
-        halves = [_Objective.of(layout, mean, half) for half in half_tables]
-        log_odds = _learn(opinions, halves)
+        log_odds = _learn(opinions, *(_Objective.of(opinions, mean, half) for half in halves))
     return Say(opinions.pairs, expit(log_odds))
 
 
-def _learn(opinions: PairOpinions, halves: list[_Objective]) -> FloatArray:
-    """Return the log-odds of the shares, with the prior that predicts either half best from the other."""
-    ratio = opinions.log_ratio()
+def log_ratio(opinions: PairOpinions) -> FloatArray:
+    """Return the log of the first conditional's strength over the second's, at most log `MAX_RATIO`."""
+    floor = np.maximum(opinions.strength.max(axis=0) / MAX_RATIO, np.finfo(float).tiny)
+    left, right = np.log(np.maximum(opinions.strength, floor))
+    return np.asarray(left - right)
 
-    def score(by_half: list[FloatArray]) -> float:
-        pairs = zip(halves, by_half, strict=True)
-        return sum(half.value(expit(log_odds)) for half, log_odds in pairs)
+
+def _learn(opinions: PairOpinions, first: _Objective, second: _Objective) -> FloatArray:
+    """Return the log-odds of the shares, with the prior that predicts either half best from the other."""
+    ratio = log_ratio(opinions)
+
+    def score(for_first: FloatArray, for_second: FloatArray) -> float:
+        return first.value(expit(for_first)) + second.value(expit(for_second))
 
     # The power is a single number, so it is chosen on the rows that it is used for.
-    power = max(POWERS, key=lambda c: score([c * ratio] * 2))
+    power = max(POWERS, key=lambda c: score(c * ratio, c * ratio))
     centre = power * ratio
-    best, chosen = score([centre] * 2), None
-    starts = [centre, centre]
+    best, chosen = score(centre, centre), None
+    of_first = of_second = centre
     for sd in PRIOR_SDS:
-        starts = [half.learn(centre, sd, start) for half, start in zip(halves, starts, strict=True)]
-        crossed = score(starts[::-1])
+        of_first = first.learn(centre, sd, of_first)
+        of_second = second.learn(centre, sd, of_second)
+        crossed = score(of_second, of_first)
         if crossed <= best:
             break
         best, chosen = crossed, sd
     if chosen is None:
         return centre
-    return halves[0].joined(halves[1]).learn(centre, chosen, (starts[0] + starts[1]) / 2)
+    return first.joined(second).learn(centre, chosen, (of_first + of_second) / 2)
 
 
 @dataclass(frozen=True, eq=False)
 class _Objective:
     """The pseudo-likelihood of some rows as a function of the shares.
 
-    Columns are the states of all variables but their first ones. The log-odds of each against the first
-    state are `offset` if all shares are 1/2.
+    Columns are the states of all variables but their first ones.
     """
 
-    layout: _Layout
+    entries: DifferenceEntries
+    left: (
+        IntArray  # the numbers of each entry's two columns, counted from 1; 0 if it is of one state
+    )
+    right: IntArray
+    start: IntArray  # the first column of each variable with two or more states
+    column: IntArray  # for each state, the number of its variable among these
     present: FloatArray  # 1 where a row has a state, its probability where the value is missing
-    offset: FloatArray
+    offset: FloatArray  # the log-odds of states against the first ones if all shares are 1/2
     scored: BoolArray  # rows by variables with two or more states
     weights: FloatArray  # of the rows
 
     @classmethod
-    def of(cls, layout: _Layout, mean: LogLinearForm, table: Table) -> _Objective:
-        codes, weights = table.codes, table.weights
-        assert weights is not None
-        var, state = _states(table.domain.cards)
-        present = (codes[:, var] == state).astype(np.float64)
-        missing = codes == table.missing
-        marginals = None
-        if missing.any():
-            marginals = table.marginals()
-            averaged = np.concatenate([p[1:] for p in marginals])
-            present = np.where(missing[:, var], averaged, present)
+    def of(cls, opinions: PairOpinions, mean: LogLinearForm, table: Table) -> _Objective:
+        more, entries = opinions.cards - 1, opinions.entries()
+        before = (np.cumsum(more) - more)[opinions.pairs[entries.pair]].T
+        left, right = (
+            np.where(state > 0, first + state, 0)
+            for first, state in zip(before, (entries.left, entries.right), strict=True)
+        )
+        start = (np.cumsum(more) - more)[more > 0]
+        column = np.repeat(np.arange(len(start)), more[more > 0])
+        var, state = _states(opinions.cards)
+        codes, missing = table.codes, table.codes == table.missing
+        marginals = table.marginals()
+        averaged = np.concatenate([p[1:] for p in marginals])
+        present = np.where(missing[:, var], averaged, codes[:, var] == state)
         offset = np.empty(present.shape)
         incomplete = missing.any(axis=1)
         for rows, given in ((~incomplete, None), (incomplete, marginals)):
             offset[rows] = _log_odds(mean, codes[rows], given)
-        return cls(layout, present, offset, ~missing[:, table.domain.cards > 1], weights)
+        assert table.weights is not None
+        return cls(
+            entries, left, right, start, column, present, offset, ~missing[:, more > 0], table.weights
+        )  # fmt: skip
 
     def joined(self, other: _Objective) -> _Objective:
-        arrays = zip(
-            *([o.present, o.offset, o.scored, o.weights] for o in (self, other)), strict=True
-        )
-        return _Objective(self.layout, *(np.concatenate(both) for both in arrays))
+        """Return the objective of the rows of both."""
+        names = ("present", "offset", "scored", "weights")
+        both: dict[str, Any] = {
+            n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names
+        }
+        return replace(self, **both)
 
     def value(self, share: FloatArray) -> float:
         log_odds = self._log_odds(share)
@@ -181,25 +202,30 @@ class _Objective:
     def value_and_gradient(self, share: FloatArray) -> tuple[float, FloatArray]:
         log_odds = self._log_odds(share)
         log_norm = self._log_norm(log_odds)
-        column = self.layout.column
-        error = self.present - np.exp(log_odds - log_norm[:, column])
-        error *= self.scored[:, column] * self.weights[:, None]
-        by_square = error.T @ self.present
-        by_square += by_square.T
-        gradient = self.layout.by_share(by_square, error.sum(axis=0))
+        error = self.present - np.exp(log_odds - log_norm[:, self.column])
+        error *= self.scored[:, self.column] * self.weights[:, None]
+        slope = np.zeros((self.present.shape[1] + 1,) * 2)
+        slope[1:, 1:] = self.present.T @ error
+        slope[0, 1:] = error.sum(axis=0)
+        slope += slope.T
+        by_entry = slope[self.left, self.right] * self.entries.weight
+        gradient = np.bincount(self.entries.pair, by_entry, len(share)).astype(np.float64)
         return self._value(log_odds, log_norm), gradient
 
     def _log_odds(self, share: FloatArray) -> FloatArray:
         """Return the log-odds of each state against the first one, rows by states."""
-        square, alone = self.layout.weights(share)
-        return self.offset + self.present @ square + alone
+        change = self.entries.weight * (share - 0.5)[self.entries.pair]
+        square = np.zeros((self.present.shape[1] + 1,) * 2)
+        np.add.at(square, (self.left, self.right), change)
+        square += square.T
+        return self.offset + self.present @ square[1:, 1:] + square[0, 1:]
 
     def _log_norm(self, log_odds: FloatArray) -> FloatArray:
         """Return the log of the sum over a variable's states, the first one being 1."""
-        return np.logaddexp(np.logaddexp.reduceat(log_odds, self.layout.start, axis=1), 0.0)
+        return np.logaddexp(np.logaddexp.reduceat(log_odds, self.start, axis=1), 0.0)
 
     def _value(self, log_odds: FloatArray, log_norm: FloatArray) -> float:
-        chosen = np.add.reduceat(self.present * log_odds, self.layout.start, axis=1)
+        chosen = np.add.reduceat(self.present * log_odds, self.start, axis=1)
         return float(self.weights @ np.where(self.scored, chosen - log_norm, 0.0).sum(axis=1))
 
     def learn(self, centre: FloatArray, sd: float, start: FloatArray) -> FloatArray:
@@ -210,59 +236,16 @@ class _Objective:
             value, by_share = self.value_and_gradient(share)
             return float(shift @ shift) / 2 - value, shift / sd - by_share * share * (1 - share)
 
-        share, entries = expit(centre), self.layout.entries
+        share = expit(centre)
         # A state and the one that it is paired with have a variance of at most 1/4 each.
-        rows = self.weights.sum() / 16
-        curvature = np.bincount(entries.pair, rows * entries.weight**2, len(centre))
+        by_entry = self.weights.sum() / 16 * self.entries.weight**2
+        curvature = np.bincount(self.entries.pair, by_entry, len(centre))
         scale = curvature * (share * (1 - share)) ** 2 + 1 / sd**2
         for step in islice(descend(function, start, scale=scale), MAX_STEPS):
             start = step.point
             if step.change < TOLERANCE * abs(step.value):
                 break
         return start
-
-
-@dataclass(frozen=True, eq=False)
-class _Layout:
-    """Where the entries of the opinions' differences are among the states."""
-
-    entries: DifferenceEntries
-    pairs: int  # the number of pairs
-    size: int  # the number of states
-    start: IntArray  # the first column of each variable with two or more states
-    column: IntArray  # for each state, the number of its variable among these
-    alone: BoolArray  # whether an entry is of one state; the others are of two
-    place: IntArray  # its column, or its place in the square of all columns
-
-    @classmethod
-    def of(cls, opinions: PairOpinions) -> _Layout:
-        more = opinions.cards - 1
-        entries = opinions.entries()
-        # State 1 of a variable is in the variable's first column.
-        left, right = (np.cumsum(more) - more - 1)[opinions.pairs[entries.pair]].T
-        left, right = left + entries.left, right + entries.right
-        alone = (entries.left == 0) | (entries.right == 0)
-        size = int(more.sum())
-        place = np.where(entries.right == 0, left, np.where(alone, right, left * size + right))
-        start = (np.cumsum(more) - more)[more > 0]
-        column = np.repeat(np.arange(len(start)), more[more > 0])
-        return cls(entries, len(opinions.pairs), size, start, column, alone, place)
-
-    def weights(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what the shares add to pairs of states, as a symmetric matrix, and to single states."""
-        change = self.entries.weight * (share - 0.5)[self.entries.pair]
-        square = np.zeros((self.size, self.size))
-        square.ravel()[self.place[~self.alone]] = change[~self.alone]
-        singles = np.bincount(self.place[self.alone], change[self.alone], self.size)
-        return square + square.T, singles.astype(np.float64, copy=False)
-
-    def by_share(self, by_square: FloatArray, by_single: FloatArray) -> FloatArray:
-        """Return the derivatives by the shares, given those by the two results of `weights`."""
-        slope = np.empty(len(self.place))
-        slope[self.alone] = by_single[self.place[self.alone]]
-        slope[~self.alone] = by_square.ravel()[self.place[~self.alone]]
-        total = np.bincount(self.entries.pair, slope * self.entries.weight, self.pairs)
-        return total.astype(np.float64, copy=False)
 
 
 def _states(cards: IntArray) -> tuple[IntArray, IntArray]:
@@ -273,8 +256,8 @@ def _states(cards: IntArray) -> tuple[IntArray, IntArray]:
 
 def _log_odds(form: LogLinearForm, codes: Codes, marginals: list[FloatArray] | None) -> FloatArray:
     """Return the log-odds of each state against the first one in a network, rows by states."""
-    var, state = _states(form.features.tests.cards)
     tests = form.features.tests
+    var, state = _states(tests.cards)
     member = tests.members()
     # How much the gain of each test counts for each state.
     counts = (member[:, state] - member[:, :1].astype(float)) * (tests.var[:, None] == var)
@@ -286,7 +269,7 @@ def _log_odds(form: LogLinearForm, codes: Codes, marginals: list[FloatArray] | N
     return result
 
 
-def _in_canonical_order(domain: Domain, held_out: Any) -> Table:
+def _distinct_rows(domain: Domain, held_out: Any) -> Table:
     """Return the distinct rows with their counts, in an order that depends on nothing else."""
     table = as_table(held_out, domain)
     codes_of(domain, table, complete=False)
@@ -294,12 +277,6 @@ def _in_canonical_order(domain: Domain, held_out: Any) -> Table:
     codes, weights = codes[weights > 0], weights[weights > 0]
     if weights.sum() < 2:
         raise DataError("learning how reliable conditionals are needs at least two held-out rows")
-    columns = sorted(range(len(domain)), key=lambda i: domain.names[i])
+    columns = sorted(range(len(domain)), key=domain.names.__getitem__)
     order = np.lexsort(codes[:, columns[::-1]].T)
     return Table.adopt(domain, codes[order], weights[order])
-
-
-def expit(log_odds: FloatArray) -> FloatArray:
-    """Return the probability with the given log-odds."""
-    result: FloatArray = 0.5 * (1 + np.tanh(log_odds / 2))
-    return result

@@ -15,22 +15,17 @@ from conjoin.data import Domain
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.row_hashing import code_numbers, group_equal, row_keys
 from conjoin.data.table import Codes, Table
-from conjoin.joint.dependence_tree import DENSE_RATE, SPARSE_RATE
 from conjoin.models import Features
 from conjoin.models.vocabulary import mask_words, state_masks
 
 ROWS_AT_ONCE = 1 << 13
-
-SCAN_RATE = 2e8
-"""Entries per second that are looked at when a matrix becomes sparse."""
 
 
 @dataclass(frozen=True, eq=False)
 class States:
     """The states that conjunctions test: all but the most frequent one of each column.
 
-    A function of the states is a sum of conjunctions of these and of a constant, so tests of the most
-    frequent state are not needed, and the others hold in few rows.
+    Tests of that one would add nothing, as features form sums, and the others hold in few rows.
     """
 
     cards: IntArray  # the number of states of each variable of the domain
@@ -111,17 +106,6 @@ def pair_shares(parents: Features, states: States, table: Table) -> FloatArray:
     for low in range(0, len(table), ROWS_AT_ONCE):
         rows = slice(low, low + ROWS_AT_ONCE)
         codes = table.codes[rows]
-        counts += _pair_counts(parents.truth(codes), states.matrix(codes), weights[rows])
+        seen = states.matrix(codes) * weights[rows, None].astype(np.float32)
+        counts += parents.truth(codes).astype(np.float32) @ seen
     return counts / weights.sum()
-
-
-def _pair_counts(held: BoolArray, seen: BoolArray, weights: FloatArray) -> FloatArray:
-    """Return the weight of the rows in which two tests hold, for all pairs, by the cheaper method."""
-    from scipy import sparse
-
-    scaled = seen * weights.astype(np.float32)[:, None]
-    per_row = held.sum(axis=0) * seen.sum(axis=1, dtype=np.int64)
-    dense = held.size * seen.shape[1] / DENSE_RATE
-    if dense < held.size / SCAN_RATE + float(per_row.sum()) / SPARSE_RATE:
-        return (held.astype(np.float32) @ scaled).astype(np.float64)
-    return (sparse.csr_array(held, dtype=np.float32) @ sparse.csr_array(scaled)).toarray()

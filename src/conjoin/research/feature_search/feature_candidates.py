@@ -72,8 +72,7 @@ def expected(grown: GrowingNetwork, candidates: Features) -> FloatArray:
 class CandidateSearch:
     """Finds the candidates with the highest scores.
 
-    The number of rows that are drawn is doubled whenever most of the candidates that seemed best turn out
-    not to be worth adding.
+    More rows are drawn if most of the candidates that seemed best turn out not to be worth adding.
     """
 
     def __init__(
@@ -117,8 +116,7 @@ class CandidateSearch:
     ) -> GrowingNetwork | None:
         """Return the network with the best candidates that fit into it; None if there are none.
 
-        Their exact scores are at least `least`. If there are none, more rows are drawn, to the maximum,
-        and there is more room for candidates.
+        If there are none with a score of `least`, more rows are drawn, and there is more room.
         """
         count = max(32, len(self.train.domain) // 2) if batch is None else batch
         while True:
@@ -142,8 +140,7 @@ class CandidateSearch:
     def listed(self, grown: GrowingNetwork, score: Score, drawn: Table, count: int) -> Candidates:
         """Return short-listed candidates that fit into the network, with their exact scores.
 
-        Of the candidates over the same variables only the best is listed, because the others are worth
-        less once it has been added.
+        Of those over the same variables only the best is listed: then the others are worth less.
         """
         estimate = pair_shares(self.parents, self.states, drawn)
         # As if one more row had been drawn, distributed as in the table: no estimate is 0 by chance.

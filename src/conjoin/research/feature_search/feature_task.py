@@ -34,11 +34,7 @@ class FeatureTask:
 
     @classmethod
     def of(
-        cls,
-        rows: Table,
-        valid: Any,
-        rng: np.random.Generator,
-        n_jobs: int | None,
+        cls, rows: Table, valid: Any, rng: np.random.Generator, n_jobs: int | None
     ) -> FeatureTask:
         """Prepare the rows of a table; if there are no others to choose by, some are held out."""
         names = rows.domain.sorted_names()

@@ -135,7 +135,7 @@ class Room:
 def _link_scopes(graph: ThinGraph, wanted: list[tuple[int, ...]]) -> IntArray:
     """Link the variables of each scope that fits into a graph, earlier ones first.
 
-    Returns for each scope FITS, REFUSED, or NOT_TRIED if the graph has reached its maximum of work.
+    Returns FITS, REFUSED, or NOT_TRIED, if the graph has reached its maximum of work.
     """
     pairs_by_scope = [list(combinations(scope, 2)) for scope in wanted]
     bounds = [0, *accumulate(map(len, pairs_by_scope))]

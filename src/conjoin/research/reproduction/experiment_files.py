@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conjoin import __version__
 from conjoin.data import Table
 from conjoin.errors import DataError, DataWarning
 from conjoin.formats.storage import write_bytes
@@ -58,10 +57,10 @@ class Files:
             f"there is no {self.name}.{part}.data under {self.folder / self.name}. {WHERE}"
         )
 
-    def check(self) -> int:
-        """Check that no file is missing, and return the size of the training rows in bytes."""
-        sizes = [self.path(part).stat().st_size for part in ("train", "valid", "test")]
-        return sizes[0]
+    def check(self) -> None:
+        """Check that no file is missing."""
+        for part in ("train", "valid", "test"):
+            self.path(part)
 
     def _read(self, part: str) -> Table:
         domain = None if part == "train" else self.train.domain
@@ -100,13 +99,6 @@ def read_result(path: Path) -> Result | None:
     except (OSError, ValueError, TypeError, RecursionError):
         warnings.warn(f"{path} is damaged and will be replaced", DataWarning, stacklevel=2)
         return None
-
-
-def is_current(result: Result | None, random_state: int) -> bool:
-    """Return whether there is a result, computed with this seed and version."""
-    if result is None:
-        return False
-    return result.get("seed") == random_state and result.get("version") == __version__
 
 
 def write_result(path: Path, result: Result) -> None:

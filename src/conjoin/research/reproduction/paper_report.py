@@ -98,9 +98,6 @@ def _about(about: dict[str, Any]) -> str:
     )
 
 
-# ---- helpers --------------------------------------------------------------------------------------
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -118,30 +115,16 @@ def _score(results: Results, name: str, step: str, metric: str) -> float | None:
     return _value(results, name, f"{step}.cmll" if metric == "cmll" else step, metric)
 
 
-def _cell(value: float | None, digits: int = 3) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def _score_cell(results: Results, name: str, step: str, metric: str) -> str:
-    """Return the score of a step, that of CMLL with its Monte Carlo standard error."""
-    cell = _cell(_score(results, name, step, metric))
-    error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
-    return cell if not cell or error is None else f"{cell} ± {error:.3f}"
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
-
-
-# ---- the tables -----------------------------------------------------------------------------------
-
-
 def _table_4(results: Results, names: Sequence[str], metric: str, published: Published) -> str:
     rows = []
     for name in names:
         row = [title_of(name)]
         for k, step in enumerate(STEPS.values()):
-            cell = _score_cell(results, name, step, metric)
+            score = _score(results, name, step, metric)
+            cell = "" if score is None else f"{score:.3f}"
+            error = _value(results, name, f"{step}.cmll", "mc_stderr") if metric == "cmll" else None
+            if cell and error is not None:  # the Monte Carlo standard error
+                cell += f" ± {error:.3f}"
             if cell and name in published:
                 cell += f" ({published[name][k]:.2f})"
             row.append(cell)
@@ -185,7 +168,7 @@ def _times(results: Results, names: Sequence[str]) -> str:
         rows.append(row)
     means = []
     for both in pairs.values():
-        ours_and_paper = [_geometric_mean(seconds) for seconds in zip(*both, strict=True)]
+        ours_and_paper = np.exp(np.log(both).mean(axis=0)) if both else ()
         means.append("{:.2f} ({:.2f})".format(*ours_and_paper) if both else "")
     rows.append(["geometric mean", *means, "", ""])
     head = ["data set", *TITLES.values(), "tree speed-up with, without tuning", "logistic speed-up"]
@@ -236,9 +219,6 @@ def _wins(results: Results, names: Sequence[str]) -> str:
     return table(["methods", "wins", "losses", "ties", "p, two-tailed"], rows) if rows else ""
 
 
-# ---- other files ----------------------------------------------------------------------------------
-
-
 def _without_sets(results: Results) -> tuple[Results, dict[str, list[list[str]]]]:
     """Return the results without CMLL's sets, and the sets, which all models of a data set share."""
     scores: Results = {}
@@ -250,9 +230,6 @@ def _without_sets(results: Results) -> tuple[Results, dict[str, list[list[str]]]
             if "sets" in result:
                 sets[name] = result["sets"]
     return scores, sets
-
-
-# ---- Figure 1 -------------------------------------------------------------------------------------
 
 
 def draw_figure(results: dict[str, dict[str, Any]], out: Path) -> list[Path]:

@@ -23,7 +23,6 @@ from conjoin.models.network import Network
 from conjoin.research.reproduction.experiment_files import (
     Files,
     Result,
-    is_current,
     read_result,
     write_result,
 )
@@ -57,30 +56,22 @@ def reproduce(
 
     Steps that already have results in the folder `out` are skipped. The seed is for the sets and the
     chains of CMLL; only times depend on `n_jobs`. The command line is recorded with the results, and
-    `report_progress` is called with a line about each step and the estimated time left.
+    `report_progress` is called with a line about each step.
     """
-    plan: list[tuple[float, Experiment, ExperimentStep]] = []
+    plan: list[tuple[Experiment, ExperimentStep]] = []
     for name in names:
         experiment = Experiment(Files(name, folder), out, random_state, n_jobs)
-        size = experiment.files.check()
+        experiment.files.check()
         missing = [step for step in experiment.steps() if experiment.result(step.name) is None]
-        plan += [(size * step.cost, experiment, step) for step in missing]
+        plan += [(experiment, step) for step in missing]
     # Quick steps of all data sets come first, sampling last.
     ranks = {"lw": 1, "cmll": 2}
-    plan.sort(key=lambda item: ranks.get(item[2].name.rpartition(".")[2], 0))
-    total = sum(cost for cost, _, _ in plan)
-    started, finished = time.perf_counter(), 0.0
+    plan.sort(key=lambda item: ranks.get(item[1].name.rpartition(".")[2], 0))
     _write_about(out, random_state, command)
-    for number, (cost, experiment, step) in enumerate(plan, 1):
-        left = ""
-        if finished > 0.02 * total:
-            seconds = (time.perf_counter() - started) * (total - finished) / finished
-            left = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-            left = f", about {left} left"
+    for number, (experiment, step) in enumerate(plan, 1):
         name = experiment.files.name
-        report_progress(f"[{number}/{len(plan)}] {name}: {step.description}{left}")
+        report_progress(f"[{number}/{len(plan)}] {name}: {step.description}")
         experiment.do(step)
-        finished += cost
 
 
 def read_results(out: Path) -> dict[str, dict[str, Result]]:
@@ -116,11 +107,10 @@ def _write_about(out: Path, random_state: int, command: str) -> None:
 
 @dataclass(frozen=True)
 class ExperimentStep:
-    """One piece of work: its name, a description, its relative cost, and the function that does it."""
+    """One piece of work: its name, a description, and the function that does it."""
 
     name: str
     description: str
-    cost: float
     run: Callable[[], Result]
 
 
@@ -133,16 +123,15 @@ class Experiment:
     random_state: int = 0
     n_jobs: int | None = None
 
-    # ---- stored results -----------------------------------------------------------------------------
-
     def path(self, step: str) -> Path:
         """Return the file of a step's result."""
         return self.out / "results" / self.files.name / f"{step}.json"
 
     def result(self, step: str) -> Result | None:
         """Return the result of a step, if it was computed with this seed and version."""
-        result = read_result(self.path(step))
-        return result if is_current(result, self.random_state) else None
+        result = read_result(self.path(step)) or {}
+        current = result.get("seed") == self.random_state and result.get("version") == __version__
+        return result if current else None
 
     def do(self, step: ExperimentStep) -> None:
         """Run a step and store its result."""
@@ -161,26 +150,17 @@ class Experiment:
     def _model(self, step: str) -> Any:
         return load(self._model_path(step))
 
-    # ---- the list of steps --------------------------------------------------------------------------
-
     def steps(self) -> Iterator[ExperimentStep]:
         """Yield all steps in order; each needs only the results of earlier ones."""
-
-        def step(
-            name: str, description: str, cost: float, function: Callable[..., Result], *args: str
-        ) -> ExperimentStep:
-            return ExperimentStep(name, description, cost, partial(function, *args))
-
+        step = ExperimentStep
         for cpd in CPDS:
-            yield step(f"{cpd}.dn", f"learn {cpd} CPDs", 2.0, self._learn, cpd)
+            yield step(f"{cpd}.dn", f"learn {cpd} CPDs", partial(self._learn, cpd))
             for variant in VARIANTS:
                 description = f"convert {cpd} CPDs, variant {variant}"
-                yield step(f"{cpd}.{variant}", description, 0.3, self._convert, cpd, variant)
-            yield step(f"{cpd}.lw", f"weights over the {cpd} network", 8.0, self._weights, cpd)
+                yield step(f"{cpd}.{variant}", description, partial(self._convert, cpd, variant))
+            yield step(f"{cpd}.lw", f"weights over the {cpd} network", partial(self._weights, cpd))
         for source in ("tree.lw", "tree.6", "logistic.lw", "logistic.6"):
-            yield step(f"{source}.cmll", f"CMLL of {source}", 8.0, self._cmll, source)
-
-    # ---- the steps --------------------------------------------------------------------------------
+            yield step(f"{source}.cmll", f"CMLL of {source}", partial(self._cmll, source))
 
     def _score(self, model: Network) -> Result:
         score = pll(model, self.files.test, n_jobs=self.n_jobs)
@@ -239,13 +219,8 @@ class Experiment:
             self._model(source), self.files.test,
             random_state=self.random_state, n_jobs=self.n_jobs,
         )  # fmt: skip
-        return {
-            "cmll": score.mean,
-            "stderr": score.stderr,
-            "mc_stderr": score.mc_stderr,
-            "exact": score.exact,
-            "sets": [list(part) for part in score.sets],
-        }
+        kept = {"stderr": score.stderr, "mc_stderr": score.mc_stderr, "exact": score.exact}
+        return {"cmll": score.mean, **kept, "sets": [list(part) for part in score.sets]}
 
 
 def _timed(function: Callable[[], Any]) -> tuple[Any, float]:

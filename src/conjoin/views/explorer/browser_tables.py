@@ -62,10 +62,7 @@ def compact(tables: list[LaneTable], lanes: int) -> tuple[list[LaneTable], Float
 def _without_single_states(
     tables: list[LaneTable],
 ) -> tuple[list[LaneTable], list[LaneTable]]:
-    """Split tables into the values of single states, and tables that are 0 where these suffice.
-
-    The value of a state is the difference that it makes to the first cell of a table.
-    """
+    """Split tables into the differences that single states make to the first cell, and the rest."""
     alone: dict[tuple[int, ...], LaneTable] = {}
     rest = []
 

@@ -25,7 +25,7 @@ from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 from conjoin.views.explorer.browser_tables import BrowserTree, browser_tree
 from conjoin.views.explorer.page_columns import page_column
-from conjoin.views.reports.associations import Associations, associations, counted, graph
+from conjoin.views.reports.associations import PairJoints, counted_joints, graph, joints_of
 from conjoin.views.reports.markup import stylesheet
 
 SCRIPTS = (
@@ -157,10 +157,10 @@ def explore(
 def _fill_pairs(content: dict[str, Any], model: Network, rows: Table | None) -> None:
     """Describe which columns go together and, given rows of the same columns, their frequencies."""
     network = as_markov_network(model)
-    shared, names = associations(model), network.domain.observed.names
+    shared, names = joints_of(model), network.domain.observed.names
     linked = [tuple(v for v in b if v < len(names)) for b in network.blankets()]
     content |= {
-        "pairs": _pairs(shared, None if rows is None else counted(rows)),
+        "pairs": _pairs(shared, None if rows is None else counted_joints(rows).bits),
         "exactPairs": shared.exact,
         "graph": graph(shared, names, linked),
     }
@@ -172,8 +172,7 @@ def _fill_pairs(content: dict[str, Any], model: Network, rows: Table | None) -> 
 
 def _frequencies(table: Table, v: int) -> list[float]:
     """Return the share of each state among the known values of a column."""
-    size = len(table.domain.variables[v])
-    counts = np.bincount(table.codes[:, v], table.weights, minlength=table.missing + 1)[:size]
+    counts = table.counts(v)
     return [round(float(p), 6) for p in counts / max(counts.sum(), 1e-300)]
 
 
@@ -197,7 +196,7 @@ def _tree(tree: BrowserTree) -> dict[str, Any]:
     }
 
 
-def _pairs(shared: Associations, seen: Any) -> list[dict[str, Any]]:
+def _pairs(shared: PairJoints, seen: Any) -> list[dict[str, Any]]:
     """Return the strongest pairs: their bits, and those of the table."""
     listed = []
     for a, b in shared.strongest().tolist():

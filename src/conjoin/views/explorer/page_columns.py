@@ -121,10 +121,7 @@ def _first(numbers: NumberStates, edge: float) -> float:
 
 
 def _start(numbers: NumberStates, edge: float) -> str | None:
-    """Return the number at which a condition cuts at an edge; None if there is none.
-
-    Values on a grid are at least this number, all others are above it.
-    """
+    """Return the least number of a condition that cuts at an edge; None if there is none."""
     scale, first = replace(numbers.scale, form=None), _first(numbers, edge)
     text = scale.short(first) if scale.kind != "number" else scale.text(first)
     part = Range(above=text) if scale.step is None else Range(at_least=text)

@@ -1,7 +1,6 @@
 """Reports on a model: its columns, what goes with what, and how reliable its predictions are."""
 
 from conjoin.joint.pair_links import interactions as interactions
-from conjoin.views.reports.associations import counted as counted
 from conjoin.views.reports.associations import counted_joints as counted_joints
 from conjoin.views.reports.calibration import calibration as calibration
 from conjoin.views.reports.notebook import html_card as html_card

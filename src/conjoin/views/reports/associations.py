@@ -41,11 +41,17 @@ SMALLEST = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Associations:
-    """The mutual information of pairs of columns."""
+class PairJoints:
+    """The joint distributions of all pairs of columns, and what any two columns share."""
 
-    bits: FloatArray  # columns by columns; the diagonal holds the entropies
-    exact: bool  # whether it is computed from the model, rather than counted in rows
+    domain: Domain
+    weights: FloatArray  # of any two states together; those of all columns are numbered in a row
+    exact: bool  # whether the weights are computed from a model, rather than counted in rows
+
+    @cached_property
+    def bits(self) -> FloatArray:
+        """The mutual information of columns, columns by columns; the diagonal holds the entropies."""
+        return _bits(self.weights, self.domain.cards)
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -63,20 +69,6 @@ class Associations:
         order = order[bits[order] >= SMALLEST]
         return np.stack([left[order], right[order]], axis=1)
 
-
-@dataclass(frozen=True, eq=False)
-class PairJoints:
-    """The joint distributions of all pairs of columns."""
-
-    domain: Domain
-    weights: FloatArray  # of any two states together; those of all columns are numbered in a row
-    exact: bool  # whether the weights are computed from a model, rather than counted in rows
-
-    @cached_property
-    def associations(self) -> Associations:
-        """What any two columns share."""
-        return Associations(_bits(self.weights, self.domain.cards), self.exact)
-
     def pair(self, i: int, j: int) -> FloatArray:
         """Return the joint distribution of two columns; zeros if no row knows both."""
         block = self.weights[self._states(i), self._states(j)]
@@ -93,7 +85,7 @@ class PairJoints:
         block = self.weights[self._states(i), self._states(j)]
         seen = [int((block.sum(axis=axis) > 0).sum()) for axis in (0, 1)]
         free = max(seen[0] - 1, 0) * max(seen[1] - 1, 0)
-        nats = float(self.associations.bits[i, j]) * np.log(2)
+        nats = float(self.bits[i, j]) * np.log(2)
         return bool(2 * block.sum() * nats <= free + 3 * np.sqrt(2 * free))
 
     def single(self, i: int) -> FloatArray:
@@ -108,8 +100,7 @@ class PairJoints:
 def joints_of(model: Network, max_seconds: float = MAX_SECONDS) -> PairJoints:
     """Return the joint distributions of all pairs of visible columns of a network.
 
-    They are exact, unless that would take more than `max_seconds` or the model is a dependency network,
-    which has no joint distribution in closed form: then rows are drawn and counted.
+    If exact ones would take more than `max_seconds`, or are unknown, drawn rows are counted.
     """
     domain = model.domain.observed
     if not isinstance(model, DependencyNetwork):
@@ -121,19 +112,9 @@ def joints_of(model: Network, max_seconds: float = MAX_SECONDS) -> PairJoints:
     return counted_joints(sample(model, DRAWS))
 
 
-def associations(model: Network, max_seconds: float = MAX_SECONDS) -> Associations:
-    """Measure how much any two visible columns of a model tell about each other (see `joints_of`)."""
-    return joints_of(model, max_seconds).associations
-
-
 def counted_joints(table: Table) -> PairJoints:
     """Count any two states in the rows of a table; rows without one of two values are left out."""
     return PairJoints(table.domain, pair_counts(table)[0], False)
-
-
-def counted(table: Table) -> FloatArray:
-    """Return the mutual information of the columns of a table, in bits; missing values are left out."""
-    return counted_joints(table).associations.bits
 
 
 def _bits(joints: FloatArray, cards: IntArray) -> FloatArray:
@@ -156,7 +137,7 @@ def _bits(joints: FloatArray, cards: IntArray) -> FloatArray:
 
 
 def graph(
-    shared: Associations,
+    shared: PairJoints,
     names: tuple[str, ...],
     linked: list[tuple[int, ...]],
     shape: Shape = NARROW,

@@ -57,13 +57,7 @@ def rival(train: Table, test: Table, names: Sequence[str]) -> Rival | None:
 
 
 def chosen_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that a rival is trained for: the last one, and others evenly spaced.
-
-    Examples
-    --------
-    >>> chosen_columns("abcdefghijk")
-    ['a', 'c', 'f', 'h', 'k']
-    """
+    """Return the columns that a rival is trained for: the last one, and others evenly spaced."""
     return [names[k] for k in evenly(len(names), MAX_COLUMNS).tolist()]
 
 
@@ -103,10 +97,7 @@ def _score(method: Any, train: Table, test: Table, target: str) -> float | None:
 
 
 def _arrays(rows: Table, target: str) -> tuple[FloatArray, FloatArray]:
-    """Return the other columns, and a column, of the rows that know it.
-
-    A column of more than two states becomes one column per state.
-    """
+    """Return the other columns (one per state), and a column, of the rows that know it."""
     parts, y = [], np.empty(len(rows))
     for i, name in enumerate(rows.names):
         number, card = _is_number(rows, name), int(rows.domain.cards[i])

@@ -32,7 +32,9 @@ class Shape(NamedTuple):
     aspect: float = 1.5  # its width divided by its height
     space: float = 5.0  # its area divided by that of its boxes
     letters: int = MAX_LETTERS
-    evenness: float = 0.0  # how far variables are moved into empty parts of the picture, up to 1
+    # How far variables are moved into empty parts of the picture: with 1, they have equal distances
+    # from left to right and from top to bottom
+    evenness: float = 0.0
     padding: float = 1.0  # the width of a box less that of its text
 
 
@@ -59,8 +61,7 @@ def draw(
 ) -> Drawing:
     """Choose the links to show and lay out the variables; the strongest pairs come first.
 
-    By default 1.5 times as many links as variables are shown. The links of a maximum spanning tree come
-    first, so that each variable is shown with its strongest link; then the strongest of the others.
+    By default 1.5 times as many links as variables are shown.
     """
     by_link = dict.fromkeys([*pairs.ravel().tolist(), *range(len(names))])
     variables = np.array(sorted(list(by_link)[:MAX_VARIABLES]), np.int64)
@@ -79,10 +80,7 @@ def draw(
 def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntArray:
     """Return the numbers of the links to show, weakest first; `pairs` come strongest first.
 
-    Examples
-    --------
-    >>> chosen_links(np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), 4, 3).tolist()
-    [3, 1, 0]
+    Those of a maximum spanning tree are chosen first: each variable is shown with its strongest link.
     """
     from scipy import sparse
     from scipy.sparse import csgraph
@@ -98,11 +96,7 @@ def chosen_links(pairs: IntArray, n: int, max_links: int | None = None) -> IntAr
 def arrange(
     width: FloatArray, pairs: IntArray, rng: np.random.Generator, shape: Shape
 ) -> tuple[FloatArray, tuple[float, float]]:
-    """Place boxes, linked ones close to each other; return their centres and the picture's size.
-
-    With evenness 1, boxes have the same distances from left to right and from top to bottom; with 0,
-    distances follow from the links.
-    """
+    """Place boxes, linked ones close to each other; return their centres and the picture's size."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
@@ -199,13 +193,7 @@ def _separate(point: FloatArray, width: FloatArray, shape: Shape) -> FloatArray:
 
 
 def shortened(name: str, letters: int = MAX_LETTERS) -> str:
-    """Return a name, with the middle replaced by an ellipsis if it is too long.
-
-    Examples
-    --------
-    >>> shortened("export-administration-act-south-africa")
-    'export-admin…th-africa'
-    """
+    """Return a name, with the middle replaced by an ellipsis if it is too long."""
     if len(name) <= letters:
         return name
     after = letters * 9 // MAX_LETTERS
@@ -226,13 +214,7 @@ def text_width(text: str) -> float:
 
 
 def shade(strength: float) -> str:
-    """Return the colour of a link: pale if it is weak, dark if it is strong.
-
-    Examples
-    --------
-    >>> shade(0.0), shade(1.0)
-    ('#c3cfe0', '#1f4e8c')
-    """
+    """Return the colour of a link: pale if it is weak, dark if it is strong."""
     weak, strong = np.array([195, 207, 224]), np.array([31, 78, 140])
     red, green, blue = (weak + (strong - weak) * min(1.0, strength) ** 0.7).round().astype(int)
     return f"#{red:02x}{green:02x}{blue:02x}"

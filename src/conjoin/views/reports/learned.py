@@ -35,8 +35,7 @@ def rows_of(provenance: Mapping[str, Any]) -> int | None:
 def share_explained(subject: Subject) -> float | None:
     """Return the share of the uncertainty about a row that disappears because columns go together.
 
-    It compares the log-probability of rows that were kept aside with the entropy of the columns on their
-    own; numbers are known to their intervals. None if the model has no such record.
+    It compares a held-out log-likelihood with the entropies of columns; None if none is recorded.
     """
     refined = subject.model.provenance.get("refined")
     score = None
@@ -44,7 +43,7 @@ def share_explained(subject: Subject) -> float | None:
         score = refined["held_out"].get(refined.get("chosen"))
     if not isinstance(score, float) or not np.isfinite(score):
         return None
-    alone = float(subject.associations.bits.diagonal().sum()) * np.log(2)
+    alone = float(subject.joints.bits.diagonal().sum()) * np.log(2)
     return max(0.0, 1 + score / alone) if alone > 0 else None
 
 
@@ -126,13 +125,7 @@ def _weights(given: Mapping[str, Any]) -> list[str]:
 
 
 def _candidate(name: str) -> str:
-    """Return the name of a network that was compared in plain words.
-
-    Examples
-    --------
-    >>> _candidate("thin, 2,048 cells, 4 x 32 hidden states")
-    'a network of strong links (small), with hidden groups of rows'
-    """
+    """Return the name of a network that was compared in plain words."""
     if name.startswith("tree"):
         words = "a tree: each column is linked to one other"
     elif name.startswith("thin"):

@@ -66,10 +66,7 @@ def bar(share: float, title: str = "") -> str:
 def histogram(
     shares: FloatArray, marks: FloatArray | None, tips: Sequence[str], ends: tuple[str, str]
 ) -> str:
-    """Return vertical bars for shares, marks to compare them with, and the two ends of the axis.
-
-    Tips are HTML.
-    """
+    """Return vertical bars, marks to compare them with, and the ends of the axis; tips are HTML."""
     top = max(float(shares.max()), 0.0 if marks is None else float(marks.max()), 1e-300)
     parts = []
     for k, share in enumerate(shares.tolist()):
@@ -111,13 +108,7 @@ def not_measured(heading: str, error: Exception) -> str:
 
 
 def count(number: float, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> count(1, "row"), count(2500, "category", "categories")
-    ('1 row', '2,500 categories')
-    """
+    """Return a number with its noun."""
     return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 

@@ -67,7 +67,7 @@ def html_card(model: Network, rows: int | None = None) -> str:
     strongest, _ = statements(subject, STATEMENTS)
     listed = "".join(f"<li>{sentence(subject, said)}</li>" for said in strongest)
     everything = [tuple(range(len(subject.names)))] * len(subject.names)
-    picture = svg.graph(graph(subject.associations, subject.names, everything, WIDE), subject.names)
+    picture = svg.graph(graph(subject.joints, subject.names, everything, WIDE), subject.names)
     return (
         f'<div class="conjoin-card" style="{COLOURS};border:1px solid var(--line);border-radius:10px;'
         f'padding:.8em 1em;max-width:56em;font:14px/1.5 {svg.FONT}"><style>{STYLE}</style>'

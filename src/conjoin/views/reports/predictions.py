@@ -45,10 +45,7 @@ def section(subject: Subject) -> str:
 
 
 def explained(v: VariableScore) -> float:
-    """Return the share of the uncertainty about a column that the other columns remove.
-
-    For numbers, it is the share of the variance.
-    """
+    """Return the share of the uncertainty (of numbers, the variance) that the other columns remove."""
     if v.error is not None and v.error_of_mean:
         return 1 - (v.error / v.error_of_mean) ** 2
     return 1 - v.log_loss / v.baseline if v.baseline > 0 else 0.0

@@ -20,10 +20,7 @@ from conjoin.views.reports.subject import Subject, evenly
 
 @dataclass(frozen=True)
 class Contrast:
-    """A quantity where a condition holds, and where it does not.
-
-    It is the probability of a state, or the mean of a number.
-    """
+    """The probability of a state, or the mean of a number, where a condition holds and where not."""
 
     held: float
     otherwise: float
@@ -55,8 +52,8 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
 
     Pairs that may be due to chance are left out, without being counted.
     """
-    shares = subject.associations.shares
-    seen = None if subject.table_joints is None else subject.table_joints.associations.shares
+    shares = subject.joints.shares
+    seen = None if subject.table_joints is None else subject.table_joints.shares
     left, right = np.triu_indices(len(shares), 1)
     order = np.argsort(-shares[left, right], kind="stable")
     both = subject.joints, subject.table_joints
@@ -86,13 +83,7 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
 
 
 def contrast(p: FloatArray, s: int, t: int) -> Contrast:
-    """Return the probability of column t where row s holds, and where it does not.
-
-    Examples
-    --------
-    >>> contrast(np.array([[0.125, 0.375], [0.25, 0.25]]), 0, 1)
-    Contrast(held=0.75, otherwise=0.5)
-    """
+    """Return the probability of column t where row s holds, and where it does not."""
     held, rest = p[s].sum(), p.sum() - p[s].sum()
     other = p[:, t].sum() - p[s, t]
     return Contrast(float(p[s, t] / max(held, 1e-300)), float(other / max(rest, 1e-300)))
@@ -169,10 +160,9 @@ def _means(subject: Subject, rows: Table, i: int, j: int, condition: int | None)
 
 
 def fifths(subject: Subject, name: str) -> tuple[float, float]:
-    """Return where the lowest fifth of a number ends and the highest begins.
+    """Return where the lowest fifth of a number ends and the highest begins, as recorded values.
 
-    These are recorded values, of the table if there is one. The highest is above the lowest, even if most
-    values are the same.
+    The highest is above the lowest, even if most values are the same.
     """
     for rows in (subject.rows, subject.drawn):
         x = np.zeros(0) if rows is None else rows.column(name)

@@ -17,7 +17,7 @@ from conjoin.inference.number_distribution import NumberDistribution, NumberDist
 from conjoin.inference.sampling import sample
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
-from conjoin.views.reports.associations import Associations, PairJoints, counted_joints, joints_of
+from conjoin.views.reports.associations import PairJoints, counted_joints, joints_of
 
 DRAWS = 5_000
 """Number of rows that are drawn from a model with numbers for the means of these."""
@@ -79,11 +79,6 @@ class Subject:
         """The same of the table."""
         return None if self.rows is None else counted_joints(self.rows)
 
-    @property
-    def associations(self) -> Associations:
-        """What any two columns share in the model."""
-        return self.joints.associations
-
     def number(self, name: str) -> NumberDistribution:
         """Return the model's distribution of a number."""
         if self.joints.exact:
@@ -99,10 +94,7 @@ class Subject:
 
 
 def answering(model: Network, rows: Table) -> Network:
-    """Return the model itself, or a joint distribution for rows that conditionals cannot answer.
-
-    Missing values are summed out, which the conditionals of a dependency network do not allow.
-    """
+    """Return the model; if it is conditionals, and values are missing, the joint that sums them out."""
     if isinstance(model, DependencyNetwork) and not rows.complete:
         return convert(model, rows)
     return model

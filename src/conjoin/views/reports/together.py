@@ -161,8 +161,8 @@ def _explanation(subject: Subject, unclear: int) -> str:
         "little does, they go together because both go with other columns. Even a direct link need not "
         "be cause and effect.</p>"
     )
-    if subject.numeric or not subject.associations.exact:
-        figures = "The figures" if not subject.associations.exact else "The means of numbers"
+    if subject.numeric or not subject.joints.exact:
+        figures = "The figures" if not subject.joints.exact else "The means of numbers"
         said += f'<p class="quiet">{figures} of the model are those of rows drawn from it.</p>'
     if unclear:
         said += (
@@ -177,7 +177,7 @@ def _picture(subject: Subject) -> str:
     linked = [tuple(range(len(names)))] * len(names)
     if not subject.hidden_states:
         linked = subject.model.blankets()
-    drawing = graph(subject.associations, names, linked, WIDE)
+    drawing = graph(subject.joints, names, linked, WIDE)
     dashed = any(not link["direct"] for link in drawing["links"])
     order = np.argsort([link["strength"] for link in drawing["links"]], kind="stable").tolist()
     drawing["links"] = [drawing["links"][k] for k in order]

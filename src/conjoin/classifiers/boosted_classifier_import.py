@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.classifiers.classifier_trees import Frame, Splits, sklearn_splits
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import ModelError
-from conjoin.learning.classifier_trees import Frame, Splits, sklearn_splits
 from conjoin.models.cpd import CPD
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import BoostedTreesCPD

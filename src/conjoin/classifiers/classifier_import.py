@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.errors import ModelError
-from conjoin.learning.boosted_classifier_import import (
+from conjoin.classifiers.boosted_classifier_import import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
     read_lightgbm,
     read_xgboost,
 )
-from conjoin.learning.classifier_trees import Frame, sklearn_splits
+from conjoin.classifiers.classifier_trees import Frame, sklearn_splits
+from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD
 from conjoin.models.features import Features
 from conjoin.models.log_linear_cpd import LogLinearCPD
@@ -29,9 +29,6 @@ from conjoin.models.vocabulary import mask_words, state_masks
 
 UNSEEN = 1e-6
 """The default maximum of the odds of a state that a classifier has not seen."""
-
-
-# ---- reading ------------------------------------------------------------------------------------
 
 
 def read_classifier(
@@ -73,9 +70,6 @@ def log_smoothed(counts: FloatArray) -> FloatArray:
     return np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
 
 
-# ---- trees and forests ----------------------------------------------------------------------------
-
-
 def _smoothed_tree(fitted: Any, frame: Frame) -> Tree:
     """Return a decision tree with the log-probabilities of smoothed counts in the leaves."""
     tree = fitted.tree_
@@ -94,9 +88,6 @@ def _read_forest(fitted: Any, frame: Frame) -> CPD:
     trees = [_smoothed_tree(tree, frame) for tree in fitted.estimators_]
     mean = [Tree(t.var, t.ptr, t.child, t.value / len(trees)) for t in trees]
     return BoostedTreesCPD(frame.cards, frame.target, mean)
-
-
-# ---- logistic regression --------------------------------------------------------------------------
 
 
 def _read_logistic(fitted: Any, frame: Frame) -> CPD:
@@ -129,8 +120,6 @@ def _read_logistic(fitted: Any, frame: Frame) -> CPD:
         ).nonzero(),
     )
 
-
-# ---- the reader of each kind ---------------------------------------------------------------------
 
 _READERS: dict[tuple[str, str], Callable[[Any, Frame], CPD]] = {
     ("sklearn", "DecisionTreeClassifier"): _read_tree,

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import IntArray
-from conjoin.data.table import Table
-from conjoin.errors import ModelError
-from conjoin.jobs import TaskRunner
-from conjoin.learning.classifier_learning import (
+from conjoin.classifiers.classifier_learning import (
     Examples,
     indicator_columns,
     learn_classifiers,
     possible_parents,
 )
+from conjoin.data.arrays import IntArray
+from conjoin.data.table import Table
+from conjoin.errors import ModelError
+from conjoin.jobs import TaskRunner
 from conjoin.models.cpd import CPD
 
 LIBRARIES = {"lightgbm": "lightgbm", "xgboost": "xgboost", "sklearn": "scikit-learn"}

@@ -12,17 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.classifiers.classifier_import import log_smoothed, read_classifier, reader_of
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.packed_table import state_ranges
+from conjoin.data.parent_rules import FORBIDDEN, REQUIRED
 from conjoin.data.table import Codes, Table
 from conjoin.errors import ModelError
 from conjoin.jobs import TaskRunner
-from conjoin.learning.classifier_import import log_smoothed, read_classifier, reader_of
-from conjoin.learning.options import FORBIDDEN, REQUIRED
 from conjoin.models.cpd import CPD
 from conjoin.models.table_cpd import TableCPD
-
-# ---- encoding -----------------------------------------------------------------------------------
 
 
 def indicator_columns(cards: IntArray, parents: Sequence[int]) -> IntArray:
@@ -43,9 +41,6 @@ def indicators(codes: Codes, columns: IntArray) -> FloatArray:
     return (codes[:, columns[:, 0]] == columns[:, 1]).astype(np.float64)
 
 
-# ---- learning -----------------------------------------------------------------------------------
-
-
 def learn_classifiers(
     table: Table,
     classifier: Any,
@@ -63,11 +58,6 @@ def learn_classifiers(
     trees and forests, and otherwise with odds of at most 1 / (rows + states), see `read_classifier`.
     """
     size = len(table.domain)
-    if np.shape(rules) != (size, size):
-        raise ModelError(
-            f"rules must be variables by targets, {(size, size)}, not {np.shape(rules)}; "
-            "`parent_rules` makes them"
-        )
     classifiers = classifier if isinstance(classifier, list) else [classifier] * size
     for given in classifiers:
         reader_of(given)
