@@ -40,19 +40,21 @@ from conjoin.progress import progress
 MAX_CELLS = 1 << 19
 """Components of rows of dense networks are answered exactly if they have at most this number of cells."""
 
-KEPT_VALUES = 1 << 23
-"""Maximum number of probabilities that are kept with a network for rows that lack several values."""
-
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
 
 
 class AnsweredRows(NamedTuple):
-    """Some of the distinct rows, their answers, and which of them were not sampled."""
+    """Some of the distinct rows, their answers, and which of their values were sampled."""
 
     rows: IntArray
     answers: AnswerArrays
-    exact: BoolArray
+    sampled: BoolArray  # rows by variables
+
+    @property
+    def exact(self) -> BoolArray:
+        """Which rows are exact."""
+        return np.asarray(~self.sampled.any(axis=1))
 
 
 class Completion:
@@ -93,7 +95,7 @@ class Completion:
         from conjoin.inference.engines import log_partition
 
         log_sums, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
-        for block in self._blocks(SUM, np.arange(len(self.rows))):
+        for block in self._blocks(SUM, np.arange(len(self.rows)), sample=False):
             log_sums[block.rows] = block.answers.log_sum
             exact[block.rows] = block.exact
         for r in np.flatnonzero(~exact):
@@ -130,44 +132,30 @@ class Completion:
         hidden = self.free[:, target]
         known = np.flatnonzero(~hidden)
         p[known, self.rows[known, target]] = 1.0
-        several = self.is_thin & (self.free[:, self.shown].sum(axis=1) > 1)
-        for block in self._blocks(MARGINALS, np.flatnonzero(hidden & ~several), target=target):
+        for block in self._blocks(MARGINALS, np.flatnonzero(hidden), target=target):
             p[block.rows] = block.answers.marginals[:, low : low + card]
             exact[block.rows] = block.exact
-        for rows, marginals in self._kept_marginals(np.flatnonzero(hidden & several)):
-            p[rows] = marginals[:, low : low + card]
         return p[self.inverse], exact[self.inverse]
-
-    def _kept_marginals(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield rows and the distributions of all columns that they lack, which the network keeps.
-
-        Whoever asks for one of several values that a row lacks is likely to ask for the others, too.
-        """
-        kept = self.prepared.marginals
-        keys = [self.rows[r].tobytes() for r in rows]
-        new = np.array([key not in kept for key in keys], bool)
-        if not new.all():
-            yield rows[~new], np.stack([kept[k] for k, x in zip(keys, new, strict=True) if not x])
-        width = int(self.domain.cards.sum())
-        if (len(kept) + np.count_nonzero(new)) * width > KEPT_VALUES:
-            kept.clear()
-        for block in self._blocks(MARGINALS, rows[new]):
-            yield block.rows, block.answers.marginals
-            if (len(kept) + len(block.rows)) * width <= KEPT_VALUES:
-                listed = (self.rows[r].tobytes() for r in block.rows)
-                kept.update(zip(listed, block.answers.marginals, strict=True))
 
     def all_marginals(self) -> tuple[FloatArray, BoolArray]:
         """Return the distributions of all columns that a row lacks, side by side, and which are exact.
 
         Those of known values are 0.
         """
+        p, sampled = self._all_marginals(sample=True)
+        return p, np.asarray(~sampled.any(axis=1))
+
+    def exact_marginals(self) -> tuple[FloatArray, BoolArray]:
+        """Return the same, and which values would have to be sampled: rows by variables."""
+        return self._all_marginals(sample=False)
+
+    def _all_marginals(self, *, sample: bool) -> tuple[FloatArray, BoolArray]:
         p = np.zeros((len(self.rows), int(self.domain.cards.sum())))
-        exact = np.ones(len(self.rows), bool)
-        for block in self._blocks(MARGINALS, self._incomplete()):
+        sampled = np.zeros(self.rows.shape, bool)
+        for block in self._blocks(MARGINALS, self._incomplete(), sample=sample):
             p[block.rows] = block.answers.marginals
-            exact[block.rows] = block.exact
-        return p[self.inverse], exact[self.inverse]
+            sampled[block.rows] = block.sampled
+        return p[self.inverse], sampled[self.inverse]
 
     def likely(self) -> tuple[Codes, BoolArray]:
         """Return the rows with each missing value replaced by its own most probable state."""
@@ -223,9 +211,15 @@ class Completion:
         return rows.astype(code_dtype(self.domain.cards))
 
     def _blocks(
-        self, mode: int, todo: IntArray, count: int = 1, target: int | None = None
+        self,
+        mode: int,
+        todo: IntArray,
+        count: int = 1,
+        target: int | None = None,
+        *,
+        sample: bool = True,
     ) -> Iterator[AnsweredRows]:
-        """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
+        """Answer rows, block by block; if asked to, sample the components that are too large."""
         if not len(todo):
             return
         answer: Callable[[AnsweredRows], None]
@@ -247,6 +241,8 @@ class Completion:
                 raise ModelError(
                     f"row {number} is impossible: the model gives its known values probability 0"
                 )
+            if sample:
+                self._sample(block, mode)
             yield block
 
     def _empty_block(
@@ -263,7 +259,7 @@ class Completion:
             np.zeros((len(rows), width)),
             np.repeat(self.rows[rows][:, None], draws, axis=1),
         )
-        return AnsweredRows(rows, answers, np.ones(len(rows), bool))
+        return AnsweredRows(rows, answers, np.zeros((len(rows), len(self.domain)), bool))
 
     def _plan(self, mode: int, todo: IntArray, target: int | None = None) -> Plan:
         """Return a plan over the junction tree of the network for all these rows."""
@@ -294,24 +290,20 @@ class Completion:
         wanted = np.full(len(self.domain), target is None)
         if target is not None:
             wanted[target] = True
-        left = np.zeros((len(block.rows), len(self.domain)), bool)
         answer_rows(
             mode, self.rows[block.rows], self.counters[block.rows], wanted, self.domain.cards,
-            self.state_first, terms, self.max_cells, left, block.answers,
+            self.state_first, terms, self.max_cells, block.sampled, block.answers,
         )  # fmt: skip
         block.answers.log_sum[:] += self.prepared.form.constant
-        block.exact[:] = ~left.any(axis=1)
-        if mode != SUM:
-            self._sample(block, mode, left)
 
-    def _sample(self, block: AnsweredRows, mode: int, left: BoolArray) -> None:
+    def _sample(self, block: AnsweredRows, mode: int) -> None:
         """Sample the components that are too large."""
         answers = block.answers
         for i in np.flatnonzero(~block.exact).tolist():
-            r, asked = block.rows[i], np.flatnonzero(left[i])
+            r, asked = block.rows[i], np.flatnonzero(block.sampled[i])
             chains = RowChains(self.prepared.form, self.rows[r], asked, int(self.counters[r]))
             if mode == MARGINALS:
-                states = np.repeat(left[i], self.domain.cards)
+                states = np.repeat(block.sampled[i], self.domain.cards)
                 answers.marginals[i, states] = chains.marginals()[states]
             elif mode == MAXIMUM:
                 answers.filled[i, 0, asked] = chains.mode()

@@ -17,7 +17,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
-from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
+from conjoin.data.table import Codes, Table, code_dtype, joint_codes
 from conjoin.errors import ModelError
 from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.condition_text import conditions_text
@@ -271,38 +271,3 @@ def sample(
         raise impossible(known.given)
     drawn = Table.adopt(ready.domain, whole_rows(ready.domain, plan, states, codes))
     return drawn.over(ready.domain.observed)
-
-
-def marginal_rows(model: Network, rows: Any) -> list[FloatArray]:
-    """Return, for each variable, its distribution in each row given the row's other values.
-
-    Rows with the same missing values share one plan. The distribution of a known value is certain, and
-    NaN in impossible rows.
-    """
-    domain = model.domain
-    codes = codes_of(domain, rows, complete=False)
-    result = [np.zeros((len(codes), card)) for card in domain.cards.tolist()]
-    for pattern, which in _patterns(domain, codes):
-        plan = compiled(model).plan(pattern, None)
-        known, inverse = np.unique(codes[which][:, list(pattern)], axis=0, return_inverse=True)
-        log_z, flat, _ = plan.run(plan.slots(known, len(known)), MARGINALS)
-        flat[log_z == -np.inf] = np.nan
-        flat = flat[inverse.ravel()]
-        for v in range(len(domain)):
-            p = plan.place[v]
-            if p >= 0:
-                result[v][which] = flat[:, plan.marginal_first[p] : plan.marginal_first[p + 1]]
-            else:
-                state = codes[which, v] if v in pattern else np.zeros(len(which), np.int64)
-                result[v][which, state] = 1.0
-    return result
-
-
-def _patterns(domain: Domain, codes: Codes) -> list[tuple[tuple[int, ...], IntArray]]:
-    """Group rows by the variables whose values they have."""
-    known = codes < domain.cards
-    distinct, group = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    bounds = np.searchsorted(group.ravel()[order], np.arange(len(distinct) + 1))
-    parts = np.split(order, bounds[1:-1])
-    return [(tuple(np.flatnonzero(known[p[0]]).tolist()), p) for p in parts]
