@@ -34,6 +34,7 @@ _INTERNAL = {
     "find_order": "inference.plan",
     "label_text": "inference.conditions",
     "parse_conditions": "inference.condition_text",
+    "row_log_joints": "inference.completion",
     "sampling_method": "inference.sampling",
     "seed_sequence": "inference.random_state",
     "split_r_hat": "inference.diagnostics",

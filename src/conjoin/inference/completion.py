@@ -25,7 +25,6 @@ from conjoin.inference.row_chains import RowChains
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
-    JOINT,
     MARGINALS,
     MAXIMUM,
     MISSING,
@@ -90,14 +89,19 @@ class Completion:
         self.counters = _hashes(self.rows, random_state)
         self.state_first = (np.cumsum(cards) - cards).astype(np.int64)
 
-    def log_sums(self) -> tuple[FloatArray, BoolArray]:
-        """Return the log of the summed potentials that agree with each row, and which are exact."""
+    def log_sums(self, *, strict: bool = True) -> tuple[FloatArray, BoolArray]:
+        """Return the log of the summed potentials that agree with each row, and which are exact.
+
+        `strict`: whether impossible rows are an error.
+        """
         from conjoin.inference.engines import log_partition
 
         log_sums, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
         for block in self._blocks(SUM, np.arange(len(self.rows)), sample=False):
             log_sums[block.rows] = block.answers.log_sum
             exact[block.rows] = block.exact
+        if strict:
+            self._check_possible(np.flatnonzero(log_sums == -np.inf))
         for r in np.flatnonzero(~exact):
             known = np.flatnonzero(~self.free[r])
             given = {
@@ -108,21 +112,6 @@ class Completion:
                 self.model, given, method="ais", random_state=int(self.counters[r])
             ).value
         return log_sums[self.inverse], exact[self.inverse]
-
-    def log_joints(self, target: int) -> FloatArray:
-        """Return the log of the summed potentials that agree with each row and each state of a variable.
-
-        The variable is missing in all rows.
-        """
-        everything = np.arange(len(self.rows))
-        if not self.is_thin or not self._plan(JOINT, everything).eliminates_last(target):
-            posterior, total = self.marginals(target)[0], self.log_sums()[0]
-            with np.errstate(divide="ignore"):
-                return total[:, None] + np.log(posterior)
-        log_joints = np.empty((len(self.rows), int(self.domain.cards[target])))
-        for block in self._blocks(JOINT, everything, target=target):
-            log_joints[block.rows] = block.answers.marginals
-        return log_joints[self.inverse]
 
     def marginals(self, target: int) -> tuple[FloatArray, BoolArray]:
         """Return the distribution of a variable in each row, and which are exact."""
@@ -224,7 +213,7 @@ class Completion:
             return
         answer: Callable[[AnsweredRows], None]
         if self.is_thin:
-            answer = partial(self._pass_messages, mode, target, self._plan(mode, todo, target))
+            answer = partial(self._pass_messages, mode, self._plan(mode, todo, target))
         else:
             # A sum needs all features; otherwise only those that test a free variable matter.
             hidden: Any = self.free[todo].any(axis=0)
@@ -233,26 +222,23 @@ class Completion:
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
         parts = [todo[low : low + size] for low in range(0, len(todo), size)]
         for rows in progress(parts, "completing rows"):
-            block = self._empty_block(rows, mode, count, target)
+            block = self._empty_block(rows, mode, count)
             answer(block)
-            wrong = np.flatnonzero(block.answers.log_sum == -np.inf)
-            if len(wrong):
-                number = int(self.first[rows[wrong]].min()) + 1
-                raise ModelError(
-                    f"row {number} is impossible: the model gives its known values probability 0"
-                )
+            if mode != SUM:
+                self._check_possible(rows[block.answers.log_sum == -np.inf])
             if sample:
                 self._sample(block, mode)
             yield block
 
-    def _empty_block(
-        self, rows: IntArray, mode: int, count: int, target: int | None
-    ) -> AnsweredRows:
-        width = 0
-        if mode == MARGINALS:
-            width = int(self.domain.cards.sum())
-        if mode == JOINT and target is not None:
-            width = int(self.domain.cards[target])
+    def _check_possible(self, impossible: IntArray) -> None:
+        if len(impossible):
+            number = int(self.first[impossible].min()) + 1
+            raise ModelError(
+                f"row {number} is impossible: the model gives its known values probability 0"
+            )
+
+    def _empty_block(self, rows: IntArray, mode: int, count: int) -> AnsweredRows:
+        width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
         draws = count if mode in (MAXIMUM, DRAWS) else 0
         answers = AnswerArrays(
             np.full(len(rows), np.nan),
@@ -266,20 +252,15 @@ class Completion:
         # Draws, and modes that tie, must not depend on which other rows there are.
         alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and target is None)
         hidden: Any = None if alone else self.free[todo].any(axis=0)
-        return self.prepared.plan(hidden, mode in (SUM, JOINT))
+        return self.prepared.plan(hidden, mode == SUM)
 
-    def _pass_messages(
-        self, mode: int, target: int | None, plan: Plan, block: AnsweredRows
-    ) -> None:
+    def _pass_messages(self, mode: int, plan: Plan, block: AnsweredRows) -> None:
         """Answer rows by messages over the junction tree of the network."""
         from conjoin.kernels.row_messages import answer_rows_on_tree
 
         free = np.flatnonzero(plan.place >= 0)
-        first = self.state_first[free]
-        if mode == JOINT:
-            first = np.where(free == target, 0, -1)
         answer_rows_on_tree(
-            mode, self.rows[block.rows], self.counters[block.rows], free, first,
+            mode, self.rows[block.rows], self.counters[block.rows], free, self.state_first[free],
             plan.tree, plan.program, plan.terms, block.answers,
         )  # fmt: skip
 
@@ -321,12 +302,12 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
 
 
 def row_log_sums(
-    model: Network, codes: Codes, random_state: int = 0
+    model: Network, codes: Codes, random_state: int = 0, *, strict: bool = True
 ) -> tuple[FloatArray, BoolArray]:
     """Return the log of the summed potentials that agree with each row, and which are exact.
 
     `codes`: the rows; a code that is not a state is a missing value. `random_state`: the seed, for
-    rows that have to be estimated.
+    rows that have to be estimated. `strict`: whether impossible rows with missing values are an error.
     """
     holes = (codes >= model.domain.observed.cards).any(axis=1)
     sums, exact = np.empty(len(codes)), np.ones(len(codes), bool)
@@ -335,9 +316,20 @@ def row_log_sums(
     else:
         sums[~holes] = as_markov_network(model).log_potential(codes[~holes])
     if holes.any():
-        mn = as_markov_network(model)
-        sums[holes], exact[holes] = Completion(mn, codes[holes], random_state).log_sums()
+        rows = Completion(as_markov_network(model), codes[holes], random_state)
+        sums[holes], exact[holes] = rows.log_sums(strict=strict)
     return sums, exact
+
+
+def row_log_joints(
+    model: Network, codes: Codes, target: int, random_state: int = 0
+) -> tuple[FloatArray, BoolArray]:
+    """Return the same with each state of a variable in place of what the rows say of it."""
+    card = int(model.domain.cards[target])
+    whole = np.repeat(codes, card, axis=0)
+    whole[:, target] = np.tile(np.arange(card), len(codes))
+    logs, exact = row_log_sums(model, whole, random_state, strict=False)
+    return logs.reshape(-1, card), exact.reshape(-1, card).all(axis=1)
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

@@ -23,7 +23,7 @@ from conjoin.data.domain import Domain
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ConvergenceWarning, ModelError
-from conjoin.inference.completion import Completion, row_log_sums
+from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
 from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
 from conjoin.inference.number_distribution import NumberDistributions
 from conjoin.models.dependency import DependencyNetwork
@@ -185,20 +185,7 @@ class JointRows:
             p, exact = self._marginals(codes, v)
             with np.errstate(divide="ignore"):
                 return np.log(p), exact
-        exact = np.ones(len(codes), bool)
-        if np.delete(codes, v, axis=1).min(initial=0) >= 0:  # quicker than sums over trees
-            return self._log_complete(codes, v), exact
-        rows = Completion(self.model, _unsigned(self.domain, codes), self.seed)
-        return rows.log_joints(v), exact
-
-    def _log_complete(self, codes: IntArray, v: int) -> FloatArray:
-        """Return the log-potentials of rows that lack one column, for each of its states."""
-        full = codes.copy()
-        full[:, v] = 0
-        given = self.model.log_conditional(self.domain.names[v], _unsigned(self.domain, full))
-        best = full[:, v] = given.argmax(axis=1)
-        whole = row_log_sums(self.model, _unsigned(self.domain, full), self.seed)[0]
-        return (whole - given[np.arange(len(full)), best])[:, None] + given
+        return row_log_joints(self.model, _unsigned(self.domain, codes), v, self.seed)
 
     def _by_missing(
         self, fine: FineNumbers, given: IntArray, v: int | None = None
