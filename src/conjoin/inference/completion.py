@@ -329,7 +329,7 @@ def row_log_joints(
     whole = np.repeat(codes, card, axis=0)
     whole[:, target] = np.tile(np.arange(card), len(codes))
     logs, exact = row_log_sums(model, whole, random_state, strict=False)
-    return logs.reshape(-1, card), exact.reshape(-1, card).all(axis=1)
+    return logs.reshape(-1, card), np.asarray(exact.reshape(-1, card).all(axis=1))
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:
