@@ -19,9 +19,9 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
+from conjoin.inference.chain import Sampler
 from conjoin.inference.plan import Plan
 from conjoin.inference.prepared_rows import prepared
-from conjoin.inference.row_chains import RowChains
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
@@ -41,6 +41,14 @@ MAX_CELLS = 1 << 19
 
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
+
+
+BURN_IN, SWEEPS, SWEEPS_PER_ROW = 50, 400, 10
+"""Number of sweeps that do not count, that marginals are averaged over, and between two drawn rows."""
+
+STARTS, ANNEALING, CLIMBING_SWEEPS = 5, 10, 1000
+"""A mode is the best of the first number of starts, each annealed for the second number of sweeps, and
+improved in at most the third."""
 
 
 class AnsweredRows(NamedTuple):
@@ -90,10 +98,7 @@ class Completion:
         self.state_first = (np.cumsum(cards) - cards).astype(np.int64)
 
     def log_sums(self, *, strict: bool = True) -> tuple[FloatArray, BoolArray]:
-        """Return the log of the summed potentials that agree with each row, and which are exact.
-
-        `strict`: whether impossible rows are an error.
-        """
+        """Return the log of the summed potentials that agree with each row, and which are exact."""
         from conjoin.inference.engines import log_partition
 
         log_sums, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
@@ -127,10 +132,7 @@ class Completion:
         return p[self.inverse], exact[self.inverse]
 
     def all_marginals(self) -> tuple[FloatArray, BoolArray]:
-        """Return the distributions of all columns that a row lacks, side by side, and which are exact.
-
-        Those of known values are 0.
-        """
+        """Return the distributions of all columns that a row lacks, side by side, and which are exact."""
         p, sampled = self._all_marginals(sample=True)
         return p, np.asarray(~sampled.any(axis=1))
 
@@ -169,10 +171,7 @@ class Completion:
         return rows[self.inverse][:, self.shown], exact[self.inverse]
 
     def draws(self, count: int) -> Codes:
-        """Return completions drawn from the distribution given each row: draws by rows by variables.
-
-        Equal rows have their own draws.
-        """
+        """Return completions drawn from the distribution given each row: draws by rows by variables."""
         repeats = np.bincount(self.inverse, minlength=len(self.rows))
         order = np.argsort(self.inverse, kind="stable")
         rank = np.empty(len(order), np.int64)  # of each row among those that are equal to it
@@ -281,15 +280,32 @@ class Completion:
         """Sample the components that are too large."""
         answers = block.answers
         for i in np.flatnonzero(~block.exact).tolist():
-            r, asked = block.rows[i], np.flatnonzero(block.sampled[i])
-            chains = RowChains(self.prepared.form, self.rows[r], asked, int(self.counters[r]))
+            row, asked = self.rows[block.rows[i]], np.flatnonzero(block.sampled[i])
+            known = np.flatnonzero(row != MISSING)
+            given = dict(zip(known.tolist(), row[known].tolist(), strict=True))
+            sampler = Sampler(self.prepared.form, given, asked)
+            seeds = np.random.SeedSequence(int(self.counters[block.rows[i]])).spawn(STARTS)
+            if mode == MAXIMUM:
+                answers.filled[i, 0, asked] = _annealed(sampler, seeds)[asked]
+                continue
+            chain = sampler.chain(seeds[0], BURN_IN)
             if mode == MARGINALS:
                 states = np.repeat(block.sampled[i], self.domain.cards)
-                answers.marginals[i, states] = chains.marginals()[states]
-            elif mode == MAXIMUM:
-                answers.filled[i, 0, asked] = chains.mode()
+                sums = chain.run(SWEEPS, batches=1).sums[0]
+                answers.marginals[i, states] = sums[states] / SWEEPS
             else:
-                answers.filled[i][:, asked] = chains.draws(answers.filled.shape[1])
+                drawn = chain.draw(answers.filled.shape[1], SWEEPS_PER_ROW)
+                answers.filled[i][:, asked] = drawn[:, asked]
+
+
+def _annealed(sampler: Sampler, seeds: list[np.random.SeedSequence]) -> IntArray:
+    """Return the best state that annealing finds, from an inverse temperature of 1 to 5."""
+    cooling = 5.0 ** np.linspace(0, 1, ANNEALING)
+    betas = np.append(cooling, np.full(CLIMBING_SWEEPS, np.inf))
+    chains = [sampler.chain(seed) for seed in seeds]
+    for chain in chains:
+        chain.run(betas)
+    return max(chains, key=lambda chain: chain.log_potential).state
 
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:

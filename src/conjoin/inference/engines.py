@@ -282,10 +282,7 @@ def _number_probability(
     model: Any, network: Network, known: Evidence, event: Evidence, method: str,
     max_memory: float | None,
 ) -> Probability | None:  # fmt: skip
-    """Return the probability of an event that does not follow from states: of numbers within them.
-
-    That of one number only follows from its distribution.
-    """
+    """Return the probability of an event that does not follow from states: of numbers within them."""
     fine = getattr(joint_of(model), "fine", None)
     if fine is None or method not in ("auto", "exact") or known.marginals:
         return None

@@ -65,11 +65,7 @@ def run_of(known: Evidence) -> Run:
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
-    """Return the cost of the marginals of all variables, without running anything.
-
-    `max_memory`: in bytes; by default three quarters of the memory that is free. A model that needs
-    more is rejected.
-    """
+    """Return the cost of the marginals of all variables, without running anything."""
     ready = compiled(model)
     known = evidence_of(ready.domain, given)
     return ready.plan(tuple(known.states), max_memory, soft=known.likelihoods).forecast()
@@ -131,11 +127,7 @@ def split_marginals(
 def log_partition(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> LogValue:
-    """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
-
-    The parameters are as for `marginals`. The difference of log Z with evidence and without is the
-    log-probability of the evidence; likelihoods are factors of it.
-    """
+    """Return log Z: the logarithm of the sum over all instances that agree with the evidence."""
     known = evidence_of(compiled(model).domain, given)
     no_new_marginals(known)
     log_z = log_sum(model, known, max_memory, None)
@@ -180,10 +172,7 @@ def joint(
     *,
     max_memory: float | None = None,
 ) -> JointProbabilities:
-    """Return the joint distribution of a few variables given the evidence, exactly.
-
-    The joint states of the targets are answered as rows of evidence, in one batch.
-    """
+    """Return the joint distribution of a few variables given the evidence, exactly."""
     ready = compiled(model)
     domain = ready.domain
     evidence = _known(model, given, max_memory)
@@ -216,10 +205,7 @@ def joint(
 def most_probable(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> Assignment:
-    """Return the most probable instance that agrees with the evidence.
-
-    The parameters are as for `marginals`. Hidden columns are summed out (see `hidden_mode`).
-    """
+    """Return the most probable instance that agrees with the evidence."""
     ready = compiled(model)
     domain = ready.domain
     known = _known(model, given, max_memory)
@@ -255,12 +241,7 @@ def sample(
     random_state: int | np.random.Generator = 0,
     max_memory: float | None = None,
 ) -> Table:
-    """Draw independent instances from the exact distribution given the evidence.
-
-    Hidden columns are drawn, too, and dropped.
-
-    `random_state`: the seed or the source of the random numbers.
-    """
+    """Draw independent instances from the exact distribution given the evidence."""
     ready = compiled(model)
     known = _known(model, given, max_memory)
     codes = known.states

@@ -89,10 +89,7 @@ def fine_terms(
 def class_logs(
     fine: FineNumbers, codes: IntArray, scores: FloatArray, inside: Sequence[int] = ()
 ) -> FloatArray:
-    """Return the log-density of the known scores of complete rows and each class: rows by classes.
-
-    `inside`: numbers that are not known but for their states (see `fine_terms`).
-    """
+    """Return the log-density of the known scores of complete rows and each class: rows by classes."""
     scores = scores.copy()
     scores[:, list(inside)] = np.nan
     logs = fine.log_densities(codes, scores)

@@ -126,10 +126,7 @@ def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float
 
 
 def with_numbers(model: Network, network: Network, known: Evidence, found: Marginals) -> Marginals:
-    """Return marginals in which columns of numbers have distributions of numbers.
-
-    `network`: the network that answered, with known numbers as a factor.
-    """
+    """Return marginals in which columns of numbers have distributions of numbers."""
     domain = network.domain.observed
     numbers: dict[str, Any] = {}
     for name in found:

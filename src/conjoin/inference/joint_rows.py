@@ -442,10 +442,7 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
 
 
 def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the parts of a number: of classes, and of combinations of missing states.
-
-    `weights`: the share of each combination given the state; shape (rows, combinations, states).
-    """
+    """Return the parts of a number: of classes, and of combinations of missing states."""
     rows, count, states = weights.shape
     classes = terms.shares.shape[2]
 

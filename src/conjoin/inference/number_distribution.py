@@ -94,10 +94,7 @@ class NumberDistributions:
         return np.where(self.states.intervals, np.cumsum(self.states.intervals) - 1, -1)
 
     def _inside(self, state: IntArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of lower and of higher scores in a state of each row.
-
-        The state must be an interval.
-        """
+        """Return the probability of lower and of higher scores in a state of each row."""
         from scipy.special import ndtr
 
         at = np.arange(len(self)), self._place[state]

@@ -195,10 +195,7 @@ class Plan:
         )
 
     def slots(self, codes: Any, rows: int = 1) -> IntArray:
-        """Return room for the states of all fixed variables, with `codes` in the first slots.
-
-        The other slots belong to variables with a single state.
-        """
+        """Return room for the states of all fixed variables, with `codes` in the first slots."""
         slots = np.zeros((rows, self.n_slots), np.int64)
         known = np.asarray(codes, np.int64)
         slots[:, : known.shape[-1]] = known

@@ -74,10 +74,7 @@ def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: 
 def add_conjunction_slopes(
     bits: Word2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
 ) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_conjunctions` sums.
-
-    `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_conjunctions`.
-    """
+    """Add to `slopes` the derivatives by the weights of features that `add_conjunctions` sums."""
     failing = np.empty(WORDS, np.uint64)
     failing_twice = np.empty(WORDS, np.uint64)
     for f in chosen:
@@ -147,10 +144,7 @@ def add_products(truth: Float2, features: FeatureArrays, chosen: Int1, gains: Fl
 def add_product_slopes(
     truth: Float2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
 ) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_products` sums.
-
-    `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_products`.
-    """
+    """Add to `slopes` the derivatives by the weights of features that `add_products` sums."""
     factor, others = room_for_products(truth, features, chosen)
     for f in chosen:
         products_of_others(truth, features, f, factor, others)
@@ -164,13 +158,16 @@ def add_product_slopes(
 
 
 @inner_fused
-def binary_conditionals(column, odds, out):
-    """Set log P(x) of a variable with two states from its log-odds."""
-    for r in range(len(odds)):
-        z = odds[r]
+def normalize_binary(column, score, out):
+    """Turn the log-odds of state 1, in line 0, into the probabilities of both states; set log P(x)."""
+    no, yes = score[0], score[1]
+    for r in range(len(column)):
+        z = no[r]
         e = exp64(max(-abs(z), LOWEST_64))
         against = -z if column[r] == 1 else z  # the log-odds of the other state
         out[r] = -log1p64(e) - max(against, 0.0)
+        q = 1 / (1 + e)
+        yes[r], no[r] = (q, e * q) if z >= 0 else (e * q, q)
 
 
 @inner
@@ -217,11 +214,7 @@ def score_table(features, rows):
 
 @inner
 def set_conditional(i, column, features, gains, score, out):
-    """Set log P(x_i | the rest of the row), or 0 where x_i is missing.
-
-    `score` gets the log-odds of a variable with two states, or the probabilities of the states of any
-    other.
-    """
+    """Set log P(x_i | the rest of the row), 0 where x_i is missing, and the probabilities of its states."""
     card = features.cards[i]
     missing = np.iinfo(column.dtype).max
     score[:card] = 0.0
@@ -232,7 +225,7 @@ def set_conditional(i, column, features, gains, score, out):
             sign = sign_of_test(features, t)
             for r in range(len(odds)):
                 odds[r] += sign * gains[t, r]
-        binary_conditionals(column, odds, out)
+        normalize_binary(column, score, out)
     else:
         for t in tests:
             add_to_states(features, t, gains[t], score)
@@ -244,24 +237,10 @@ def set_conditional(i, column, features, gains, score, out):
 
 @compiled
 def conditionals(columns: Codes2, features: FeatureArrays, gains: Float2, out: Float2) -> None:
-    """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing.
-
-    `columns` are the codes, variables by rows.
-    """
+    """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing."""
     score = score_table(features, columns.shape[1])
     for i in range(len(features.cards)):
         set_conditional(i, columns[i], features, gains, score, out[i])
-
-
-@inner_fused
-def binary_probabilities(score):
-    """Turn the log-odds of state 1 into the probabilities of both states."""
-    odds, other = score[1], score[0]
-    for r in range(len(odds)):
-        z = other[r]
-        e = exp64(max(-abs(z), LOWEST_64))
-        q = 1 / (1 + e)
-        odds[r], other[r] = (q, e * q) if z >= 0 else (e * q, q)
 
 
 @inner
@@ -290,8 +269,6 @@ def errors_of_gains(
         set_conditional(i, column, features, gains, score, log_p)
         for r in range(len(log_p)):
             value += row_weights[r] * log_p[r]
-        if features.cards[i] == 2:
-            binary_probabilities(score)
         for t in range(features.test_first[i], features.test_first[i + 1]):
             set_errors(column, row_weights, features, t, score, gains[t])
     return value

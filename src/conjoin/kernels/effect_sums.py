@@ -8,11 +8,7 @@ from conjoin.kernels.layouts import Float3, Int1, Int2
 
 @compiled
 def add_effects(codes: Int2, columns: Int1, first: Int1, effects: Float3, out: Float3) -> None:
-    """Add the effects of the states of some columns to the sums of each row; -1 adds nothing.
-
-    `first`: where the states of each column begin. `effects`: classes by states by numbers. `out`:
-    classes by rows by numbers.
-    """
+    """Add the effects of the states of some columns to the sums of each row; -1 adds nothing."""
     for z in range(len(out)):
         for r in range(len(codes)):
             total = out[z, r]

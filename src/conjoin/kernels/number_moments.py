@@ -53,10 +53,7 @@ def _segment(score, scores):
 
 @inlined_fused
 def _piece(mean, sd, k, knots, before, after):
-    """Return the probability between two scores of a segment, and the sums of values and of squares.
-
-    `before` and `after` are z, the probability below it and the density at the two scores.
-    """
+    """Return the probability between two scores of a segment, and the sums of values and of squares."""
     p, e1 = after[1] - before[1], before[2] - after[2]
     e2 = p + before[0] * before[2] - after[0] * after[2]
     slope = knots.slopes[k]
