@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.inference.number_distribution import Parts
 from conjoin.models.fine_numbers import FineNumbers, patterns
 
 USUAL_ROWS = 5.0
@@ -84,6 +85,23 @@ def fine_terms(
     none = np.zeros((len(codes), states, classes)), np.ones((len(codes), classes))
     mean, sd = (means[own], sds[own]) if own >= 0 else none
     return FineTerms(total, np.exp(logs - total[:, :, None]), mean, sd)
+
+
+def parts_of(terms: FineTerms, weights: FloatArray) -> Parts:
+    """Return the parts of a number: of classes, and of combinations of missing states.
+
+    `weights`: the share of each combination given the state; shape (rows, combinations, states).
+    """
+    rows, count, states = weights.shape
+    classes = terms.shares.shape[2]
+
+    def by_row(array: FloatArray) -> FloatArray:
+        found = array.reshape(rows, count, states, classes).transpose(0, 2, 1, 3)
+        return found.reshape(rows, states, count * classes)
+
+    shares = terms.shares * weights.reshape(rows * count, states)[:, :, None]
+    sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
+    return by_row(shares), by_row(terms.means), by_row(np.ascontiguousarray(sds))
 
 
 def class_logs(

@@ -24,8 +24,8 @@ from conjoin.data.number_states import NumberStates
 from conjoin.data.table import Table, code_dtype
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
-from conjoin.inference.fine_answers import MAX_STATES, FineTerms, class_logs, fine_terms
-from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.fine_answers import MAX_STATES, class_logs, fine_terms, parts_of
+from conjoin.inference.number_distribution import NumberDistributions, Parts
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
 from conjoin.models.network import Network
@@ -46,10 +46,7 @@ class Answer:
 
     p: FloatArray  # of its states; shape (rows, states)
     exact: BoolArray  # which rows are exact
-    # Where a number lies within its states: the means and standard deviations of its score in parts,
-    # and the probabilities of the parts given the state; None if nothing tells. Shape (rows, states,
-    # parts)
-    parts: tuple[FloatArray, FloatArray, FloatArray] | None = None
+    parts: Parts | None = None  # where a number lies within its states; None if nothing tells
 
 
 class JointRows:
@@ -152,7 +149,7 @@ class JointRows:
         """Return the distribution of a column in which known numbers count."""
         card = int(self.domain.cards[v])
         p, exact = np.empty((len(given), card)), np.ones(len(given), bool)
-        parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]] = []
+        parts: list[tuple[IntArray, Parts]] = []
         is_number = self.domain.names[v] in fine.names
         for rows, open_columns in self._by_missing(fine, given, v):
             if open_columns is None:
@@ -175,7 +172,7 @@ class JointRows:
                 exact[block] = sure.reshape(len(block), count).all(axis=1)
                 if is_number:
                     parts.append(
-                        (block, _parts(terms, weights / np.maximum(total, 1e-300)[:, None]))
+                        (block, parts_of(terms, weights / np.maximum(total, 1e-300)[:, None]))
                     )
         return Answer(p, exact, _assembled(parts, len(given), card) if parts else None)
 
@@ -437,27 +434,10 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
     states = domain.numbers(name)
     if answer.parts is None:
         return NumberDistributions.of_states(states, answer.p)
-    shares, means, sds = (part[:, states.intervals] for part in answer.parts)
-    return NumberDistributions(states, answer.p, shares, states.bounded(means, sds), sds)
+    return NumberDistributions.of_parts(states, answer.p, answer.parts)
 
 
-def _parts(terms: FineTerms, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the parts of a number: of classes, and of combinations of missing states."""
-    rows, count, states = weights.shape
-    classes = terms.shares.shape[2]
-
-    def by_row(array: FloatArray) -> FloatArray:
-        found = array.reshape(rows, count, states, classes).transpose(0, 2, 1, 3)
-        return found.reshape(rows, states, count * classes)
-
-    shares = terms.shares * weights.reshape(rows * count, states)[:, :, None]
-    sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
-    return by_row(shares), by_row(terms.means), by_row(np.ascontiguousarray(sds))
-
-
-def _assembled(
-    parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]], rows: int, states: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _assembled(parts: list[tuple[IntArray, Parts]], rows: int, states: int) -> Parts:
     """Put the parts of blocks of rows together; rows without parts have a standard normal one."""
     width = max(shares.shape[2] for _, (shares, _, _) in parts)
     shares, means = np.zeros((rows, states, width)), np.zeros((rows, states, width))

@@ -34,6 +34,10 @@ LEAST = 1e-300
 """The probability of a Gaussian between its cuts is at least this."""
 
 
+Parts = tuple[FloatArray, FloatArray, FloatArray]
+"""Shares, means and standard deviations of Gaussians, each of shape (rows, states, parts)."""
+
+
 @dataclass(frozen=True, eq=False)
 class NumberDistributions:
     """Distributions of one column, one per row."""
@@ -64,6 +68,12 @@ class NumberDistributions:
         """Return distributions within whose intervals nothing else is known."""
         shape = len(p), int(states.intervals.sum()), 1
         return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
+
+    @classmethod
+    def of_parts(cls, states: NumberStates, p: FloatArray, parts: Parts) -> NumberDistributions:
+        """Return distributions whose Gaussians are given for all states, not only for intervals."""
+        shares, means, sds = (part[:, states.intervals] for part in parts)
+        return cls(states, p, shares, states.bounded(means, sds), sds)
 
     @property
     def scale(self) -> NumberScale:
