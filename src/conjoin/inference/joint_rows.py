@@ -21,7 +21,7 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.number_states import NumberStates
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.table import Table, code_dtype, joint_codes
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
 from conjoin.inference.fine_answers import MAX_STATES, class_logs, fine_terms, parts_of
@@ -155,13 +155,9 @@ class JointRows:
             if open_columns is None:
                 p[rows], exact[rows] = self._coarse(given, rows, v)
                 continue
-            count = int(np.prod(self.domain.cards[open_columns], dtype=np.int64))
-            size = max(1, ROWS_AT_ONCE // count)
-            for low in range(0, len(rows), size):
-                block = rows[low : low + size]
-                full = _expanded(given[block], open_columns, self.domain.cards[open_columns])
+            for block, full, scores in self._completed(given, rows, open_columns):
+                count = len(full) // len(block)
                 logs, sure = self._log_joints(full, v, count)
-                scores = np.repeat(self.scores[block], count, axis=0)
                 terms = fine_terms(fine, full, scores, v, fine.places(open_columns))
                 logs += terms.log_likelihood
                 logs = logs.reshape(len(block), count, card)
@@ -211,6 +207,20 @@ class JointRows:
         for open_columns, rows in patterns(np.where(lacking[at], 0.0, np.nan)):
             yield at[rows], open_columns
 
+    def _completed(
+        self, codes: IntArray, rows: IntArray, columns: IntArray
+    ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """Yield blocks of rows, each row once for every joint state of some columns, and their scores."""
+        cards = self.domain.cards[columns]
+        count = int(np.prod(cards))
+        states = joint_codes(self.domain.cards, columns.tolist())[:, columns]
+        size = max(1, ROWS_AT_ONCE // count)
+        for low in range(0, len(rows), size):
+            block = rows[low : low + size]
+            full = np.repeat(codes[block], count, axis=0)
+            full[:, columns] = np.tile(states, (len(block), 1))
+            yield block, full, np.repeat(self.scores[block], count, axis=0)
+
     def log_density(self) -> FloatArray:
         """Return the log-density of the known values of each row, per unit of each number.
 
@@ -230,17 +240,11 @@ class JointRows:
                 result[rows] += self._log_sums(self.codes[rows])
                 alone[rows] = True
                 continue
-            cards = self.domain.cards[open_columns]
-            count = int(np.prod(cards))
-            size = max(1, ROWS_AT_ONCE // count)
-            for low in range(0, len(rows), size):
-                block = rows[low : low + size]
-                full = _expanded(self.codes[block], open_columns, cards)
-                scores = np.repeat(self.scores[block], count, axis=0)
+            inside = self.fine.places(open_columns)
+            for block, full, scores in self._completed(self.codes, rows, open_columns):
                 logs = self._log_sums(full)
-                inside = self.fine.places(open_columns)
                 logs += np.logaddexp.reduce(class_logs(self.fine, full, scores, inside), axis=1)
-                result[block] += np.logaddexp.reduce(logs.reshape(-1, count), axis=1)
+                result[block] += np.logaddexp.reduce(logs.reshape(len(block), -1), axis=1)
         return result + self._of_values(alone)
 
     def _log_sums(self, codes: IntArray) -> FloatArray:
@@ -448,17 +452,6 @@ def _assembled(parts: list[tuple[IntArray, Parts]], rows: int, states: int) -> P
         shares[block, :, 0] = 0.0
         shares[block, :, :used], means[block, :, :used], sds[block, :, :used] = own, mean, sd
     return shares, means, sds
-
-
-def _expanded(codes: IntArray, columns: IntArray, cards: IntArray) -> IntArray:
-    """Return each row once for every joint state of some columns."""
-    if not len(columns):
-        return codes
-    count = int(np.prod(cards))
-    full = np.repeat(codes, count, axis=0)
-    states = np.stack(np.unravel_index(np.arange(count), tuple(cards.tolist())), axis=1)
-    full[:, columns] = np.tile(states, (len(codes), 1))
-    return full
 
 
 def _unsigned(domain: Domain, codes: IntArray) -> Any:

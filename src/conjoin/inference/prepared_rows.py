@@ -60,8 +60,9 @@ class PreparedRows:
         return order if order.total <= self.max_cells else None
 
     def _find_order(self, given: IntArray) -> Order:
+        terms = self.compiled.terms
         return find_order(
-            self.model.domain.cards, *self.compiled.scopes, given, 8.0 * self.max_cells
+            self.model.domain.cards, terms.first, terms.var, given, 8.0 * self.max_cells
         )
 
     @cached_property

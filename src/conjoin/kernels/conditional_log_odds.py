@@ -214,7 +214,7 @@ def score_table(features, rows):
 
 @inner
 def set_conditional(i, column, features, gains, score, out):
-    """Set log P(x_i | the rest of the row), 0 where x_i is missing, and the probabilities of its states."""
+    """Set log P(x_i | the rest of a row), 0 where x_i is missing, and the probabilities of its states."""
     card = features.cards[i]
     missing = np.iinfo(column.dtype).max
     score[:card] = 0.0
