@@ -48,10 +48,13 @@ def count_failing(bits, tests, failing, failing_twice):
 
 
 @compiled
-def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
-    """Add the weights of the chosen features to the gains of their tests.
+def add_conjunctions(
+    bits: Word2, features: FeatureArrays, chosen: Int1, lines: Float2, slopes: Float1
+) -> None:
+    """Add the weights of the chosen features, without off values, to the gains of their tests, `lines`.
 
-    The chosen features have no off values. A feature with an owner counts for the owner's test alone.
+    If there are `slopes`, do the transpose: `lines` are derivatives by the gains, and the sums of those by
+    the weights go to the slopes. A feature with an owner counts for the owner's test alone.
     """
     failing = np.empty(WORDS, np.uint64)
     failing_twice = np.empty(WORDS, np.uint64)
@@ -63,32 +66,14 @@ def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: 
             low, high = features.own[f], features.own[f] + 1
         for e in range(low, high):
             t = features.test[e]
-            holds, line = bits[t], gains[t]
+            holds, line = bits[t], lines[t]
             for k in range(WORDS):
                 word = ~failing_twice[k] & (~failing[k] | ~holds[k])
                 if word != np.uint64(0):
-                    add_lanes(line[k * 64 : k * 64 + 64], word, weight)
-
-
-@compiled
-def add_conjunction_slopes(
-    bits: Word2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
-) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_conjunctions` sums."""
-    failing = np.empty(WORDS, np.uint64)
-    failing_twice = np.empty(WORDS, np.uint64)
-    for f in chosen:
-        low, high = features.first[f], features.first[f + 1]
-        count_failing(bits, features.test[low:high], failing, failing_twice)
-        if features.own[f] >= 0:
-            low, high = features.own[f], features.own[f] + 1
-        for e in range(low, high):
-            t = features.test[e]
-            holds, line = bits[t], errors[t]
-            for k in range(WORDS):
-                word = ~failing_twice[k] & (~failing[k] | ~holds[k])
-                if word != np.uint64(0):
-                    slopes[f] += sum_lanes(line[k * 64 : k * 64 + 64], word)
+                    if len(slopes):
+                        slopes[f] += sum_lanes(line[k * 64 : k * 64 + 64], word)
+                    else:
+                        add_lanes(line[k * 64 : k * 64 + 64], word, weight)
 
 
 @inner
@@ -112,49 +97,34 @@ def products_of_others(truth, features, f, factor, others):
             factor[r] *= line[r] + (1 - line[r]) * off
 
 
-@inner
-def room_for_products(truth, features, chosen):
-    """Return empty arrays for `products_of_others`: one line, and one line per test of a feature."""
-    longest = 1
-    for f in chosen:
-        longest = max(longest, features.first[f + 1] - features.first[f])
-    return np.empty(truth.shape[1]), np.empty((longest, truth.shape[1]))
-
-
 @compiled
-def add_products(truth: Float2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
+def add_products(
+    truth: Float2, features: FeatureArrays, chosen: Int1, lines: Float2, slopes: Float1
+) -> None:
     """Do as `add_conjunctions` does for features with off values or with tests that hold in part.
 
     `truth` is the probability that each test holds on each row.
     """
-    factor, others = room_for_products(truth, features, chosen)
+    longest = 1
+    for f in chosen:
+        longest = max(longest, features.first[f + 1] - features.first[f])
+    factor, others = np.empty(truth.shape[1]), np.empty((longest, truth.shape[1]))
     for f in chosen:
         products_of_others(truth, features, f, factor, others)
         weight = features.weight[f]
         for e in range(features.first[f], features.first[f + 1]):
-            if features.own[f] < 0 or features.own[f] == e:
-                share = 1 - features.off[e]
-                line, rest = gains[features.test[e]], others[e - features.first[f]]
-                for r in range(len(rest)):
-                    if rest[r] != 0.0:  # 0 times -inf counts as 0
-                        line[r] += weight * rest[r] * share
-
-
-@compiled
-def add_product_slopes(
-    truth: Float2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
-) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_products` sums."""
-    factor, others = room_for_products(truth, features, chosen)
-    for f in chosen:
-        products_of_others(truth, features, f, factor, others)
-        for e in range(features.first[f], features.first[f + 1]):
-            if features.own[f] < 0 or features.own[f] == e:
-                line, rest = errors[features.test[e]], others[e - features.first[f]]
-                total = 0.0
-                for r in range(len(rest)):
+            if features.own[f] >= 0 and features.own[f] != e:
+                continue
+            share = 1 - features.off[e]
+            line, rest = lines[features.test[e]], others[e - features.first[f]]
+            total = 0.0
+            for r in range(len(rest)):
+                if len(slopes):
                     total += line[r] * rest[r]
-                slopes[f] += total * (1 - features.off[e])
+                elif rest[r] != 0.0:  # 0 times -inf counts as 0
+                    line[r] += weight * rest[r] * share
+            if len(slopes):
+                slopes[f] += total * share
 
 
 @inner_fused
