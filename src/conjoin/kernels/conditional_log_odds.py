@@ -53,7 +53,7 @@ def add_conjunctions(
 ) -> None:
     """Add the weights of the chosen features, without off values, to the gains of their tests, `lines`.
 
-    If there are `slopes`, do the transpose: `lines` are derivatives by the gains, and the sums of those by
+    If there are `slopes`, do the transpose: `lines` are derivatives by the gains, and sums of those by
     the weights go to the slopes. A feature with an owner counts for the owner's test alone.
     """
     failing = np.empty(WORDS, np.uint64)
