@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.inference.number_distribution import Parts
+from conjoin.inference.number_distribution import Parts, log_masses
 from conjoin.models.fine_numbers import FineNumbers, patterns
 
 USUAL_ROWS = 5.0
@@ -151,15 +151,3 @@ def with_usual_masses(
         place = fine.first[v] + np.flatnonzero(states.intervals)
         found[place] = usual[states.intervals]
     return replace(fine, log_inside=found)
-
-
-def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
-    """Return the log-probability of Gaussians between two ends."""
-    from scipy.special import log_ndtr, ndtr
-
-    low, high = ends
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-    first, last = side * (low - means) / sds, side * (high - means) / sds
-    whole = np.abs(ndtr(last) - ndtr(first))
-    with np.errstate(divide="ignore"):
-        return np.where(whole > 1e-300, np.log(whole), log_ndtr(np.maximum(first, last)))

@@ -200,8 +200,6 @@ class NumberDistributions:
 
     def log_likelihood(self, values: FloatArray) -> FloatArray:
         """Return the log-density of values, one per row, per step of the column."""
-        from scipy.special import log_ndtr, ndtr
-
         rows = np.arange(len(self))
         state = np.clip(self.states.codes(values), 0, len(self.states) - 1)
         single = self.states.single[state]
@@ -213,14 +211,9 @@ class NumberDistributions:
             return logs
         at = inner, self._place[state[inner]]
         share, mean, sd = self.shares[at], self.means[at], self.sds[at]
-        low, high = (end[:, None] for end in self.states.ends[:, state[inner]])
         score = self.map.to_scores(values[inner])[:, None]
-        side = np.where(low > mean, -1.0, 1.0)
-        first, last = (side * (x - mean) / sd for x in (low, high))
-        whole = np.abs(ndtr(last) - ndtr(first))
-        nearest = log_ndtr(np.maximum(first, last))  # where the difference underflows
+        cut = log_masses(mean, sd, self.states.ends[:, state[inner], None])
         with np.errstate(divide="ignore"):
-            cut = np.where(whole > LEAST, np.log(whole), nearest)
             parts = np.log(share) - 0.5 * ((score - mean) / sd) ** 2 - np.log(sd) - cut
         width = self.map.slopes_at(values[inner]) * self.map.step
         logs[inner] += np.logaddexp.reduce(parts, axis=1) + np.log(width) - 0.5 * np.log(2 * np.pi)
@@ -339,6 +332,18 @@ class NumberDistributions:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return a draw from each distribution."""
         return self.quantile(rng.random(len(self)))
+
+
+def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
+    """Return the log-probability of Gaussians between two ends."""
+    from scipy.special import log_ndtr, ndtr
+
+    low, high = ends
+    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
+    first, last = side * (low - means) / sds, side * (high - means) / sds
+    whole = np.abs(ndtr(last) - ndtr(first))
+    with np.errstate(divide="ignore"):
+        return np.where(whole > LEAST, np.log(whole), log_ndtr(np.maximum(first, last)))
 
 
 class NumberDistribution:

@@ -17,7 +17,8 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.inference.fine_answers import FineTerms, fine_terms, log_masses, with_usual_masses
+from conjoin.inference.fine_answers import FineTerms, fine_terms, with_usual_masses
+from conjoin.inference.number_distribution import log_masses
 from conjoin.models.fine_numbers import FineNumbers, scored_columns
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
