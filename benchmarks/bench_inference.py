@@ -191,10 +191,9 @@ def many_queries(folder):
         ] = -1
         hidden = cj.Table(bn.domain, codes)
         one = cj.Table(bn.domain, codes[:1])
-        exact.marginal_rows(bn, one)
-        exact.compiled(bn).plans.clear()
-        single, _ = timed(lambda b=bn, t=one: exact.marginal_rows(b, t))
-        many, _ = timed(lambda b=bn, t=hidden: exact.marginal_rows(b, t))
+        Completion(bn, one.codes).all_marginals()
+        single, _ = timed(lambda b=bn, t=one: Completion(b, t.codes).all_marginals())
+        many, _ = timed(lambda b=bn, t=hidden: Completion(b, t.codes).all_marginals())
         print(
             f"{name:<12} one {single * 1e3:>7.2f} ms, 10,000 {many * 1e3:>8.1f} ms: "
             f"{many / single:,.0f} times one"

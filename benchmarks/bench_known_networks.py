@@ -24,7 +24,7 @@ import pandas as pd
 import pyagrum as gum
 
 from conjoin import BayesianNetwork, Table, TableCPD, load
-from conjoin.inference.exact import marginal_rows
+from conjoin.inference import Completion
 from conjoin.joint import learn_joint
 from conjoin.models.network import Network
 from goals import cpu, headline, machine
@@ -62,8 +62,10 @@ def queries(bn: BayesianNetwork, rng: np.random.Generator) -> tuple[Table, np.nd
 
 def answers(model: Network, asked: Table, targets: np.ndarray) -> list[np.ndarray]:
     """Return the distribution of the target of each query, by exact inference."""
-    found = marginal_rows(model, asked)
-    return [found[t][q] for q, t in enumerate(targets.tolist())]
+    found, _ = Completion(model, asked.codes).all_marginals()
+    ends = np.cumsum(model.domain.cards)
+    rows = enumerate(targets.tolist())
+    return [found[q, ends[t] - model.domain.cards[t] : ends[t]] for q, t in rows]
 
 
 def divergence(truth: list[np.ndarray], found: list[np.ndarray]) -> float:

@@ -149,7 +149,6 @@ DEEP_IMPORTS = {
     "conjoin.inference.ais",
     "conjoin.inference.ancestral",
     "conjoin.inference.annealing",
-    "conjoin.inference.batch_marginals",
     "conjoin.inference.chain",
     "conjoin.inference.compilation",
     "conjoin.inference.exact",

@@ -16,10 +16,10 @@ from conjoin import (
     Table,
     convert,
 )
-from conjoin.inference import batch_marginals
+from conjoin.inference import Completion
 from conjoin.inference.gibbs import gibbs
 from conjoin.scoring import cmll, random_sets
-from reference import all_states, log_potentials, normalized
+from reference import all_states, feature_rows, log_potentials, normalized
 from strategies import (
     generators,
     random_dependency_network,
@@ -111,7 +111,10 @@ def agree(result, expected, weights=None):
 
 @pytest.fixture
 def nothing_is_enumerated(monkeypatch):
-    monkeypatch.setattr(batch_marginals.Settings, "max_states", lambda self, variables: 1)
+    where = "conjoin.scoring.marginal_likelihood"
+    monkeypatch.setattr(f"{where}._Sweeps.max_cells", lambda self, variables: 1)
+    network_cells = lambda *args, **more: Completion(*args, **more, max_network_cells=1)  # noqa: E731
+    monkeypatch.setattr(f"{where}.Completion", network_cells)
 
 
 @pytest.mark.usefixtures("nothing_is_enumerated")
@@ -267,3 +270,96 @@ def test_random_states():
     assert one.sets == two.sets and one.by_row.tobytes() == two.by_row.tobytes()
     with pytest.raises(ConjoinError, match="random_state"):
         cmll(mn, table, random_state=-1)
+
+
+def agreeing(domain, row, free):
+    """The states that have the row's values of all variables that are not free."""
+    states = all_states(domain)
+    known = [v for v in range(len(domain)) if v not in free]
+    return states[(states[:, known] == row[known]).all(axis=1)]
+
+
+def marginals_of_sweeps(dn, row, free):
+    """What sweeps in ascending order converge to, from the matrix of a sweep over all states."""
+    states = agreeing(dn.domain, row, free)
+    number = {tuple(state): k for k, state in enumerate(states.tolist())}
+    table = Table(dn.domain, states)
+    steps = []
+    for v in free:
+        conditional = np.exp(dn.log_conditional(dn.domain.names[v], table))
+        step = np.zeros((len(states), len(states)))
+        for k, state in enumerate(states.tolist()):
+            for s in range(int(dn.domain.cards[v])):
+                step[k, number[(*state[:v], s, *state[v + 1 :])]] += conditional[k, s]
+        steps.append(step)
+    p = np.full(len(states), 1.0 / len(states))
+    for _ in range(2000):
+        for step in steps:
+            p = p @ step
+    parts = []
+    for v, step in zip(free, steps, strict=True):
+        p = p @ step
+        parts.append(np.bincount(states[:, v], weights=p, minlength=dn.domain.cards[v]))
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cards", [(2,) * 6, (2, 3, 4, 2, 3)])
+def test_dependency_networks_without_a_joint(seed, cards):
+    rng = np.random.default_rng(seed)
+    domain = Domain({f"x{i}": list(range(c)) for i, c in enumerate(cards)})
+    dn = random_dependency_network(rng, domain, kinds=("tree", "table"))
+    table = random_table(rng, domain, 12)
+    result = cmll(dn, table, sets=2, samples=10_000)
+    expected = np.zeros(len(table))
+    for part in result.sets:
+        free = sorted(domain.index(name) for name in part)
+        first = np.cumsum(domain.cards[free]) - domain.cards[free]
+        for r, row in enumerate(table.codes):
+            p = marginals_of_sweeps(dn, row, free)
+            expected[r] += np.log(p[first + row[free]]).sum()
+    # In some of these networks, nothing depends on another variable of its set.
+    assert abs(result.mean - expected.mean()) <= 5 * result.mc_stderr + 1e-9
+    assert result.by_row == pytest.approx(expected, abs=0.1)
+
+
+def in_groups(rng, cards, groups):
+    """A network of unconnected groups of variables; the network and those of the groups."""
+    domain = Domain(
+        {f"{g}.{i}": list(range(c)) for g in range(groups) for i, c in enumerate(cards)}
+    )
+    terms, parts = [], []
+    for g in range(groups):
+        names = [f"{g}.{i}" for i in range(len(cards))]
+        own = Domain({name: list(range(c)) for name, c in zip(names, cards, strict=True)})
+        features = random_features(rng, own, count=25)
+        parts.append(MarkovNetwork(own, features))
+        for w, tests in feature_rows(features):
+            terms.append((w, {names[v]: states for v, (states, _) in tests.items()}))
+    return MarkovNetwork(domain, Features.from_terms(domain, terms)), parts
+
+
+@pytest.mark.parametrize("cards", [(2, 2, 2, 2, 2), (2, 3, 2, 4)])
+def test_cmll_of_many_variables(cards):
+    rng = np.random.default_rng(4)
+    mn, parts = in_groups(rng, cards, 40)
+    table = Table(mn.domain, random_table(rng, mn.domain, 150).codes)
+    sets = random_sets(mn.domain, 2)
+    result = cmll(mn, table, sets=sets)
+    expected = np.zeros(len(table))
+    for g, part in enumerate(parts):
+        own = table.codes[:, g * len(cards) : (g + 1) * len(cards)]
+        inside = [[name for name in some if name in part.domain.names] for some in sets]
+        small = cmll(part, Table(part.domain, own), sets=[some for some in inside if some])
+        assert small.exact == 1
+        expected += small.by_row
+    assert result.exact == 1  # each group is a component of few states
+    assert result.by_row == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_network_of_no_features():
+    domain = Domain({f"x{i}": [0, 1] for i in range(70)})
+    mn = MarkovNetwork(domain, Features.empty(domain.cards))
+    result = cmll(mn, Table(domain, np.zeros((2, 70), np.uint8)), sets=1)
+    assert result.exact == 1
+    assert result.mean == pytest.approx(70 * np.log(0.5), abs=1e-9)

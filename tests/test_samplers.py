@@ -13,14 +13,11 @@ from hypothesis import settings
 from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, sample
 from conjoin.errors import ConvergenceWarning
 from conjoin.inference import (
-    BatchMarginals,
-    Settings,
     ais,
     annealing,
     icm,
     mean_field,
     rare_probability,
-    seed_sequence,
 )
 from conjoin.inference.chain import Sampler
 from conjoin.inference.gibbs import gibbs
@@ -111,41 +108,11 @@ def by_drawing(method):
     return sampler
 
 
-def by_batches(enumerate_small):
-    def sampler(model, given, random_state, n_jobs):  # noqa: ARG001
-        domain = model.domain
-        known = domain.encode_partial(given)
-        free = np.array([v for v in range(len(domain)) if v not in known])
-        chosen = Settings.of(100, 4000, enumerate_small=enumerate_small)
-        made = BatchMarginals(model.form, free, np.arange(len(domain)), chosen)
-        row = np.zeros((1, len(domain)), np.uint16)
-        for v, state in known.items():
-            row[0, v] = state
-        counters = seed_sequence(random_state).generate_state(1, np.uint64)
-        found = made.marginals(row, counters)
-        means = found.batch[:, :, 0] / (chosen.samples // chosen.batches)
-        spread = means.std(axis=0, ddof=1) / np.sqrt(chosen.batches)
-        cards, cuts = domain.cards[free], np.cumsum(domain.cards[free])[:-1]
-        spread = np.where(np.repeat(found.exact[0], cards), 0.0, spread)
-        mean, error = [np.eye(c)[0] for c in domain.cards], [np.zeros(c) for c in domain.cards]
-        for v, state in known.items():
-            mean[v] = np.eye(domain.cards[v])[state]
-        for v, p, e in zip(
-            free, np.split(found.mean[0], cuts), np.split(spread, cuts), strict=True
-        ):
-            mean[v], error[v] = p, e
-        return mean, error
-
-    return sampler
-
-
 SAMPLERS = {
     "gibbs": by_gibbs,
     "drawn by gibbs": by_drawing("gibbs"),
     "drawn exactly": by_drawing("exact"),
     "drawn by any method": by_drawing("auto"),
-    "batch": by_batches(enumerate_small=True),
-    "batch, sampled": by_batches(enumerate_small=False),
 }
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _INTERNAL = {
     "AllOf": "inference.conditions",
-    "BatchMarginals": "inference.batch_marginals",
     "Completion": "inference.completion",
     "ENGINES": "inference.methods",
     "JointProbabilities": "inference.results",
@@ -25,7 +24,6 @@ _INTERNAL = {
     "NumberDistributions": "inference.number_distribution",
     "Plan": "inference.plan",
     "Run": "inference.results",
-    "Settings": "inference.batch_marginals",
     "TooLarge": "inference.plan",
     "as_markov_network": "inference.terms",
     "compiled": "inference.compilation",
@@ -36,6 +34,7 @@ _INTERNAL = {
     "find_order": "inference.plan",
     "label_text": "inference.conditions",
     "parse_conditions": "inference.condition_text",
+    "row_log_joints": "inference.completion",
     "sampling_method": "inference.sampling",
     "seed_sequence": "inference.random_state",
     "split_r_hat": "inference.diagnostics",

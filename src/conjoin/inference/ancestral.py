@@ -28,10 +28,7 @@ def can_draw(model: Network, known: Evidence) -> bool:
 
 
 def sample(model: BayesianNetwork, size: int, known: Evidence, rng: np.random.Generator) -> Table:
-    """Draw independent rows, given evidence that `can_draw` allows.
-
-    `rng`: the random numbers; every row takes one per variable.
-    """
+    """Draw independent rows, given evidence that `can_draw` allows."""
     domain = model.domain
     codes = np.zeros((size, len(domain)), code_dtype(domain.cards))
     codes[:, list(known.states)] = list(known.states.values())

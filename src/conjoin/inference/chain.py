@@ -32,10 +32,7 @@ NO_POSSIBLE_STATE = (
 
 
 def variable_order(domain: Domain, order: Sequence[str] | None) -> IntArray:
-    """Return the positions of an order of all variables given by name, by default the domain's own.
-
-    Hidden variables that it does not name come last.
-    """
+    """Return the positions of an order of all variables given by name, by default the domain's own."""
     if order is None:
         return np.arange(len(domain))
     rest = [name for name in domain.hidden_names if name not in order]

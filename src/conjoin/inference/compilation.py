@@ -65,15 +65,6 @@ class Compiled:
         self.plans: OrderedDict[Key, Plan | Refused] = OrderedDict()
 
     @cached_property
-    def scopes(self) -> tuple[IntArray, IntArray]:
-        """The scopes of all tables and features."""
-        tables, features = self.parts
-        lengths = np.array([len(t.variables) for t in tables], np.int64)
-        var = np.array([v for t in tables for v in t.variables], np.int64)
-        first = np.concatenate([[0], np.cumsum(lengths), len(var) + features.indptr[1:]])
-        return first.astype(np.int64), np.concatenate([var, features.entry_var]).astype(np.int64)
-
-    @cached_property
     def terms(self) -> Terms:
         """The terms, with features that fill tables turned into them."""
         return terms_of(*with_dense_tables(*self.parts))
@@ -153,7 +144,7 @@ class Compiled:
         soft: bool,
     ) -> Plan | Refused:
         fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
-        order = find_order(self.domain.cards, *self.scopes, fixed, max_memory)
+        order = find_order(self.domain.cards, self.terms.first, self.terms.var, fixed, max_memory)
         terms = None
         for cards, finer in self.with_helpers if order.total > WORTH_CHAINING else ():
             other = find_order(cards, finer.first, finer.var, fixed, max_memory)

@@ -19,13 +19,12 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray, distinct
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, Table, code_dtype, with_hidden
 from conjoin.errors import ModelError
+from conjoin.inference.chain import Sampler
 from conjoin.inference.plan import Plan
 from conjoin.inference.prepared_rows import prepared
-from conjoin.inference.row_chains import RowChains
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
-    JOINT,
     MARGINALS,
     MAXIMUM,
     MISSING,
@@ -40,19 +39,29 @@ from conjoin.progress import progress
 MAX_CELLS = 1 << 19
 """Components of rows of dense networks are answered exactly if they have at most this number of cells."""
 
-KEPT_VALUES = 1 << 23
-"""Maximum number of probabilities that are kept with a network for rows that lack several values."""
-
 BLOCK_ROWS = 1 << 10
 """Number of rows that are passed to the kernel at a time."""
 
 
+BURN_IN, SWEEPS, SWEEPS_PER_ROW = 50, 400, 10
+"""Number of sweeps that do not count, that marginals are averaged over, and between two drawn rows."""
+
+STARTS, ANNEALING, CLIMBING_SWEEPS = 5, 10, 1000
+"""A mode is the best of the first number of starts, each annealed for the second number of sweeps, and
+improved in at most the third."""
+
+
 class AnsweredRows(NamedTuple):
-    """Some of the distinct rows, their answers, and which of them were not sampled."""
+    """Some of the distinct rows, their answers, and which of their values were sampled."""
 
     rows: IntArray
     answers: AnswerArrays
-    exact: BoolArray
+    sampled: BoolArray  # rows by variables
+
+    @property
+    def exact(self) -> BoolArray:
+        """Which rows are exact."""
+        return np.asarray(~self.sampled.any(axis=1))
 
 
 class Completion:
@@ -88,14 +97,16 @@ class Completion:
         self.counters = _hashes(self.rows, random_state)
         self.state_first = (np.cumsum(cards) - cards).astype(np.int64)
 
-    def log_sums(self) -> tuple[FloatArray, BoolArray]:
+    def log_sums(self, *, strict: bool = True) -> tuple[FloatArray, BoolArray]:
         """Return the log of the summed potentials that agree with each row, and which are exact."""
         from conjoin.inference.engines import log_partition
 
         log_sums, exact = np.empty(len(self.rows)), np.ones(len(self.rows), bool)
-        for block in self._blocks(SUM, np.arange(len(self.rows))):
+        for block in self._blocks(SUM, np.arange(len(self.rows)), sample=False):
             log_sums[block.rows] = block.answers.log_sum
             exact[block.rows] = block.exact
+        if strict:
+            self._check_possible(np.flatnonzero(log_sums == -np.inf))
         for r in np.flatnonzero(~exact):
             known = np.flatnonzero(~self.free[r])
             given = {
@@ -107,21 +118,6 @@ class Completion:
             ).value
         return log_sums[self.inverse], exact[self.inverse]
 
-    def log_joints(self, target: int) -> FloatArray:
-        """Return the log of the summed potentials that agree with each row and each state of a variable.
-
-        The variable is missing in all rows.
-        """
-        everything = np.arange(len(self.rows))
-        if not self.is_thin or not self._plan(JOINT, everything).eliminates_last(target):
-            posterior, total = self.marginals(target)[0], self.log_sums()[0]
-            with np.errstate(divide="ignore"):
-                return total[:, None] + np.log(posterior)
-        log_joints = np.empty((len(self.rows), int(self.domain.cards[target])))
-        for block in self._blocks(JOINT, everything, target=target):
-            log_joints[block.rows] = block.answers.marginals
-        return log_joints[self.inverse]
-
     def marginals(self, target: int) -> tuple[FloatArray, BoolArray]:
         """Return the distribution of a variable in each row, and which are exact."""
         card, low = int(self.domain.cards[target]), self.state_first[target]
@@ -130,44 +126,27 @@ class Completion:
         hidden = self.free[:, target]
         known = np.flatnonzero(~hidden)
         p[known, self.rows[known, target]] = 1.0
-        several = self.is_thin & (self.free[:, self.shown].sum(axis=1) > 1)
-        for block in self._blocks(MARGINALS, np.flatnonzero(hidden & ~several), target=target):
+        for block in self._blocks(MARGINALS, np.flatnonzero(hidden), target=target):
             p[block.rows] = block.answers.marginals[:, low : low + card]
             exact[block.rows] = block.exact
-        for rows, marginals in self._kept_marginals(np.flatnonzero(hidden & several)):
-            p[rows] = marginals[:, low : low + card]
         return p[self.inverse], exact[self.inverse]
-
-    def _kept_marginals(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield rows and the distributions of all columns that they lack, which the network keeps.
-
-        Whoever asks for one of several values that a row lacks is likely to ask for the others, too.
-        """
-        kept = self.prepared.marginals
-        keys = [self.rows[r].tobytes() for r in rows]
-        new = np.array([key not in kept for key in keys], bool)
-        if not new.all():
-            yield rows[~new], np.stack([kept[k] for k, x in zip(keys, new, strict=True) if not x])
-        width = int(self.domain.cards.sum())
-        if (len(kept) + np.count_nonzero(new)) * width > KEPT_VALUES:
-            kept.clear()
-        for block in self._blocks(MARGINALS, rows[new]):
-            yield block.rows, block.answers.marginals
-            if (len(kept) + len(block.rows)) * width <= KEPT_VALUES:
-                listed = (self.rows[r].tobytes() for r in block.rows)
-                kept.update(zip(listed, block.answers.marginals, strict=True))
 
     def all_marginals(self) -> tuple[FloatArray, BoolArray]:
-        """Return the distributions of all columns that a row lacks, side by side, and which are exact.
+        """Return the distributions of all columns that a row lacks, side by side, and which are exact."""
+        p, sampled = self._all_marginals(sample=True)
+        return p, np.asarray(~sampled.any(axis=1))
 
-        Those of known values are 0.
-        """
+    def exact_marginals(self) -> tuple[FloatArray, BoolArray]:
+        """Return the same, and which values would have to be sampled: rows by variables."""
+        return self._all_marginals(sample=False)
+
+    def _all_marginals(self, *, sample: bool) -> tuple[FloatArray, BoolArray]:
         p = np.zeros((len(self.rows), int(self.domain.cards.sum())))
-        exact = np.ones(len(self.rows), bool)
-        for block in self._blocks(MARGINALS, self._incomplete()):
+        sampled = np.zeros(self.rows.shape, bool)
+        for block in self._blocks(MARGINALS, self._incomplete(), sample=sample):
             p[block.rows] = block.answers.marginals
-            exact[block.rows] = block.exact
-        return p[self.inverse], exact[self.inverse]
+            sampled[block.rows] = block.sampled
+        return p[self.inverse], sampled[self.inverse]
 
     def likely(self) -> tuple[Codes, BoolArray]:
         """Return the rows with each missing value replaced by its own most probable state."""
@@ -192,10 +171,7 @@ class Completion:
         return rows[self.inverse][:, self.shown], exact[self.inverse]
 
     def draws(self, count: int) -> Codes:
-        """Return completions drawn from the distribution given each row: draws by rows by variables.
-
-        Equal rows have their own draws.
-        """
+        """Return completions drawn from the distribution given each row: draws by rows by variables."""
         repeats = np.bincount(self.inverse, minlength=len(self.rows))
         order = np.argsort(self.inverse, kind="stable")
         rank = np.empty(len(order), np.int64)  # of each row among those that are equal to it
@@ -223,14 +199,20 @@ class Completion:
         return rows.astype(code_dtype(self.domain.cards))
 
     def _blocks(
-        self, mode: int, todo: IntArray, count: int = 1, target: int | None = None
+        self,
+        mode: int,
+        todo: IntArray,
+        count: int = 1,
+        target: int | None = None,
+        *,
+        sample: bool = True,
     ) -> Iterator[AnsweredRows]:
-        """Answer rows, block by block; in mode SUM, rows that are too large stay open."""
+        """Answer rows, block by block; if asked to, sample the components that are too large."""
         if not len(todo):
             return
         answer: Callable[[AnsweredRows], None]
         if self.is_thin:
-            answer = partial(self._pass_messages, mode, target, self._plan(mode, todo, target))
+            answer = partial(self._pass_messages, mode, self._plan(mode, todo, target))
         else:
             # A sum needs all features; otherwise only those that test a free variable matter.
             hidden: Any = self.free[todo].any(axis=0)
@@ -239,51 +221,45 @@ class Completion:
         size = max(1, min(BLOCK_ROWS, (1 << 24) // max(1, count * len(self.domain))))
         parts = [todo[low : low + size] for low in range(0, len(todo), size)]
         for rows in progress(parts, "completing rows"):
-            block = self._empty_block(rows, mode, count, target)
+            block = self._empty_block(rows, mode, count)
             answer(block)
-            wrong = np.flatnonzero(block.answers.log_sum == -np.inf)
-            if len(wrong):
-                number = int(self.first[rows[wrong]].min()) + 1
-                raise ModelError(
-                    f"row {number} is impossible: the model gives its known values probability 0"
-                )
+            if mode != SUM:
+                self._check_possible(rows[block.answers.log_sum == -np.inf])
+            if sample:
+                self._sample(block, mode)
             yield block
 
-    def _empty_block(
-        self, rows: IntArray, mode: int, count: int, target: int | None
-    ) -> AnsweredRows:
-        width = 0
-        if mode == MARGINALS:
-            width = int(self.domain.cards.sum())
-        if mode == JOINT and target is not None:
-            width = int(self.domain.cards[target])
+    def _check_possible(self, impossible: IntArray) -> None:
+        if len(impossible):
+            number = int(self.first[impossible].min()) + 1
+            raise ModelError(
+                f"row {number} is impossible: the model gives its known values probability 0"
+            )
+
+    def _empty_block(self, rows: IntArray, mode: int, count: int) -> AnsweredRows:
+        width = int(self.domain.cards.sum()) if mode == MARGINALS else 0
         draws = count if mode in (MAXIMUM, DRAWS) else 0
         answers = AnswerArrays(
             np.full(len(rows), np.nan),
             np.zeros((len(rows), width)),
             np.repeat(self.rows[rows][:, None], draws, axis=1),
         )
-        return AnsweredRows(rows, answers, np.ones(len(rows), bool))
+        return AnsweredRows(rows, answers, np.zeros((len(rows), len(self.domain)), bool))
 
     def _plan(self, mode: int, todo: IntArray, target: int | None = None) -> Plan:
         """Return a plan over the junction tree of the network for all these rows."""
         # Draws, and modes that tie, must not depend on which other rows there are.
         alone = mode in (MAXIMUM, DRAWS) or (mode == MARGINALS and target is None)
         hidden: Any = None if alone else self.free[todo].any(axis=0)
-        return self.prepared.plan(hidden, mode in (SUM, JOINT))
+        return self.prepared.plan(hidden, mode == SUM)
 
-    def _pass_messages(
-        self, mode: int, target: int | None, plan: Plan, block: AnsweredRows
-    ) -> None:
+    def _pass_messages(self, mode: int, plan: Plan, block: AnsweredRows) -> None:
         """Answer rows by messages over the junction tree of the network."""
         from conjoin.kernels.row_messages import answer_rows_on_tree
 
         free = np.flatnonzero(plan.place >= 0)
-        first = self.state_first[free]
-        if mode == JOINT:
-            first = np.where(free == target, 0, -1)
         answer_rows_on_tree(
-            mode, self.rows[block.rows], self.counters[block.rows], free, first,
+            mode, self.rows[block.rows], self.counters[block.rows], free, self.state_first[free],
             plan.tree, plan.program, plan.terms, block.answers,
         )  # fmt: skip
 
@@ -294,29 +270,42 @@ class Completion:
         wanted = np.full(len(self.domain), target is None)
         if target is not None:
             wanted[target] = True
-        left = np.zeros((len(block.rows), len(self.domain)), bool)
         answer_rows(
             mode, self.rows[block.rows], self.counters[block.rows], wanted, self.domain.cards,
-            self.state_first, terms, self.max_cells, left, block.answers,
+            self.state_first, terms, self.max_cells, block.sampled, block.answers,
         )  # fmt: skip
         block.answers.log_sum[:] += self.prepared.form.constant
-        block.exact[:] = ~left.any(axis=1)
-        if mode != SUM:
-            self._sample(block, mode, left)
 
-    def _sample(self, block: AnsweredRows, mode: int, left: BoolArray) -> None:
+    def _sample(self, block: AnsweredRows, mode: int) -> None:
         """Sample the components that are too large."""
         answers = block.answers
         for i in np.flatnonzero(~block.exact).tolist():
-            r, asked = block.rows[i], np.flatnonzero(left[i])
-            chains = RowChains(self.prepared.form, self.rows[r], asked, int(self.counters[r]))
+            row, asked = self.rows[block.rows[i]], np.flatnonzero(block.sampled[i])
+            known = np.flatnonzero(row != MISSING)
+            given = dict(zip(known.tolist(), row[known].tolist(), strict=True))
+            sampler = Sampler(self.prepared.form, given, asked)
+            seeds = np.random.SeedSequence(int(self.counters[block.rows[i]])).spawn(STARTS)
+            if mode == MAXIMUM:
+                answers.filled[i, 0, asked] = _annealed(sampler, seeds)[asked]
+                continue
+            chain = sampler.chain(seeds[0], BURN_IN)
             if mode == MARGINALS:
-                states = np.repeat(left[i], self.domain.cards)
-                answers.marginals[i, states] = chains.marginals()[states]
-            elif mode == MAXIMUM:
-                answers.filled[i, 0, asked] = chains.mode()
+                states = np.repeat(block.sampled[i], self.domain.cards)
+                sums = chain.run(SWEEPS, batches=1).sums[0]
+                answers.marginals[i, states] = sums[states] / SWEEPS
             else:
-                answers.filled[i][:, asked] = chains.draws(answers.filled.shape[1])
+                drawn = chain.draw(answers.filled.shape[1], SWEEPS_PER_ROW)
+                answers.filled[i][:, asked] = drawn[:, asked]
+
+
+def _annealed(sampler: Sampler, seeds: list[np.random.SeedSequence]) -> IntArray:
+    """Return the best state that annealing finds, from an inverse temperature of 1 to 5."""
+    cooling = 5.0 ** np.linspace(0, 1, ANNEALING)
+    betas = np.append(cooling, np.full(CLIMBING_SWEEPS, np.inf))
+    chains = [sampler.chain(seed) for seed in seeds]
+    for chain in chains:
+        chain.run(betas)
+    return max(chains, key=lambda chain: chain.log_potential).state
 
 
 def completed(model: Network, table: Table, random_state: int = 0) -> Table:
@@ -329,12 +318,12 @@ def completed(model: Network, table: Table, random_state: int = 0) -> Table:
 
 
 def row_log_sums(
-    model: Network, codes: Codes, random_state: int = 0
+    model: Network, codes: Codes, random_state: int = 0, *, strict: bool = True
 ) -> tuple[FloatArray, BoolArray]:
     """Return the log of the summed potentials that agree with each row, and which are exact.
 
     `codes`: the rows; a code that is not a state is a missing value. `random_state`: the seed, for
-    rows that have to be estimated.
+    rows that have to be estimated. `strict`: whether impossible rows with missing values are an error.
     """
     holes = (codes >= model.domain.observed.cards).any(axis=1)
     sums, exact = np.empty(len(codes)), np.ones(len(codes), bool)
@@ -343,9 +332,20 @@ def row_log_sums(
     else:
         sums[~holes] = as_markov_network(model).log_potential(codes[~holes])
     if holes.any():
-        mn = as_markov_network(model)
-        sums[holes], exact[holes] = Completion(mn, codes[holes], random_state).log_sums()
+        rows = Completion(as_markov_network(model), codes[holes], random_state)
+        sums[holes], exact[holes] = rows.log_sums(strict=strict)
     return sums, exact
+
+
+def row_log_joints(
+    model: Network, codes: Codes, target: int, random_state: int = 0
+) -> tuple[FloatArray, BoolArray]:
+    """Return the same with each state of a variable in place of what the rows say of it."""
+    card = int(model.domain.cards[target])
+    whole = np.repeat(codes, card, axis=0)
+    whole[:, target] = np.tile(np.arange(card), len(codes))
+    logs, exact = row_log_sums(model, whole, random_state, strict=False)
+    return logs.reshape(-1, card), np.asarray(exact.reshape(-1, card).all(axis=1))
 
 
 def _hashes(rows: Codes, random_state: int) -> Any:

@@ -19,8 +19,7 @@ MIN_ESS = 100.0
 def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
     """Return the potential scale reduction of halves of chains (Gelman et al., Bayesian Data Analysis).
 
-    `sums` and `squares`: sums of the values of each batch, and of their squares; the number of
-    batches is even.
+    `sums`, `squares`: of the values of each batch; the number of batches is even.
     """
     chains, batches, quantities = sums.shape
     halves = sums.reshape(chains * 2, batches // 2, quantities).sum(1)

@@ -97,7 +97,7 @@ def marginals(
     wet   no 0, yes 1
     (exact)
     """
-    check_options("marginals", options)
+    check_options("marginals", options, method)
     network, known = known_of(model, given, targets)
     found = _marginals(network, known, targets, method, max_memory, options)
     return with_numbers(joint_of(model), network, known, found)
@@ -112,28 +112,23 @@ def _marginals(
     options: dict[str, Any],
 ) -> Marginals:
     """Return the probabilities of the states of each variable."""
-    check_options("marginals", options, method)
-    if method == "exact":
-        return engine("marginals", "exact")(model, known, targets=targets, max_memory=max_memory)
-    if method != "auto":
-        found = engine("marginals", method)(
-            *states_only(model, known, max_memory), targets=targets, **options
-        )
-        found.run = found.run.noting(known.notes)
-        return found
     why: TooLarge | None = None
-    if not isinstance(model, DependencyNetwork):
+    if method == "exact" or (method == "auto" and not isinstance(model, DependencyNetwork)):
         try:
             return engine("marginals", "exact")(
                 model, known, targets=targets, max_memory=max_memory
             )
         except TooLarge as error:
+            if method == "exact":
+                raise
             why = error
-    other = "bp" if why else "mean_field"
     asked = states_only(model, known, max_memory)
-    found = trusted_marginals(other, *asked, targets, options)
-    if why and not found.run.exact:
-        found.run = explained(found.run, why)
+    if method == "auto":
+        found = trusted_marginals("bp" if why else "mean_field", *asked, targets, options)
+        if why and not found.run.exact:
+            found.run = explained(found.run, why)
+    else:
+        found = engine("marginals", method)(*asked, targets=targets, **options)
     found.run = found.run.noting(known.notes)
     return found
 
@@ -173,18 +168,17 @@ def log_partition(
     >>> log_partition(mn)  # log 4
     log Z = 1.38629 (exact)
     """
-    check_options("log_partition", options)
-    model, known = known_of(model, given)
     check_options("log_partition", options, method)
+    model, known = known_of(model, given)
     no_new_marginals(known)
-    if method == "exact":
-        return engine("log_partition", "exact")(model, known, max_memory=max_memory)
-    if method == "auto":
-        if isinstance(model, BayesianNetwork) and not len(known):
+    if method in ("auto", "exact"):
+        if method == "auto" and isinstance(model, BayesianNetwork) and not len(known):
             return LogValue(0.0, Run("exact", exact=True))  # its potentials are probabilities
         try:
             return engine("log_partition", "exact")(model, known, max_memory=max_memory)
         except TooLarge as error:
+            if method == "exact":
+                raise
             found = trusted_log_partition(*states_only(model, known, max_memory), options)
             if not found.run.exact:
                 found = replace(found, run=explained(found.run, error))
@@ -244,9 +238,8 @@ def probability(
     >>> probability(bn, "rain=yes", "wet=yes")
     P(rain=yes | wet=yes) = 0.6923 (exact)
     """
-    check_options("probability", options)
-    network, known = known_of(model, given)
     check_options("probability", options, method)
+    network, known = known_of(model, given)
     asked = evidence_of(network.domain, query)
     warn_of_numbers(asked, event=True)
     event = event_of(network.domain, query)
@@ -282,10 +275,7 @@ def _number_probability(
     model: Any, network: Network, known: Evidence, event: Evidence, method: str,
     max_memory: float | None,
 ) -> Probability | None:  # fmt: skip
-    """Return the probability of an event that does not follow from states: of numbers within them.
-
-    That of one number only follows from its distribution.
-    """
+    """Return the probability of an event that does not follow from states: of numbers within them."""
     fine = getattr(joint_of(model), "fine", None)
     if fine is None or method not in ("auto", "exact") or known.marginals:
         return None
@@ -350,8 +340,6 @@ def joint_distribution(
     """
     from conjoin.inference import exact
 
-    if isinstance(targets, str):
-        raise ModelError(f"targets must be a list of names; use targets=[{targets!r}]")
     model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
@@ -397,9 +385,8 @@ def most_probable(
     a=1, b=0
     score 1 (exact)
     """
-    check_options("most_probable", options)
-    network, known = known_of(model, given)
     check_options("most_probable", options, method)
+    network, known = known_of(model, given)
     found = _most_probable(network, known, method, max_memory, options)
     return replace(found, states=row_values(joint_of(model), known, found.states))
 

@@ -17,7 +17,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
-from conjoin.data.table import Codes, Table, code_dtype, codes_of, joint_codes
+from conjoin.data.table import Codes, Table, code_dtype, joint_codes
 from conjoin.errors import ModelError
 from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.condition_text import conditions_text
@@ -65,11 +65,7 @@ def run_of(known: Evidence) -> Run:
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
-    """Return the cost of the marginals of all variables, without running anything.
-
-    `max_memory`: in bytes; by default three quarters of the memory that is free. A model that needs
-    more is rejected.
-    """
+    """Return the cost of the marginals of all variables, without running anything."""
     ready = compiled(model)
     known = evidence_of(ready.domain, given)
     return ready.plan(tuple(known.states), max_memory, soft=known.likelihoods).forecast()
@@ -131,11 +127,7 @@ def split_marginals(
 def log_partition(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> LogValue:
-    """Return log Z: the logarithm of the sum over all instances that agree with the evidence.
-
-    The parameters are as for `marginals`. The difference of log Z with evidence and without is the
-    log-probability of the evidence; likelihoods are factors of it.
-    """
+    """Return log Z: the logarithm of the sum over all instances that agree with the evidence."""
     known = evidence_of(compiled(model).domain, given)
     no_new_marginals(known)
     log_z = log_sum(model, known, max_memory, None)
@@ -180,10 +172,7 @@ def joint(
     *,
     max_memory: float | None = None,
 ) -> JointProbabilities:
-    """Return the joint distribution of a few variables given the evidence, exactly.
-
-    The joint states of the targets are answered as rows of evidence, in one batch.
-    """
+    """Return the joint distribution of a few variables given the evidence, exactly."""
     ready = compiled(model)
     domain = ready.domain
     evidence = _known(model, given, max_memory)
@@ -216,10 +205,7 @@ def joint(
 def most_probable(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> Assignment:
-    """Return the most probable instance that agrees with the evidence.
-
-    The parameters are as for `marginals`. Hidden columns are summed out (see `hidden_mode`).
-    """
+    """Return the most probable instance that agrees with the evidence."""
     ready = compiled(model)
     domain = ready.domain
     known = _known(model, given, max_memory)
@@ -255,12 +241,7 @@ def sample(
     random_state: int | np.random.Generator = 0,
     max_memory: float | None = None,
 ) -> Table:
-    """Draw independent instances from the exact distribution given the evidence.
-
-    Hidden columns are drawn, too, and dropped.
-
-    `random_state`: the seed or the source of the random numbers.
-    """
+    """Draw independent instances from the exact distribution given the evidence."""
     ready = compiled(model)
     known = _known(model, given, max_memory)
     codes = known.states
@@ -271,38 +252,3 @@ def sample(
         raise impossible(known.given)
     drawn = Table.adopt(ready.domain, whole_rows(ready.domain, plan, states, codes))
     return drawn.over(ready.domain.observed)
-
-
-def marginal_rows(model: Network, rows: Any) -> list[FloatArray]:
-    """Return, for each variable, its distribution in each row given the row's other values.
-
-    Rows with the same missing values share one plan. The distribution of a known value is certain, and
-    NaN in impossible rows.
-    """
-    domain = model.domain
-    codes = codes_of(domain, rows, complete=False)
-    result = [np.zeros((len(codes), card)) for card in domain.cards.tolist()]
-    for pattern, which in _patterns(domain, codes):
-        plan = compiled(model).plan(pattern, None)
-        known, inverse = np.unique(codes[which][:, list(pattern)], axis=0, return_inverse=True)
-        log_z, flat, _ = plan.run(plan.slots(known, len(known)), MARGINALS)
-        flat[log_z == -np.inf] = np.nan
-        flat = flat[inverse.ravel()]
-        for v in range(len(domain)):
-            p = plan.place[v]
-            if p >= 0:
-                result[v][which] = flat[:, plan.marginal_first[p] : plan.marginal_first[p + 1]]
-            else:
-                state = codes[which, v] if v in pattern else np.zeros(len(which), np.int64)
-                result[v][which, state] = 1.0
-    return result
-
-
-def _patterns(domain: Domain, codes: Codes) -> list[tuple[tuple[int, ...], IntArray]]:
-    """Group rows by the variables whose values they have."""
-    known = codes < domain.cards
-    distinct, group = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    bounds = np.searchsorted(group.ravel()[order], np.arange(len(distinct) + 1))
-    parts = np.split(order, bounds[1:-1])
-    return [(tuple(np.flatnonzero(known[p[0]]).tolist()), p) for p in parts]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.inference.number_distribution import Parts
 from conjoin.models.fine_numbers import FineNumbers
 
 USUAL_ROWS = 5.0
@@ -19,6 +20,10 @@ USUAL_ROWS = 5.0
 
 MAX_STATES = 1 << 9
 """Maximum number of joint states of unknown columns that known numbers tell about."""
+
+
+SMALLEST_PART = 1e-13
+"""Parts of the distribution of a number with a smaller probability are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,32 @@ def fine_terms(
         means, sds = entries.means[0], entries.sds[0]
         total -= fine.usual(fine.domain.names[v])
     return FineTerms(total - _usual(fine, codes, inside)[:, None], logs, means, sds)
+
+
+def parts_of(terms: FineTerms, weights: FloatArray, p: FloatArray) -> Parts:
+    """Return the parts of a number: of classes, and of combinations of missing states.
+
+    `weights`: the share of each combination given the state; shape (rows, combinations, states).
+    `p`: the probability of each state in each row; parts that are improbable in all states are left out.
+    """
+    rows, count, states = weights.shape
+    entries = terms.shares.shape[2]
+
+    def by_row(array: FloatArray) -> FloatArray:
+        laid_out = array.reshape(rows, count, states, entries).transpose(0, 2, 1, 3)
+        return laid_out.reshape(rows, states, count * entries)
+
+    shares = by_row(terms.shares * weights.reshape(rows * count, states)[:, :, None])
+    probable = (shares * p[:, :, None]).max(axis=1) > SMALLEST_PART
+    kept = np.argsort(~probable, axis=1, kind="stable")[:, : probable.sum(axis=1).max()]
+    sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
+    shares, means, sds = (
+        np.take_along_axis(array, kept[:, None], axis=2)
+        for array in (shares, by_row(terms.means), by_row(np.ascontiguousarray(sds)))
+    )
+    total = shares.sum(axis=2, keepdims=True)
+    shares = np.where(total > 0, shares / np.where(total > 0, total, 1.0), 1.0 / shares.shape[2])
+    return shares, means, sds
 
 
 def _usual(fine: FineNumbers, codes: IntArray, numbers: Iterable[int]) -> FloatArray:
@@ -99,15 +130,3 @@ def with_usual_masses(
         place = fine.first[v] + np.flatnonzero(states.intervals)
         found[place] = usual[states.intervals]
     return replace(fine, log_inside=found)
-
-
-def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
-    """Return the log-probability of Gaussians between two ends."""
-    from scipy.special import log_ndtr, ndtr
-
-    low, high = ends
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-    first, last = side * (low - means) / sds, side * (high - means) / sds
-    whole = np.abs(ndtr(last) - ndtr(first))
-    with np.errstate(divide="ignore"):
-        return np.where(whole > 1e-300, np.log(whole), log_ndtr(np.maximum(first, last)))

@@ -22,8 +22,14 @@ from conjoin.data.table import joint_codes
 from conjoin.inference import exact
 from conjoin.inference.conditions import Condition, OneOf, Range, edges_of
 from conjoin.inference.evidence import Evidence
-from conjoin.inference.fine_answers import MAX_STATES, FineTerms, fine_terms, log_likelihoods
-from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
+from conjoin.inference.fine_answers import (
+    MAX_STATES,
+    FineTerms,
+    fine_terms,
+    log_likelihoods,
+    parts_of,
+)
+from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions, Parts
 from conjoin.inference.results import Marginals
 from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.joint import Joint
@@ -126,10 +132,7 @@ def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float
 
 
 def with_numbers(model: Network, network: Network, known: Evidence, found: Marginals) -> Marginals:
-    """Return marginals in which columns of numbers have distributions of numbers.
-
-    `network`: the network that answered, with known numbers as a factor.
-    """
+    """Return marginals in which columns of numbers have distributions of numbers."""
     domain = network.domain.observed
     numbers: dict[str, Any] = {}
     for name in found:
@@ -143,19 +146,22 @@ def with_numbers(model: Network, network: Network, known: Evidence, found: Margi
         p, states = found.array(name)[None], variable.numbers
         if v in known.ranges:
             states = states.within(*known.ranges[v])
-        parts = _parts(model, network, known, v) if found.run.exact else None
+        parts = _parts(model, network, known, v, p) if found.run.exact else None
         if parts is None:
             numbers[name] = NumberDistributions.of_states(states, p)[0]
         else:
-            numbers[name] = NumberDistributions(states, p, *parts)[0]
+            numbers[name] = NumberDistributions.of_parts(states, p, parts)[0]
     found.numbers = numbers
     return found
 
 
 def _parts(
-    model: Network, network: Network, known: Evidence, v: int
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return where a number lies within its intervals; None if nothing tells, or too much is unknown."""
+    model: Network, network: Network, known: Evidence, v: int, p: FloatArray
+) -> Parts | None:
+    """Return where a number lies within its intervals; None if nothing tells, or too much is unknown.
+
+    `p`: the probabilities of its states, in one row.
+    """
     fine = getattr(model, "fine", None)
     if fine is None or fine.domain.names[v] not in fine.names:
         return None
@@ -178,19 +184,12 @@ def _parts(
     weights = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
     rows = np.tile(scores, (count, 1))
     terms = fine_terms(fine, _filled(fine, known, scope), rows, v, fine.places(scope))
-    inside, own_shares = states.intervals, terms.shares
     if v in known.ranges:
-        inside_range = own_shares * _fractions(terms, states, known.ranges[v])
-        total = inside_range.sum(axis=2, keepdims=True)
-        own_shares = np.where(total > 0, inside_range / np.maximum(total, 1e-300), own_shares)
-        states = states.within(*known.ranges[v])
-    shares = (own_shares * weights.T[:, :, None])[:, inside]
-    sds = np.broadcast_to(terms.sds[:, None], terms.means[:, inside].shape)
-    means = states.bounded(terms.means[:, inside], sds)
-    first, second, third = (
-        np.moveaxis(x, 0, 1).reshape(1, int(inside.sum()), -1) for x in (shares, means, sds)
-    )
-    return first, second, third
+        inside = terms.shares * _fractions(terms, states, known.ranges[v])
+        total = inside.sum(axis=2, keepdims=True)
+        inside = np.where(total > 0, inside / np.maximum(total, 1e-300), terms.shares)
+        terms = replace(terms, shares=inside)
+    return parts_of(terms, weights.T[None], p)
 
 
 def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,16 +210,10 @@ def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> di
         found = NumberDistributions.of_states(numbers, p)
         if fine is not None and name in fine.names:
             terms = fine_terms(fine, codes, _scores(fine, known)[None], v)
-            found = NumberDistributions(numbers, p, *_inside(terms, numbers))
+            parts = parts_of(terms, np.ones((1, 1, len(numbers))), p)
+            found = NumberDistributions.of_parts(numbers, p, parts)
         row[name] = found[0].median()
     return row
-
-
-def _inside(terms: FineTerms, numbers: NumberStates) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the parts of a number in the intervals among its states, one per class."""
-    shares, means = (x[:, numbers.intervals] for x in (terms.shares, terms.means))
-    sds = np.repeat(terms.sds[:, None], means.shape[1], axis=1)
-    return shares, numbers.bounded(means, sds), sds
 
 
 def number_event(found: NumberDistribution, value: Any) -> float | None:

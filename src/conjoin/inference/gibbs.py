@@ -219,11 +219,7 @@ def marginals(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> Marginals:
-    """Return the distribution of each variable as Gibbs chains estimate it.
-
-    Returns `run.converged` says whether the chains agree; `run.error` is the largest standard
-    error.
-    """
+    """Return the distribution of each variable as Gibbs chains estimate it."""
     estimated = estimate(
         model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
         n_jobs=n_jobs,

@@ -65,11 +65,7 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | Non
 
 
 def improved(states: HiddenStates, rows: Codes, free: BoolArray) -> tuple[Codes, FloatArray]:
-    """Change one free variable of each row at a time for as long as that makes the row more probable.
-
-    `rows`: rows without missing values, except for those of hidden variables that are summed out.
-    Returns `rows`, the improved rows; `scores`, their log-potentials.
-    """
+    """Change one free variable of each row at a time for as long as that makes the row more probable."""
     cards = states.domain.observed.cards
     rows = rows.copy()
     owner = np.repeat(np.arange(len(cards)), cards)

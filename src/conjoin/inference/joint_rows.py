@@ -21,11 +21,11 @@ import numpy as np
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.number_states import NumberStates
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.table import Table, code_dtype, joint_codes
 from conjoin.errors import ConvergenceWarning, ModelError
-from conjoin.inference.completion import Completion, row_log_sums
-from conjoin.inference.fine_answers import MAX_STATES, FineTerms, fine_terms, log_likelihoods
-from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
+from conjoin.inference.fine_answers import MAX_STATES, fine_terms, log_likelihoods, parts_of
+from conjoin.inference.number_distribution import NumberDistributions, Parts
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
 from conjoin.models.network import Network
@@ -35,10 +35,7 @@ CHECKED_ROWS, MAX_DIFFERENCE = 32, 0.1
 probabilities that is accepted without a warning."""
 
 CELLS_AT_ONCE = 1 << 20
-"""Number of rows that are answered together, times joint states and classes."""
-
-SMALLEST_PART = 1e-13
-"""Parts of the distribution of a number with a smaller probability are left out."""
+"""Maximum number of values that are computed together, in rows by joint states by classes."""
 
 STATISTICS = ("mean", "median", "mode")
 
@@ -49,10 +46,7 @@ class Answer:
 
     p: FloatArray  # of its states; shape (rows, states)
     exact: BoolArray  # which rows are exact
-    # Where a number lies within its states: the means and standard deviations of its score in parts,
-    # and the probabilities of the parts given the state; None if nothing tells. Shape (rows, states,
-    # parts)
-    parts: tuple[FloatArray, FloatArray, FloatArray] | None = None
+    parts: Parts | None = None  # where a number lies within its states; None if nothing tells
 
 
 class JointRows:
@@ -155,19 +149,16 @@ class JointRows:
         """Return the distribution of a column in which known numbers count."""
         card = int(self.domain.cards[v])
         p, exact = np.empty((len(given), card)), np.ones(len(given), bool)
-        parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]] = []
+        parts: list[tuple[IntArray, Parts]] = []
+        width = card * len(fine.log_shares)
         is_number = self.domain.names[v] in fine.names
         for rows, open_columns in self._by_missing(fine, given, v):
             if open_columns is None:
                 p[rows], exact[rows] = self._coarse(given, rows, v)
                 continue
-            count = int(np.prod(self.domain.cards[open_columns], dtype=np.int64))
-            size = max(1, CELLS_AT_ONCE // (count * card * len(fine.log_shares)))
-            for low in range(0, len(rows), size):
-                block = rows[low : low + size]
-                full = _expanded(given[block], open_columns, self.domain.cards[open_columns])
+            for block, full, scores in self._completed(given, rows, open_columns, width):
+                count = len(full) // len(block)
                 logs, sure = self._log_joints(full, v, count)
-                scores = np.repeat(self.scores[block], count, axis=0)
                 terms = fine_terms(fine, full, scores, v, fine.places(open_columns))
                 logs += terms.log_likelihood
                 logs = logs.reshape(len(block), count, card)
@@ -178,7 +169,7 @@ class JointRows:
                 exact[block] = sure.reshape(len(block), count).all(axis=1)
                 if is_number:
                     weights /= np.maximum(total, 1e-300)[:, None]
-                    parts.append((block, _parts(terms, weights, p[block])))
+                    parts.append((block, parts_of(terms, weights, p[block])))
         return Answer(p, exact, _assembled(parts, len(given), card) if parts else None)
 
     def _log_joints(self, codes: IntArray, v: int, count: int) -> tuple[FloatArray, BoolArray]:
@@ -187,20 +178,7 @@ class JointRows:
             p, exact = self._marginals(codes, v)
             with np.errstate(divide="ignore"):
                 return np.log(p), exact
-        exact = np.ones(len(codes), bool)
-        if np.delete(codes, v, axis=1).min(initial=0) >= 0:  # quicker than sums over trees
-            return self._log_complete(codes, v), exact
-        rows = Completion(self.model, _unsigned(self.domain, codes), self.seed)
-        return rows.log_joints(v), exact
-
-    def _log_complete(self, codes: IntArray, v: int) -> FloatArray:
-        """Return the log-potentials of rows that lack one column, for each of its states."""
-        full = codes.copy()
-        full[:, v] = 0
-        given = self.model.log_conditional(self.domain.names[v], _unsigned(self.domain, full))
-        best = full[:, v] = given.argmax(axis=1)
-        whole = row_log_sums(self.model, _unsigned(self.domain, full), self.seed)[0]
-        return (whole - given[np.arange(len(full)), best])[:, None] + given
+        return row_log_joints(self.model, _unsigned(self.domain, codes), v, self.seed)
 
     def _by_missing(
         self, fine: FineNumbers, given: IntArray, v: int | None = None
@@ -229,6 +207,23 @@ class JointRows:
         for open_columns, rows in patterns(np.where(lacking[at], 0.0, np.nan)):
             yield at[rows], open_columns
 
+    def _completed(
+        self, codes: IntArray, rows: IntArray, columns: IntArray, width: int
+    ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """Yield blocks of rows, each row once for every joint state of some columns, and their scores.
+
+        `width`: the number of values that are computed for each of these.
+        """
+        cards = self.domain.cards[columns]
+        count = int(np.prod(cards))
+        states = joint_codes(self.domain.cards, columns.tolist())[:, columns]
+        size = max(1, CELLS_AT_ONCE // (count * width))
+        for low in range(0, len(rows), size):
+            block = rows[low : low + size]
+            full = np.repeat(codes[block], count, axis=0)
+            full[:, columns] = np.tile(states, (len(block), 1))
+            yield block, full, np.repeat(self.scores[block], count, axis=0)
+
     def log_density(self) -> FloatArray:
         """Return the log-density of the known values of each row, per unit of each number.
 
@@ -248,17 +243,13 @@ class JointRows:
                 result[rows] += self._log_sums(self.codes[rows])
                 alone[rows] = True
                 continue
-            cards = self.domain.cards[open_columns]
-            count = int(np.prod(cards))
-            size = max(1, CELLS_AT_ONCE // (count * len(self.fine.log_shares)))
-            for low in range(0, len(rows), size):
-                block = rows[low : low + size]
-                full = _expanded(self.codes[block], open_columns, cards)
-                scores = np.repeat(self.scores[block], count, axis=0)
+            inside = self.fine.places(open_columns)
+            for block, full, scores in self._completed(
+                self.codes, rows, open_columns, len(self.fine.log_shares)
+            ):
                 logs = self._log_sums(full)
-                inside = self.fine.places(open_columns)
                 logs += log_likelihoods(self.fine, full, scores, inside)
-                result[block] += np.logaddexp.reduce(logs.reshape(-1, count), axis=1)
+                result[block] += np.logaddexp.reduce(logs.reshape(len(block), -1), axis=1)
         return result + self._of_values(alone)
 
     def _log_sums(self, codes: IntArray) -> FloatArray:
@@ -452,41 +443,10 @@ def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions
     states = domain.numbers(name)
     if answer.parts is None:
         return NumberDistributions.of_states(states, answer.p)
-    shares, means, sds = (part[:, states.intervals] for part in answer.parts)
-    return NumberDistributions(states, answer.p, shares, states.bounded(means, sds), sds)
+    return NumberDistributions.of_parts(states, answer.p, answer.parts)
 
 
-def _parts(
-    terms: FineTerms, weights: FloatArray, p: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the parts of a number: of classes, and of combinations of missing states.
-
-    `weights`: the share of each combination given the state; shape (rows, combinations, states).
-    `p`: the probability of each state; parts that are improbable in all states are left out.
-    """
-    rows, count, states = weights.shape
-    classes = terms.shares.shape[2]
-
-    def by_row(array: FloatArray) -> FloatArray:
-        found = array.reshape(rows, count, states, classes).transpose(0, 2, 1, 3)
-        return found.reshape(rows, states, count * classes)
-
-    shares = by_row(terms.shares * weights.reshape(rows * count, states)[:, :, None])
-    probable = (shares * p[:, :, None]).max(axis=1) > SMALLEST_PART
-    kept = np.argsort(~probable, axis=1, kind="stable")[:, : probable.sum(axis=1).max()]
-    sds = np.broadcast_to(terms.sds[:, None], terms.means.shape)
-    shares, means, sds = (
-        np.take_along_axis(array, kept[:, None], axis=2)
-        for array in (shares, by_row(terms.means), by_row(np.ascontiguousarray(sds)))
-    )
-    total = shares.sum(axis=2, keepdims=True)
-    shares = np.where(total > 0, shares / np.where(total > 0, total, 1.0), 1.0 / shares.shape[2])
-    return shares, means, sds
-
-
-def _assembled(
-    parts: list[tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray]]], rows: int, states: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _assembled(parts: list[tuple[IntArray, Parts]], rows: int, states: int) -> Parts:
     """Put the parts of blocks of rows together; rows without parts have a standard normal one."""
     width = max(shares.shape[2] for _, (shares, _, _) in parts)
     shares, means = np.zeros((rows, states, width)), np.zeros((rows, states, width))
@@ -497,17 +457,6 @@ def _assembled(
         shares[block, :, 0] = 0.0
         shares[block, :, :used], means[block, :, :used], sds[block, :, :used] = own, mean, sd
     return shares, means, sds
-
-
-def _expanded(codes: IntArray, columns: IntArray, cards: IntArray) -> IntArray:
-    """Return each row once for every joint state of some columns."""
-    if not len(columns):
-        return codes
-    count = int(np.prod(cards))
-    full = np.repeat(codes, count, axis=0)
-    states = np.stack(np.unravel_index(np.arange(count), tuple(cards.tolist())), axis=1)
-    full[:, columns] = np.tile(states, (len(codes), 1))
-    return full
 
 
 def _unsigned(domain: Domain, codes: IntArray) -> Any:

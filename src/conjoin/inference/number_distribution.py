@@ -34,6 +34,10 @@ LEAST = 1e-300
 """The probability of a Gaussian between its cuts is at least this."""
 
 
+Parts = tuple[FloatArray, FloatArray, FloatArray]
+"""Shares, means and standard deviations of Gaussians, each of shape (rows, states, parts)."""
+
+
 @dataclass(frozen=True, eq=False)
 class NumberDistributions:
     """Distributions of one column, one per row."""
@@ -65,6 +69,12 @@ class NumberDistributions:
         shape = len(p), int(states.intervals.sum()), 1
         return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
 
+    @classmethod
+    def of_parts(cls, states: NumberStates, p: FloatArray, parts: Parts) -> NumberDistributions:
+        """Return distributions whose Gaussians are given for all states, not only for intervals."""
+        shares, means, sds = (part[:, states.intervals] for part in parts)
+        return cls(states, p, shares, states.bounded(means, sds), sds)
+
     @property
     def scale(self) -> NumberScale:
         """The scale of the column."""
@@ -94,10 +104,7 @@ class NumberDistributions:
         return np.where(self.states.intervals, np.cumsum(self.states.intervals) - 1, -1)
 
     def _inside(self, state: IntArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of lower and of higher scores in a state of each row.
-
-        The state must be an interval.
-        """
+        """Return the probability of lower and of higher scores in a state of each row."""
         from scipy.special import ndtr
 
         at = np.arange(len(self)), self._place[state]
@@ -193,8 +200,6 @@ class NumberDistributions:
 
     def log_likelihood(self, values: FloatArray) -> FloatArray:
         """Return the log-density of values, one per row, per step of the column."""
-        from scipy.special import log_ndtr, ndtr
-
         rows = np.arange(len(self))
         state = np.clip(self.states.codes(values), 0, len(self.states) - 1)
         single = self.states.single[state]
@@ -206,14 +211,9 @@ class NumberDistributions:
             return logs
         at = inner, self._place[state[inner]]
         share, mean, sd = self.shares[at], self.means[at], self.sds[at]
-        low, high = (end[:, None] for end in self.states.ends[:, state[inner]])
         score = self.map.to_scores(values[inner])[:, None]
-        side = np.where(low > mean, -1.0, 1.0)
-        first, last = (side * (x - mean) / sd for x in (low, high))
-        whole = np.abs(ndtr(last) - ndtr(first))
-        nearest = log_ndtr(np.maximum(first, last))  # where the difference underflows
+        cut = log_masses(mean, sd, self.states.ends[:, state[inner], None])
         with np.errstate(divide="ignore"):
-            cut = np.where(whole > LEAST, np.log(whole), nearest)
             parts = np.log(share) - 0.5 * ((score - mean) / sd) ** 2 - np.log(sd) - cut
         width = self.map.slopes_at(values[inner]) * self.map.step
         logs[inner] += np.logaddexp.reduce(parts, axis=1) + np.log(width) - 0.5 * np.log(2 * np.pi)
@@ -332,6 +332,18 @@ class NumberDistributions:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return a draw from each distribution."""
         return self.quantile(rng.random(len(self)))
+
+
+def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
+    """Return the log-probability of Gaussians between two ends."""
+    from scipy.special import log_ndtr, ndtr
+
+    low, high = ends
+    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
+    first, last = side * (low - means) / sds, side * (high - means) / sds
+    whole = np.abs(ndtr(last) - ndtr(first))
+    with np.errstate(divide="ignore"):
+        return np.where(whole > LEAST, np.log(whole), log_ndtr(np.maximum(first, last)))
 
 
 class NumberDistribution:

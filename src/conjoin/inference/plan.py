@@ -179,11 +179,6 @@ class Plan:
         """The number of cells of all tables."""
         return int(self.tree.table_first[-1])
 
-    def eliminates_last(self, variable: int) -> bool:
-        """Return whether the last clique eliminates a variable."""
-        place = int(self.place[variable])
-        return place >= 0 and int(self.tree.clique_of[place]) == self.n_cliques - 1
-
     def forecast(self, keep_tables: bool = True) -> Forecast:
         """Return the cost of running the plan; log Z alone does not keep its tables."""
         tree = self.tree
@@ -200,10 +195,7 @@ class Plan:
         )
 
     def slots(self, codes: Any, rows: int = 1) -> IntArray:
-        """Return room for the states of all fixed variables, with `codes` in the first slots.
-
-        The other slots belong to variables with a single state.
-        """
+        """Return room for the states of all fixed variables, with `codes` in the first slots."""
         slots = np.zeros((rows, self.n_slots), np.int64)
         known = np.asarray(codes, np.int64)
         slots[:, : known.shape[-1]] = known

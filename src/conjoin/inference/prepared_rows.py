@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, IntArray
 from conjoin.inference.compilation import compiled
 from conjoin.inference.plan import MAX_VARIABLES, Order, Plan, find_order
 from conjoin.inference.terms import as_markov_network, terms_of
@@ -34,8 +34,6 @@ class PreparedRows:
         self.model = copy(as_markov_network(model))  # `_prepared` must not keep the network alive
         self.compiled = compiled(model)
         self.plans: dict[bytes, Plan] = {}
-        # The distributions of all columns that a row lacks, side by side, by its codes
-        self.marginals: dict[bytes, FloatArray] = {}
 
     @cached_property
     def form(self) -> LogLinearForm:
@@ -62,8 +60,9 @@ class PreparedRows:
         return order if order.total <= self.max_cells else None
 
     def _find_order(self, given: IntArray) -> Order:
+        terms = self.compiled.terms
         return find_order(
-            self.model.domain.cards, *self.compiled.scopes, given, 8.0 * self.max_cells
+            self.model.domain.cards, terms.first, terms.var, given, 8.0 * self.max_cells
         )
 
     @cached_property

@@ -217,11 +217,7 @@ def _chain_rows(
 
 
 def table_diagnostics(table: Table, chains: int) -> tuple[float | None, float | None]:
-    """Return the largest R-hat and the smallest effective size of all states of a drawn table.
-
-    `chains`: the number of chains it came from. The halves of chains are compared, so one is
-    enough.
-    """
+    """Return the largest R-hat and the smallest effective size of all states of a drawn table."""
     share = len(table) // chains
     batches = min(BATCHES, share // 2 * 2)
     if batches < 2 or share // batches < 2:

@@ -18,7 +18,8 @@ from scipy.linalg import cho_factor, cho_solve
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
-from conjoin.inference.fine_answers import FineTerms, fine_terms, log_masses, with_usual_masses
+from conjoin.inference.fine_answers import FineTerms, fine_terms, with_usual_masses
+from conjoin.inference.number_distribution import log_masses
 from conjoin.models.fine_numbers import FineNumbers, scored_columns
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
@@ -110,8 +111,15 @@ def learn_fine(
     if worse:
         rows = replace(rows, dropped=tuple(worse))
         judges = [judge.without(tuple(worse)) for judge in judges]
-        best = Trial.of(best.setting, judges)
+    if worse or len(judges) == 1:  # learned from all rows that are not held out
+        fits = [
+            _usual(fit(judge.rest, best.setting, None if worse else fine), judge.rest)
+            for judge, fine in zip(judges, best.fits, strict=True)
+        ]
+        best = best._replace(fits=fits)
     evidence = _evidence([judge.by_fewer_rows() for judge in judges], best)
+    if len(judges) == 1:
+        return replace(best.fits[0], evidence=evidence)
     return replace(_usual(fit(rows, best.setting, best.fits[0]), rows), evidence=evidence)
 
 
@@ -183,6 +191,7 @@ class _Judge:
     """
 
     learned: ScoredRows  # some of the rows that are not held out
+    rest: ScoredRows  # all of these
     held: ScoredRows
     logs: list[FloatArray]  # the log-probabilities of the states of each column, numbers apart
 
@@ -192,9 +201,10 @@ class _Judge:
     ) -> _Judge:
         """Return the judge by held-out rows and a network that has not learned from these."""
         kept = rows.select(np.flatnonzero(held)[:JUDGING_ROWS])
-        learned = rows.select(rng.permutation(np.flatnonzero(~held))[:CHOOSING_ROWS])
+        others = rng.permutation(np.flatnonzero(~held))
+        learned, rest = rows.select(others[:CHOOSING_ROWS]), rows.select(others)
         logs = [network.log_conditional(name, kept.codes) for name in rows.domain.names]
-        return cls(learned, kept, logs)
+        return cls(learned, rest, kept, logs)
 
     def by_fewer_rows(self) -> _Judge:
         """Return the same with fewer held-out rows."""
@@ -206,7 +216,8 @@ class _Judge:
 
     def without(self, columns: tuple[int, ...]) -> _Judge:
         """Return the same for rows in which no number depends on some columns."""
-        return replace(self, learned=replace(self.learned, dropped=columns))
+        learned, rest = (replace(rows, dropped=columns) for rows in (self.learned, self.rest))
+        return replace(self, learned=learned, rest=rest)
 
     def gains(self, fine: FineNumbers) -> FloatArray:
         """Return the gain of the log-probability of the state of each column."""

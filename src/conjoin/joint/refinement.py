@@ -11,6 +11,7 @@ these on these rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import deal_out, hold_out
-from conjoin.data.row_hashing import in_content_order, merge_rows
+from conjoin.data.row_hashing import in_content_order
 from conjoin.data.table import Table, codes_of
 from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.jobs import off_main_thread, one_thread
@@ -207,13 +208,12 @@ def _first_network(
     return NetworkSearch(model, [Fold.of(train, held)], train, fewer, rng).run()[0]
 
 
-def _states(tables: Any) -> list[Table]:
-    """Return the distinct rows of states of tables."""
-    merged = [merge_rows(table.codes, table.weights) for table in tables]
-    return [Table.adopt(t.domain, *rows) for t, rows in zip(tables, merged, strict=True)]
+def _states(tables: Sequence[Table]) -> list[Table]:
+    """Return tables without the values of their numbers."""
+    return [Table.adopt(table.domain, table.codes, table.weights) for table in tables]
 
 
-def all_but(parts: Any, number: int) -> Table:
+def all_but(parts: Sequence[Table], number: int) -> Table:
     """Return the rows of all parts but one."""
     return joined(*(part for other, part in enumerate(parts) if other != number))
 

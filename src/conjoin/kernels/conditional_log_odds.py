@@ -48,10 +48,13 @@ def count_failing(bits, tests, failing, failing_twice):
 
 
 @compiled
-def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
-    """Add the weights of the chosen features to the gains of their tests.
+def add_conjunctions(
+    bits: Word2, features: FeatureArrays, chosen: Int1, lines: Float2, slopes: Float1
+) -> None:
+    """Add the weights of the chosen features, without off values, to the gains of their tests, `lines`.
 
-    The chosen features have no off values. A feature with an owner counts for the owner's test alone.
+    If there are `slopes`, do the transpose: `lines` are derivatives by the gains, and sums of those by
+    the weights go to the slopes. A feature with an owner counts for the owner's test alone.
     """
     failing = np.empty(WORDS, np.uint64)
     failing_twice = np.empty(WORDS, np.uint64)
@@ -63,35 +66,14 @@ def add_conjunctions(bits: Word2, features: FeatureArrays, chosen: Int1, gains: 
             low, high = features.own[f], features.own[f] + 1
         for e in range(low, high):
             t = features.test[e]
-            holds, line = bits[t], gains[t]
+            holds, line = bits[t], lines[t]
             for k in range(WORDS):
                 word = ~failing_twice[k] & (~failing[k] | ~holds[k])
                 if word != np.uint64(0):
-                    add_lanes(line[k * 64 : k * 64 + 64], word, weight)
-
-
-@compiled
-def add_conjunction_slopes(
-    bits: Word2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
-) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_conjunctions` sums.
-
-    `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_conjunctions`.
-    """
-    failing = np.empty(WORDS, np.uint64)
-    failing_twice = np.empty(WORDS, np.uint64)
-    for f in chosen:
-        low, high = features.first[f], features.first[f + 1]
-        count_failing(bits, features.test[low:high], failing, failing_twice)
-        if features.own[f] >= 0:
-            low, high = features.own[f], features.own[f] + 1
-        for e in range(low, high):
-            t = features.test[e]
-            holds, line = bits[t], errors[t]
-            for k in range(WORDS):
-                word = ~failing_twice[k] & (~failing[k] | ~holds[k])
-                if word != np.uint64(0):
-                    slopes[f] += sum_lanes(line[k * 64 : k * 64 + 64], word)
+                    if len(slopes):
+                        slopes[f] += sum_lanes(line[k * 64 : k * 64 + 64], word)
+                    else:
+                        add_lanes(line[k * 64 : k * 64 + 64], word, weight)
 
 
 @inner
@@ -115,62 +97,47 @@ def products_of_others(truth, features, f, factor, others):
             factor[r] *= line[r] + (1 - line[r]) * off
 
 
-@inner
-def room_for_products(truth, features, chosen):
-    """Return empty arrays for `products_of_others`: one line, and one line per test of a feature."""
-    longest = 1
-    for f in chosen:
-        longest = max(longest, features.first[f + 1] - features.first[f])
-    return np.empty(truth.shape[1]), np.empty((longest, truth.shape[1]))
-
-
 @compiled
-def add_products(truth: Float2, features: FeatureArrays, chosen: Int1, gains: Float2) -> None:
+def add_products(
+    truth: Float2, features: FeatureArrays, chosen: Int1, lines: Float2, slopes: Float1
+) -> None:
     """Do as `add_conjunctions` does for features with off values or with tests that hold in part.
 
     `truth` is the probability that each test holds on each row.
     """
-    factor, others = room_for_products(truth, features, chosen)
+    longest = 1
+    for f in chosen:
+        longest = max(longest, features.first[f + 1] - features.first[f])
+    factor, others = np.empty(truth.shape[1]), np.empty((longest, truth.shape[1]))
     for f in chosen:
         products_of_others(truth, features, f, factor, others)
         weight = features.weight[f]
         for e in range(features.first[f], features.first[f + 1]):
-            if features.own[f] < 0 or features.own[f] == e:
-                share = 1 - features.off[e]
-                line, rest = gains[features.test[e]], others[e - features.first[f]]
-                for r in range(len(rest)):
-                    if rest[r] != 0.0:  # 0 times -inf counts as 0
-                        line[r] += weight * rest[r] * share
-
-
-@compiled
-def add_product_slopes(
-    truth: Float2, features: FeatureArrays, chosen: Int1, errors: Float2, slopes: Float1
-) -> None:
-    """Add to `slopes` the derivatives by the weights of features that `add_products` sums.
-
-    `errors` are the derivatives by the gains, tests by rows: this is the transpose of `add_products`.
-    """
-    factor, others = room_for_products(truth, features, chosen)
-    for f in chosen:
-        products_of_others(truth, features, f, factor, others)
-        for e in range(features.first[f], features.first[f + 1]):
-            if features.own[f] < 0 or features.own[f] == e:
-                line, rest = errors[features.test[e]], others[e - features.first[f]]
-                total = 0.0
-                for r in range(len(rest)):
+            if features.own[f] >= 0 and features.own[f] != e:
+                continue
+            share = 1 - features.off[e]
+            line, rest = lines[features.test[e]], others[e - features.first[f]]
+            total = 0.0
+            for r in range(len(rest)):
+                if len(slopes):
                     total += line[r] * rest[r]
-                slopes[f] += total * (1 - features.off[e])
+                elif rest[r] != 0.0:  # 0 times -inf counts as 0
+                    line[r] += weight * rest[r] * share
+            if len(slopes):
+                slopes[f] += total * share
 
 
 @inner_fused
-def binary_conditionals(column, odds, out):
-    """Set log P(x) of a variable with two states from its log-odds."""
-    for r in range(len(odds)):
-        z = odds[r]
+def normalize_binary(column, score, out):
+    """Turn the log-odds of state 1, in line 0, into the probabilities of both states; set log P(x)."""
+    no, yes = score[0], score[1]
+    for r in range(len(column)):
+        z = no[r]
         e = exp64(max(-abs(z), LOWEST_64))
         against = -z if column[r] == 1 else z  # the log-odds of the other state
         out[r] = -log1p64(e) - max(against, 0.0)
+        q = 1 / (1 + e)
+        yes[r], no[r] = (q, e * q) if z >= 0 else (e * q, q)
 
 
 @inner
@@ -217,11 +184,7 @@ def score_table(features, rows):
 
 @inner
 def set_conditional(i, column, features, gains, score, out):
-    """Set log P(x_i | the rest of the row), or 0 where x_i is missing.
-
-    `score` gets the log-odds of a variable with two states, or the probabilities of the states of any
-    other.
-    """
+    """Set log P(x_i | the rest of a row), 0 where x_i is missing, and the probabilities of its states."""
     card = features.cards[i]
     missing = np.iinfo(column.dtype).max
     score[:card] = 0.0
@@ -232,7 +195,7 @@ def set_conditional(i, column, features, gains, score, out):
             sign = sign_of_test(features, t)
             for r in range(len(odds)):
                 odds[r] += sign * gains[t, r]
-        binary_conditionals(column, odds, out)
+        normalize_binary(column, score, out)
     else:
         for t in tests:
             add_to_states(features, t, gains[t], score)
@@ -244,24 +207,10 @@ def set_conditional(i, column, features, gains, score, out):
 
 @compiled
 def conditionals(columns: Codes2, features: FeatureArrays, gains: Float2, out: Float2) -> None:
-    """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing.
-
-    `columns` are the codes, variables by rows.
-    """
+    """Set log P(x_i | the rest of the row), variables by rows, or 0 where x_i is missing."""
     score = score_table(features, columns.shape[1])
     for i in range(len(features.cards)):
         set_conditional(i, columns[i], features, gains, score, out[i])
-
-
-@inner_fused
-def binary_probabilities(score):
-    """Turn the log-odds of state 1 into the probabilities of both states."""
-    odds, other = score[1], score[0]
-    for r in range(len(odds)):
-        z = other[r]
-        e = exp64(max(-abs(z), LOWEST_64))
-        q = 1 / (1 + e)
-        odds[r], other[r] = (q, e * q) if z >= 0 else (e * q, q)
 
 
 @inner
@@ -290,8 +239,6 @@ def errors_of_gains(
         set_conditional(i, column, features, gains, score, log_p)
         for r in range(len(log_p)):
             value += row_weights[r] * log_p[r]
-        if features.cards[i] == 2:
-            binary_probabilities(score)
         for t in range(features.test_first[i], features.test_first[i + 1]):
             set_errors(column, row_weights, features, t, score, gains[t])
     return value

@@ -80,7 +80,7 @@ class MessageMemory(NamedTuple):
     chunk: Float1  # maxima, sums and exponentials of a part of a table; shape (3, CHUNK)
 
 
-SUM, MARGINALS, MAXIMUM, DRAWS, EXPECTATIONS, JOINT = 0, 1, 2, 3, 4, 5
+SUM, MARGINALS, MAXIMUM, DRAWS, EXPECTATIONS = 0, 1, 2, 3, 4
 """What messages are for: log Z, and marginals, the best instance, draws, or expectations of the terms."""
 
 MISSING = np.uint16(np.iinfo(np.uint16).max)
@@ -94,8 +94,7 @@ class AnswerArrays(NamedTuple):
     # the largest of them): -inf for an impossible row, NaN where a component was left out; shape
     # (rows)
     log_sum: Float1
-    # Written in mode MARGINALS; in mode JOINT, the log-sums together with each state of one
-    # variable; shape (rows, states)
+    # Written in mode MARGINALS; shape (rows, states)
     marginals: Float2
     # For MAXIMUM (one draw) and DRAWS: the rows, whose free variables are written; shape (rows,
     # draws, variables)

@@ -125,13 +125,6 @@ def add_lanes(line, word, weight):
         line[r] += weight if is_set(word, r) else 0.0
 
 
-@inner
-def add_row(line, word, row, sign):
-    """Add 64 numbers, times 1 or -1, to those of 64 others whose bit in the word is set."""
-    for r in range(64):
-        line[r] += sign * row[r] if is_set(word, r) else sign * 0
-
-
 @inner_sums
 def sum_lanes(line, word):
     """Add up those of 64 numbers whose bit in the word is set."""

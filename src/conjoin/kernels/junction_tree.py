@@ -65,10 +65,7 @@ def _listed(separators, order, place, clique_of, last_of, width):
 
 @compiled
 def junction_tree(separators: Word2, order: Int1, size: Int1) -> JunctionTree:
-    """Gather the tables of an elimination order into the cliques of a junction tree.
-
-    `separators`: for each variable, the bit set of its neighbours when it is eliminated.
-    """
+    """Gather the tables of an elimination order into the cliques of a junction tree."""
     n = len(order)
     place, around, width = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     above = np.full(n, -1, np.int64)
@@ -217,11 +214,7 @@ def _grouped(home, count):
 
 @compiled
 def schedule(tree: JunctionTree, terms: Terms, used: Bool1, place: Int1) -> Program:
-    """Work out which terms and messages each clique adds, and how each is read.
-
-    `place`: the number of each variable among the free ones, or -1 - slot for a variable with
-    evidence.
-    """
+    """Work out which terms and messages each clique adds, and how each is read."""
     count = len(tree.parent)
     home = _homes(tree, terms, used, place)
     given_first, given_slot, given_arg, loose = _evidence(terms, used, place, home)

@@ -2,7 +2,7 @@
 
 numba compiles a kernel for the types of its arguments: so arrays are of one type everywhere, contiguous
 and writable, or a kernel would be compiled again. `packed` makes them so. The digit in the name of a type
-is the number of axes; a `Read` array may be read-only.
+is the number of axes.
 
 This module imports no compiler, so that models can build the tuples without one.
 """
@@ -32,9 +32,6 @@ Float2 = npt.NDArray[np.float64]
 Float3 = npt.NDArray[np.float64]
 Single1 = npt.NDArray[np.float32]
 Single2 = npt.NDArray[np.float32]
-ReadFloat1 = npt.NDArray[np.float64]
-ReadFloat2 = npt.NDArray[np.float64]
-ReadFloat3 = npt.NDArray[np.float64]
 Codes2 = npt.NDArray[Any]
 """State numbers of a table, in the smallest type that holds them: uint8, uint16 or uint32."""
 
@@ -95,26 +92,3 @@ class ChainArrays(NamedTuple):
     stale: Byte1  # whether the log-odds of a variable have changed since its last turn
     p: Float1  # the distribution of each variable at its last turn
     log_potential: Float1  # the sum of all features
-
-
-class HiddenArrays(NamedTuple):
-    """Tables of log-values over visible variables, with the hidden states side by side.
-
-    A *cell* is a joint state of the visible variables of a table; it has one log-value per hidden state.
-    The cells of all tables are numbered one after another.
-    """
-
-    # The number of each visible variable's first state, all states counted one after another
-    state_first: Int1
-    base: Int1  # the first cell of each table
-    first: Int1  # where the axes of each table start in `var` and `stride`
-    # var, stride: the variable of each axis, and the distance between the cells of two neighbouring
-    # states
-    var: Int1
-    stride: Int1
-    own_first: Int1  # where the axes of each variable start in `own_table` and `own_stride`
-    # own_table, own_stride: the table and the stride of each axis, sorted by variable
-    own_table: Int1
-    own_stride: Int1
-    values: Float2  # the log-values
-    finite: bool  # whether no log-value is -inf, so that tables can be subtracted from a sum

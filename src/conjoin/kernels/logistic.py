@@ -159,10 +159,7 @@ def move(
     own_first: Int1,
     objective: Float1,
 ) -> None:
-    """Go along each column's step, halved until the objective falls, and take the derivatives there.
-
-    `change` has the logits that the steps add.
-    """
+    """Go along each column's step, halved until the objective falls, and take the derivatives there."""
     cell = np.empty(at.z.shape[1], np.float32)
     for place in range(len(columns)):
         c = columns[place]

@@ -48,12 +48,7 @@ def expected_logits(v, features, expected, logits):
 def mean_field(
     free: Int1, features: FeatureArrays, q: Float1, max_sweeps: int, tolerance: float
 ) -> tuple[int, float]:
-    """Set each variable's distribution to exp(expected features), in turn, until they converge.
-
-    `tolerance`: the iteration has converged when no probability changes by more than this in a
-    sweep. Returns `sweeps`, the number of sweeps; more than `max_sweeps` if it did not converge;
-    `change`, the largest change of a probability in the last sweep.
-    """
+    """Set each variable's distribution to exp(expected features), in turn, until they converge."""
     expected = np.empty(len(features.test))
     for t in range(len(features.test_var)):
         expect_test(t, features, q, expected)

@@ -168,11 +168,7 @@ def _room_for_table(tree):
 
 @inner
 def backward(tree, program, terms, work, marginal_first, marginals):
-    """Turn the conditionals that `forward` left into joint probabilities, from the roots down.
-
-    `marginals` receives the probabilities of each free variable, read off in the clique that
-    eliminates it.
-    """
+    """Turn the conditionals that `forward` left into joint probabilities, from the roots down."""
     n_terms = len(terms.first) - 1
     room = _room_for_table(tree)
     table, offset, message, counter = work.table, work.offset, work.message, work.counter

@@ -100,10 +100,7 @@ def temper(p, label, q):
 
 @compiled
 def derive(first: Int1, feature: Short1, p: Float2, label: Int1, m: Float1, both: Float2) -> None:
-    """Add the first derivatives of the loss by all weights, and beside them the second ones by each.
-
-    The last feature is the bias, which all rows have.
-    """
+    """Add the first derivatives of the loss by all weights, and beside them the second ones by each."""
     states = p.shape[1]
     width = 2 * states
     q, more = np.empty(states), np.empty(width)

@@ -11,10 +11,7 @@ from conjoin.kernels.trees import MISSING_TO, NO, SPLIT, YES, NodeTable
 
 @compiled
 def visible_nodes(tree: NodeTable, threshold: float, order: Int1, number: Int1) -> int:
-    """List the nodes of the tree of a threshold, level by level; return how many there are.
-
-    `number` gets the place of each node in that list.
-    """
+    """List the nodes of the tree of a threshold, level by level; return how many there are."""
     order[0] = number[0] = 0
     size = 1
     at = 0

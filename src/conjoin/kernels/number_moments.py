@@ -53,10 +53,7 @@ def _segment(score, scores):
 
 @inlined_fused
 def _piece(mean, sd, k, knots, before, after):
-    """Return the probability between two scores of a segment, and the sums of values and of squares.
-
-    `before` and `after` are z, the probability below it and the density at the two scores.
-    """
+    """Return the probability between two scores of a segment, and the sums of values and of squares."""
     p, e1 = after[1] - before[1], before[2] - after[2]
     e2 = p + before[0] * before[2] - after[0] * after[2]
     slope = knots.slopes[k]
@@ -74,6 +71,8 @@ def _in_tail(z, sign):
 @inner_fused
 def _cut_moments(mean, sd, low, high, knots):
     """Return the mean and the mean square of the value of a cut Gaussian."""
+    if not sd > SMALLEST_SD:
+        return _point(min(max(mean, low), high), knots)
     scores = knots.scores
     sign = -1.0 if low > mean else 1.0  # differences of small numbers are more exact
     start = max(min(mean, high) - FAR * sd, low)
@@ -104,14 +103,6 @@ def _point(score, knots):
     return value, value * value
 
 
-@inner
-def _part_moments(mean, sd, low, high, knots):
-    """Return the mean and the mean square of the value of one part of a mixture."""
-    if not sd > SMALLEST_SD:
-        return _point(min(max(mean, low), high), knots)
-    return _cut_moments(mean, sd, low, high, knots)
-
-
 @compiled
 def mixture_moments(
     weights: Float2,
@@ -127,7 +118,7 @@ def mixture_moments(
         first, second = 0.0, 0.0
         for k in range(len(low)):
             if weights[r, k] > NEGLIGIBLE:
-                one, two = _part_moments(means[r, k], sds[r, k], low[k], high[k], knots)
+                one, two = _cut_moments(means[r, k], sds[r, k], low[k], high[k], knots)
                 first += weights[r, k] * one
                 second += weights[r, k] * two
         out[r, 0] = first

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conjoin.kernels.clique_tables import exponentials, total_of
 from conjoin.kernels.elimination_layouts import (
     DRAWS,
-    JOINT,
     MARGINALS,
     MISSING,
     SUM,
@@ -159,49 +157,6 @@ def set_features(row, terms, weight):
     return certain
 
 
-@inner
-def _write_joint(tree, table, log_sum, marginal_first, out):
-    """Write the log-sums together with each state of a variable that the last clique eliminates.
-
-    `table` has the log-values of that clique, which are overwritten.
-    """
-    c = len(tree.parent) - 1
-    inside, states = tree.cells[c], 1
-    for i in range(tree.first[c], tree.first[c + 1]):
-        inside //= tree.sizes[i]
-        if marginal_first[tree.var[i]] >= 0:
-            states = tree.sizes[i]
-            break
-    cells = table[: tree.cells[c]]
-    line = states * inside
-    top = out[:states]
-    top[:] = -np.inf
-    for low in range(0, len(cells), line):
-        for x in range(states):
-            for j in range(low + x * inside, low + (x + 1) * inside):
-                top[x] = max(top[x], cells[j])
-    for low in range(0, len(cells), line):
-        for x in range(states):
-            base = top[x] if top[x] > -np.inf else 0.0
-            for j in range(low + x * inside, low + (x + 1) * inside):
-                cells[j] -= base
-    exponentials(cells)
-    for x in range(states):
-        total = 0.0
-        for low in range(x * inside, len(cells), line):
-            total += total_of(cells[low : low + inside])
-        top[x] += np.log(total)
-    # Other roots count in all states alike.
-    top += log_sum - _log_total(top)
-
-
-@inner
-def _log_total(logs):
-    """Return the logarithm of the sum of exponentials."""
-    top = logs.max()
-    return top + np.log(np.exp(logs - top).sum())
-
-
 @compiled
 def answer_rows_on_tree(
     mode: int,
@@ -216,13 +171,12 @@ def answer_rows_on_tree(
 ) -> None:
     """Answer for the missing values of rows by messages over the tree of the whole network.
 
-    `mode` is SUM, JOINT, MARGINALS, MAXIMUM or DRAWS. `free` are the variables of the tree; all others
-    must be known. `counters` say where the random numbers of each row start, `marginal_first` where the
-    marginals of each free variable start; in mode JOINT it is 0 for one variable that the last clique
-    eliminates, and -1 for all others.
+    `mode` is SUM, MARGINALS, MAXIMUM or DRAWS. `free` are the variables of the tree; all others must be
+    known. `counters` say where the random numbers of each row start, `marginal_first` where the marginals
+    of each free variable start.
     """
     log_sum, marginals, filled = answers.log_sum, answers.marginals, answers.filled
-    passed = MARGINALS if mode == DRAWS else (SUM if mode == JOINT else mode)
+    passed = MARGINALS if mode == DRAWS else mode
     fitted, steps = _room_for_row(tree, program)
     states = np.empty((filled.shape[1], len(free)), np.int64)
     numbers = np.empty((filled.shape[1], len(tree.parent) if mode == DRAWS else 0))
@@ -235,9 +189,6 @@ def answer_rows_on_tree(
         _fit_program(terms, work.weight, tree, fitted.size, program, steps)
         log_sum[r] = certain + forward(fitted, steps, terms, passed, work)
         if log_sum[r] == -np.inf or mode == SUM:
-            continue
-        if mode == JOINT:
-            _write_joint(fitted, work.table, log_sum[r], marginal_first, marginals[r])
             continue
         if mode == MARGINALS:
             backward(fitted, steps, terms, work, marginal_first, marginals[r])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Codes
 from conjoin.errors import DataError, ModelError
-from conjoin.kernels.layouts import HiddenArrays, packed
 from conjoin.models.cpd import log_normalized
 from conjoin.models.feature_tables import scope_tables
 from conjoin.models.markov import MarkovNetwork, TableFactor, as_table
@@ -26,6 +26,18 @@ MAX_VALUES = 1 << 27
 
 BLOCK_VALUES = 1 << 22
 """Number of log-values of rows that are computed together."""
+
+
+class VisibleTable(NamedTuple):
+    """A table of log-values over visible variables, with a line per joint state of these."""
+
+    variables: list[int]
+    strides: IntArray  # the distance between the lines of two neighbouring states
+    lines: FloatArray  # joint states of the visible variables by those of the hidden ones
+
+    def places(self, codes: IntArray) -> IntArray:
+        """Return the line of each row."""
+        return codes[:, self.variables] @ self.strides
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +65,16 @@ class HiddenStates:
         return tuple(self.domain.cards[self.domain.hidden].tolist())
 
     @cached_property
-    def tables(self) -> HiddenArrays:
-        """The tables as kernels read them."""
+    def tables(self) -> list[VisibleTable]:
+        """The tables over visible variables."""
         return self._laid_out(self.factors)
 
-    def averaged(self, marginals: list[FloatArray]) -> HiddenArrays:
+    @cached_property
+    def first(self) -> IntArray:
+        """The number of each visible variable's first state, all states counted one after another."""
+        return np.concatenate([[0], np.cumsum(self.domain.observed.cards)])
+
+    def averaged(self, marginals: list[FloatArray]) -> list[VisibleTable]:
         """Return the tables with a missing value as one more state: the average over `marginals`."""
         larger = []
         for factor in self.factors:
@@ -72,11 +89,10 @@ class HiddenStates:
             larger.append(replace(factor, table=table))
         return self._laid_out(larger)
 
-    def _laid_out(self, factors: list[TableFactor]) -> HiddenArrays:
+    def _laid_out(self, factors: list[TableFactor]) -> list[VisibleTable]:
         """Lay out tables, with the joint states of all hidden variables as their last axis."""
-        cards = self.domain.observed.cards
-        seen, width = len(cards), int(np.prod(self.shape, dtype=np.int64))
-        first, var, stride, base, values = [0], [], [], [0], []
+        seen, width = len(self.domain.observed), int(np.prod(self.shape, dtype=np.int64))
+        tables, total = [], 0
         for factor in factors:
             shown = [v for v in factor.variables if v < seen]
             # An axis for every hidden variable, after all others.
@@ -85,37 +101,21 @@ class HiddenStates:
             order = [axes.index(v) for v in [*shown, *range(seen, len(self.domain))]]
             wide = factor.table.reshape(*factor.table.shape, *[1] * len(lacking)).transpose(order)
             sizes = wide.shape[: len(shown)]
-            var += shown
-            stride += [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(shown))]
-            first.append(len(var))
-            base.append(base[-1] + int(np.prod(sizes, dtype=np.int64)))
-            if base[-1] * width > MAX_VALUES:
+            total += int(np.prod(sizes, dtype=np.int64)) * width
+            if total > MAX_VALUES:
                 raise ModelError(
                     "the tables of all joint states of the hidden columns would be too large"
                 )
-            values.append(np.broadcast_to(wide, (*sizes, *self.shape)).reshape(-1, width))
-        axis_var = np.array(var, np.int64)
-        by_var = np.argsort(axis_var, kind="stable")
-        table_of = np.repeat(np.arange(len(factors)), np.diff(first))
-        together = np.concatenate([np.zeros((0, width)), *values])
-        return HiddenArrays(
-            state_first=packed(np.concatenate([[0], np.cumsum(cards)]), np.int64),
-            base=packed(base[:-1], np.int64),
-            first=packed(first, np.int64),
-            var=packed(axis_var, np.int64),
-            stride=packed(stride, np.int64),
-            own_first=packed(np.searchsorted(axis_var[by_var], np.arange(seen + 1)), np.int64),
-            own_table=packed(table_of[by_var], np.int64),
-            own_stride=packed(np.array(stride, np.int64)[by_var], np.int64),
-            values=packed(together, np.float64, 2),
-            finite=bool(np.isfinite(together).all()),
-        )
+            strides = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(shown))]
+            lines = np.broadcast_to(wide, (*sizes, *self.shape)).reshape(-1, width)
+            tables.append(VisibleTable(shown, np.array(strides, np.int64), lines))
+        return tables
 
-    def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, Codes]]:
+    def _blocks(self, codes: Codes, complete: bool) -> Iterator[tuple[slice, IntArray]]:
         """Yield parts of a table, and the codes of visible variables; missing ones are one more state."""
-        step = max(1, BLOCK_VALUES // max(1, self.tables.values.shape[1]))
+        step = max(1, BLOCK_VALUES // int(np.prod(self.shape, dtype=np.int64)))
         cards = self.domain.observed.cards
-        shown = packed(np.minimum(codes[:, : len(cards)], cards), np.uint16, 2)
+        shown = np.minimum(codes[:, : len(cards)].astype(np.int64), cards)
         if complete and (shown == cards).any():
             raise DataError("complete rows are needed; only hidden columns may be missing")
         for low in range(0, len(codes), step):
@@ -123,13 +123,9 @@ class HiddenStates:
 
     def log_joints(self, codes: Codes) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the log-potentials of rows with each joint hidden state; known ones are respected."""
-        from conjoin.kernels.hidden_scores import log_joints
-
         cards = self.domain.cards
         for rows, shown in self._blocks(codes, complete=True):
-            joints = np.empty((len(shown), self.tables.values.shape[1]))
-            log_joints(shown, self.tables, joints)
-            cube = joints.reshape(len(shown), *self.shape)
+            cube = self._sum(self.tables, shown).reshape(len(shown), *self.shape)
             for axis, v in enumerate(np.flatnonzero(self.domain.hidden).tolist()):
                 given = codes[rows, v].astype(np.int64)[:, None]
                 other = (given < cards[v]) & (given != np.arange(cards[v]))
@@ -144,21 +140,36 @@ class HiddenStates:
         return result
 
     def log_changes(
-        self, codes: Codes, chosen: IntArray | None = None, tables: HiddenArrays | None = None
+        self, codes: Codes, chosen: IntArray | None = None, tables: list[VisibleTable] | None = None
     ) -> FloatArray:
         """Return the log-potential of each row with one visible variable changed, rows by states.
 
         The states of all visible variables are side by side, NaN for those that are not `chosen`. If
         visible values are missing, `tables` are those of `averaged`.
         """
-        from conjoin.kernels.hidden_scores import log_changes
-
         used = self.tables if tables is None else tables
-        variables = np.arange(len(self.domain.observed)) if chosen is None else chosen
-        logs = np.full((len(codes), int(used.state_first[-1])), np.nan)
+        finite = all(np.isfinite(table.lines).all() for table in used)
+        logs = np.full((len(codes), int(self.first[-1])), np.nan)
         for rows, shown in self._blocks(codes, complete=tables is None):
-            log_changes(shown, used, packed(variables, np.int64), logs[rows])
+            joint = self._sum(used, shown)
+            for v in range(len(self.domain.observed)) if chosen is None else chosen.tolist():
+                inside = [table for table in used if v in table.variables]
+                if finite:
+                    rest = joint - self._sum(inside, shown)
+                else:
+                    rest = self._sum([t for t in used if v not in t.variables], shown)
+                changed = shown.copy()
+                for state in range(self.first[v], self.first[v + 1]):
+                    changed[:, v] = state - self.first[v]
+                    logs[rows, state] = log_sum(rest + self._sum(inside, changed))
         return logs
+
+    def _sum(self, tables: list[VisibleTable], codes: IntArray) -> FloatArray:
+        """Return the sums of the lines of tables, rows by joint hidden states."""
+        total = np.zeros((len(codes), int(np.prod(self.shape, dtype=np.int64))))
+        for table in tables:
+            total += table.lines[table.places(codes)]
+        return total
 
     def log_conditionals(
         self, codes: Codes, marginals: list[FloatArray] | None = None
@@ -166,17 +177,14 @@ class HiddenStates:
         """Return log P(X = state | the rest of the row) of each visible variable; see `averaged`."""
         tables = None if marginals is None else self.averaged(marginals)
         logs = self.log_changes(codes, tables=tables)
-        return [
-            log_normalized(part) for part in np.split(logs, self.tables.state_first[1:-1], axis=1)
-        ]
+        return [log_normalized(part) for part in np.split(logs, self.first[1:-1], axis=1)]
 
     def log_conditional(self, position: int, codes: Codes) -> FloatArray:
         """Return the log-potential of each row with each state of a variable, not normalised."""
         seen = len(self.domain.observed)
         if position < seen:
-            first = self.tables.state_first
             logs = self.log_changes(codes, np.array([position]))
-            return logs[:, first[position] : first[position + 1]]
+            return logs[:, self.first[position] : self.first[position + 1]]
         given = codes.copy()
         given[:, position] = np.iinfo(codes.dtype).max
         result = np.empty((len(codes), self.shape[position - seen]))

@@ -10,9 +10,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray, UIntArray
 from conjoin.data.table import Codes
 from conjoin.kernels.conditional_log_odds import (
-    add_conjunction_slopes,
     add_conjunctions,
-    add_product_slopes,
     add_products,
     conditionals,
     errors_of_gains,
@@ -20,6 +18,9 @@ from conjoin.kernels.conditional_log_odds import (
 )
 from conjoin.kernels.layouts import ROWS_PER_BLOCK, WORDS, FeatureArrays, packed
 from conjoin.models.loglinear import LogLinearForm
+
+FORWARD = np.empty(0)
+"""No slopes: kernels add features to gains, not derivatives by the gains to those by the weights."""
 
 DENSE_SHARE = 0.3
 """Features with two tests become a matrix if at least this share of all pairs of tests has one."""
@@ -159,9 +160,9 @@ class ConditionalScorer:
         gains += self.shared_gains[:, None]
         chosen = self.groups.partial(block)
         if len(chosen):
-            add_products(truth, self.arrays, chosen, gains)
+            add_products(truth, self.arrays, chosen, gains, FORWARD)
         if len(self.groups.conjunction) and block.marginals is None:
-            add_conjunctions(block.bits, self.arrays, self.groups.conjunction, gains)
+            add_conjunctions(block.bits, self.arrays, self.groups.conjunction, gains, FORWARD)
         return gains
 
     def log_probabilities(self, block: ConditionalBlock) -> FloatArray:
@@ -198,7 +199,7 @@ class ConditionalScorer:
             )
         chosen = groups.partial(block)
         if len(chosen):
-            add_product_slopes(truth, self.arrays, chosen, errors, slopes)
+            add_products(truth, self.arrays, chosen, errors, slopes)
         if len(groups.conjunction) and block.marginals is None:
-            add_conjunction_slopes(block.bits, self.arrays, groups.conjunction, errors, slopes)
+            add_conjunctions(block.bits, self.arrays, groups.conjunction, errors, slopes)
         return slopes

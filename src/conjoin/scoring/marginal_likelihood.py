@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray, distinct
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
-from conjoin.data.table import Codes, Table
+from conjoin.data.table import Codes, with_hidden
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
-from conjoin.inference.batch_marginals import ROWS, BatchMarginals, Settings
-from conjoin.inference.chain import variable_order
-from conjoin.inference.exact import marginal_rows
+from conjoin.inference.chain import Sampler, variable_order
+from conjoin.inference.completion import MAX_CELLS, Completion
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
-from conjoin.models.loglinear import LogLinearForm
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network, takes_estimators
-from conjoin.progress import progress
 from conjoin.scoring.result import Score
+
+BATCHES = 25
+"""Number of parts in which the sweeps of a chain are summed, for standard errors."""
+
+ROWS_PER_TASK = 256
+"""Number of rows of evidence that one task answers, whatever the number of jobs."""
 
 Sets = tuple[tuple[str, ...], ...]
 
@@ -163,140 +167,142 @@ def cmll(
     table = as_table(data, domain).over(domain)
     seed = seed_sequence(random_state)
     chosen = as_sets(domain, sets, seed)
-    settings = Settings.of(burn_in, samples)
-    sweep = variable_order(domain, order)
+    sweeps = _Sweeps.of(variable_order(model.domain, order), burn_in, samples)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     if not weights.sum() > 0:
         raise DataError("the table has no rows of positive weight to score")
     lacking = table.codes == table.missing
     cells = np.zeros(table.codes.shape)
-    variance, exact, scored = 0.0, 0, 0
-    if model.domain.hidden.any():
-        for part in progress(chosen, "scoring"):
-            _score_exactly(model, table, lacking, [domain.index(name) for name in part], cells)
-    else:
-        blocks: list[tuple[_Block]] = []
-        for part, own_seed in zip(chosen, seed.spawn(len(chosen)), strict=True):
-            at = np.array([domain.index(name) for name in part], np.int64)
-            blocks += [
-                (block,)
-                for block in _blocks(
-                    model.form, table.codes, weights, lacking, at, sweep, settings, own_seed
+    variance, exact = 0.0, 0
+    for part, part_seed in zip(chosen, seed.spawn(len(chosen)), strict=True):
+        at = np.array([domain.index(name) for name in part], np.int64)
+        evidence = table.codes.copy()
+        evidence[:, at] = table.missing
+        first, evidence_of = distinct_rows(evidence)  # rows with equal evidence share an answer
+        evidence = with_hidden(model.domain, evidence[first])
+        p, sampled = _exact_marginals(model, evidence, sweeps.max_cells(len(at)))
+        seeds = part_seed.spawn(len(first))
+        members = np.argsort(evidence_of, kind="stable")
+        bounds = np.searchsorted(evidence_of[members], np.arange(len(first) + 1))
+        tasks, places = [], []
+        for low in range(0, len(first), ROWS_PER_TASK):
+            some = slice(low, low + ROWS_PER_TASK)
+            rows = members[bounds[low] : bounds[min(some.stop, len(first))]]
+            tasks.append(
+                (
+                    model, sweeps, evidence[some], seeds[some], p[some], sampled[some],
+                    evidence_of[rows] - low, table.codes[rows], weights[rows], at,
                 )
-            ]
-        for score in run(_score, blocks, n_jobs, "scoring"):
-            cells[score.rows[:, None], score.targets] = score.logs
-            variance += score.variance
-            exact += score.exact
-            scored += score.logs.size
+            )  # fmt: skip
+            places.append(np.ix_(rows, at))
+        for place, scores in zip(places, run(_score, tasks, n_jobs, "scoring"), strict=True):
+            cells[place] = scores.logs
+            variance += scores.variance
+            exact += scores.exact
     by_variable = (weights @ cells) / np.maximum(weights @ ~lacking, 1e-300)
+    scored = int((~lacking).sum())
     return CMLL(
         "cmll",
         cells.sum(axis=1),
         weights,
         dict(zip(domain.names, by_variable.tolist(), strict=True)),
-        int((~lacking).sum()),
+        scored,
         float(np.sqrt(variance) / weights.sum()),
         exact / scored if scored else 1.0,
         chosen,
     )
 
 
-def _score_exactly(
-    model: Network, table: Table, lacking: BoolArray, at: list[int], cells: FloatArray
-) -> None:
-    """Set the scores of a set of variables of a network with hidden columns, by exact inference."""
-    evidence = table.codes.copy()
-    evidence[:, at] = table.missing
-    marginals = marginal_rows(model, Table.adopt(table.domain, evidence))
-    for i in at:
-        rows = np.flatnonzero(~lacking[:, i])
-        with np.errstate(divide="ignore"):
-            cells[rows, i] = np.log(marginals[i][rows, table.codes[rows, i]])
+class _Sweeps(NamedTuple):
+    """The order of sweeps, and how many of them count, in how many parts, after a burn-in."""
+
+    order: IntArray
+    burn_in: int
+    samples: int
+    batches: int
+
+    @classmethod
+    def of(cls, order: IntArray, burn_in: int, samples: int) -> _Sweeps:
+        """Round the sweeps up to whole batches."""
+        if burn_in < 0 or samples < 2:
+            raise ModelError("burn_in must not be negative, samples must be 2 or more")
+        batches = min(BATCHES, samples)
+        return cls(order, burn_in, -(-samples // batches) * batches, batches)
+
+    def max_cells(self, variables: int) -> int:
+        """Return the number of cells up to which exact answers are no slower than sampling."""
+        return (self.burn_in + self.samples) * variables // 4
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Rows with the same free variables and few different rows of evidence."""
+class _Scores(NamedTuple):
+    """Log marginals, rows by variables, the variance of their weighted sum, and how many are exact."""
 
-    engine: BatchMarginals
-    codes: Codes
-    weights: FloatArray
-    rows: IntArray  # their numbers in the table
-    evidence: IntArray  # which row of evidence each of them has, ascending
-    targets: IntArray  # the free variables that are scored
-    counters: UIntArray  # the random numbers of each row of evidence
-
-
-class _BlockScore(NamedTuple):
-    """The logarithms of the marginals of a block, rows by targets, and the variance of their sum."""
-
-    rows: IntArray
-    targets: IntArray
     logs: FloatArray
     variance: float
     exact: int
 
 
-def _blocks(
-    form: LogLinearForm,
+def _exact_marginals(
+    model: Network, evidence: Codes, max_cells: int
+) -> tuple[FloatArray, BoolArray]:
+    """Return the distributions of missing values, side by side, and which of them must be sampled."""
+    cards = model.domain.cards
+    if isinstance(model, DependencyNetwork):
+        p, sampled = np.zeros((len(evidence), int(cards.sum()))), (evidence >= cards) & (cards > 1)
+    else:
+        limit = MAX_CELLS if model.domain.hidden.any() else max_cells
+        p, sampled = Completion(model, evidence, max_cells=limit).exact_marginals()
+    p[:, (np.cumsum(cards) - cards)[cards == 1]] = 1.0
+    return p, sampled
+
+
+def _score(
+    model: Network,
+    sweeps: _Sweeps,
+    evidence: Codes,
+    seeds: list[np.random.SeedSequence],
+    p: FloatArray,
+    sampled: BoolArray,
+    evidence_of: IntArray,
     codes: Codes,
     weights: FloatArray,
-    lacking: BoolArray,
     at: IntArray,
-    sweep: IntArray,
-    settings: Settings,
-    seed: np.random.SeedSequence,
-) -> Iterator[_Block]:
-    """Yield blocks of rows for one set of variables; rows with equal evidence share an answer."""
-    cards = form.domain.cards
-    codes = np.where(cards == 1, codes.dtype.type(0), codes)  # there is only one possible value
-    patterns, pattern_of = distinct_rows(lacking.astype(np.uint8))
-    rng = np.random.default_rng(seed)
-    for pattern in range(len(patterns)):
-        rows = np.flatnonzero(pattern_of == pattern)
-        free = distinct(np.concatenate([at, np.flatnonzero(lacking[rows[0]])]))
-        free = free[cards[free] > 1]
-        targets = at[~lacking[rows[0]][at]]
-        targets = targets[cards[targets] > 1]
-        if not len(targets):
-            continue
-        evidence = codes[rows]
-        evidence[:, free] = 0
-        engine = BatchMarginals(form, free, sweep, settings)
-        first, evidence_of = distinct_rows(evidence)
-        counters = rng.integers(0, 2**64, len(first), dtype=np.uint64)
-        order = engine.by_similarity(evidence[first])
-        evidence_of, counters = np.argsort(order)[evidence_of], counters[order]
-        members = np.argsort(evidence_of, kind="stable")
-        bounds = np.searchsorted(evidence_of[members], np.arange(len(first) + 1))
-        for low in range(0, len(first), ROWS):
-            part = members[bounds[low] : bounds[min(low + ROWS, len(first))]]
-            yield _Block(
-                engine, codes[rows[part]], weights[rows[part]], rows[part], evidence_of[part] - low,
-                targets, counters[low : low + ROWS],
-            )  # fmt: skip
-
-
-def _score(block: _Block) -> _BlockScore:
-    """Score the rows of a block."""
-    engine, evidence = block.engine, block.evidence
-    first = np.searchsorted(evidence, np.arange(len(block.counters)))
-    result = engine.marginals(block.codes[first], block.counters)
-    place = np.searchsorted(engine.free, block.targets)
-    state = (np.cumsum(engine.cards) - engine.cards)[place] + block.codes[:, block.targets]
-    p = result.mean[evidence[:, None], state]
-    exact = result.exact[evidence][:, place]
-    with np.errstate(divide="ignore"):
-        logs = np.log(p)
+) -> _Scores:
+    """Score the variables `at` of rows; `evidence_of` says which row of evidence each of them has."""
+    cards = model.domain.cards
+    known = codes[:, at] < cards[at]
+    state = (np.cumsum(cards) - cards)[at] + np.where(known, codes[:, at], 0)
     variance = 0.0
-    if not exact.all():
+    for e in np.flatnonzero(sampled.any(axis=1)).tolist():
+        sums, sampled[e] = _sample(model, sweeps, evidence[e], sampled[e], seeds[e])
+        drawn = sums.any(axis=0)
+        p[e, drawn] = sums[:, drawn].sum(axis=0) / sweeps.samples
         # The error of a sum of logs of means, to first order, from the batch means; rows with the same
         # evidence share it.
-        scale = np.where((p > 0) & ~exact, block.weights[:, None], 0.0) / np.where(p > 0, p, 1.0)
-        sums = result.batch[:, state, evidence[:, None]]  # batches by rows by targets
-        by_row = np.einsum("brt,rt->br", sums, scale)
-        pulls = np.add.reduceat(by_row, first, axis=1)
-        length = engine.settings.samples // len(pulls)
-        variance = float((pulls.var(axis=0, ddof=1) / len(pulls)).sum()) / length**2
-    return _BlockScore(block.rows, block.targets, logs, variance, int(exact.sum()))
+        rows = np.flatnonzero(evidence_of == e)
+        means = p[e, state[rows]]
+        counts = known[rows] & sampled[e, at] & (means > 0)
+        scale = np.where(counts, weights[rows, None], 0.0) / np.where(counts, means, 1.0)
+        pulls = (sums[:, state[rows]] * scale).sum(axis=(1, 2)) * sweeps.batches / sweeps.samples
+        variance += float(pulls.var(ddof=1)) / sweeps.batches
+    with np.errstate(divide="ignore"):
+        logs = np.where(known, np.log(p[evidence_of[:, None], state]), 0.0)
+    return _Scores(logs, variance, int((known & ~sampled[evidence_of][:, at]).sum()))
+
+
+def _sample(
+    model: Network, sweeps: _Sweeps, row: Codes, drawn: BoolArray, seed: np.random.SeedSequence
+) -> tuple[FloatArray, BoolArray]:
+    """Return sums of conditionals, batches by states, and which variables depend on others drawn."""
+    cards = model.domain.cards
+    fixed = np.flatnonzero((row < cards) | (cards == 1))
+    given = dict(zip(fixed.tolist(), np.where(cards == 1, 0, row)[fixed].tolist(), strict=True))
+    sampler = Sampler(model.form, given, sweeps.order[drawn[sweeps.order]])
+    chain = sampler.chain(seed, sweeps.burn_in)
+    depends = np.zeros(len(cards), bool)
+    for features in (sampler.plain, sampler.soft):
+        of, own = features.entry_feature, features.own
+        together = np.diff(features.first)[of] > 1
+        counts = together & ((own[of] < 0) | (own[of] == np.arange(len(of))))
+        depends[features.test_var[features.test[counts]]] = True
+    return chain.run(sweeps.samples, batches=sweeps.batches).sums, drawn & depends
