@@ -55,7 +55,9 @@ def random_joint(rng, hidden=None):
 
 def random_fine(rng, domain):
     """Where the numbers of a domain lie within their states."""
-    names = tuple(rng.permutation(domain.numeric).tolist())
+    least = len(domain.numeric) if rng.random() < 0.7 else 1
+    kept = int(rng.integers(least, len(domain.numeric) + 1))
+    names = tuple(rng.permutation(domain.numeric)[:kept].tolist())
     classes, numbers = int(rng.integers(1, 4)), len(names)
     shape = classes, int(domain.cards.sum()), numbers
     roots = rng.normal(0, 0.6, (classes, numbers, numbers))
@@ -67,7 +69,6 @@ def random_fine(rng, domain):
         rng.normal(0, 0.4, (classes, numbers)),
         rng.normal(0, 0.6, shape),
         roots @ roots.transpose(0, 2, 1) + 0.2 * np.eye(numbers),
-        np.ones(numbers, bool) if rng.random() < 0.7 else rng.random(numbers) < 0.5,
         _inside(rng, domain),
     )
 

@@ -117,7 +117,7 @@ def _pack_features(features: Features, arrays: _Arrays) -> dict[str, int]:
 def _pack_fine(fine: FineNumbers, arrays: _Arrays) -> dict[str, Any]:
     names = ("log_shares", "gates", "intercepts", "effects", "covariances", "log_inside")
     packed: dict[str, Any] = {name: arrays.add(getattr(fine, name)) for name in names}
-    return {**packed, "names": list(fine.names), "evidence": fine.evidence.tolist()}
+    return {**packed, "names": list(fine.names)}
 
 
 def _pack_tree(tree: Tree, arrays: _Arrays) -> dict[str, int]:
@@ -250,13 +250,13 @@ def _fine(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> FineNum
     covariances = found["covariances"]
     _check(np.array_equal(covariances, covariances.swapaxes(1, 2)), "covariances are not symmetric")
     names = tuple(map(str, entry["names"]))
-    _check(sorted(names) == sorted(scored_columns(domain)), "the columns of numbers differ")
+    known = len(set(names)) == len(names) and set(names) <= set(scored_columns(domain))
+    _check(bool(names) and known, "the columns of numbers differ")
     try:
         np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError:
         _check(False, "a covariance is not positive")
-    evidence = np.array([x is True for x in entry["evidence"]], bool)
-    return FineNumbers(domain, names, evidence=evidence, **found)
+    return FineNumbers(domain, names, **found)
 
 
 def _array(

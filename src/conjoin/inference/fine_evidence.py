@@ -238,7 +238,7 @@ def _scores(fine: FineNumbers, known: Evidence) -> FloatArray:
     numbers = np.full((1, len(fine.domain.numeric)), np.nan)
     for v, value in known.values.items():
         numbers[0, fine.domain.numeric.index(fine.domain.names[v])] = value
-    return np.where(fine.evidence, fine.scores(numbers)[0], np.nan)
+    return fine.scores(numbers)[0]
 
 
 def _open(fine: FineNumbers, known: Evidence, used: IntArray) -> IntArray:

@@ -75,7 +75,7 @@ class JointRows:
     def scores(self) -> FloatArray:
         """The normal scores of the numbers that are evidence."""
         assert self.fine is not None and self.table.numbers is not None
-        return np.where(self.fine.evidence, self.fine.scores(self.table.numbers), np.nan)
+        return self.fine.scores(self.table.numbers)
 
     def select(self, rows: IntArray | BoolArray) -> JointRows:
         """Return the answers for some of the rows."""
@@ -197,12 +197,12 @@ class JointRows:
             known[:, fine.names.index(name)] = True
         matter = (known.astype(np.int64) @ fine.matters.T.astype(np.int64)) > 0
         lacking = (given < 0) & matter
+        if v is not None:
+            lacking[:, v] = False
         size = np.where(lacking, np.log(self.domain.cards), 0.0).sum(axis=1)
         told &= size <= np.log(self.max_states) + 1e-9
         if not told.all():
             yield np.flatnonzero(~told), None
-        if v is not None:
-            lacking[:, v] = False
         at = np.flatnonzero(told)
         for open_columns, rows in patterns(np.where(lacking[at], 0.0, np.nan)):
             yield at[rows], open_columns

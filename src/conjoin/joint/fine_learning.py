@@ -36,10 +36,13 @@ class Setting(NamedTuple):
     line: float | None
 
 
-CLASSES, OWN, COMMON_OF_ONE, COMMON = (1, 4, 16, 64), 100.0, 100.0, 30.0
-SIMPLE = Setting(1, COMMON_OF_ONE, OWN, 1.0)
-"""What held-out rows choose from: numbers of classes. Effects that all classes share are shrunk more if
-there is only one."""
+CLASSES, LINES = (1, 4, 16), (1.0, None)
+OWN, COMMON_OF_ONE, COMMON = 100.0, 100.0, 30.0
+SIMPLE = Setting(1, COMMON_OF_ONE, OWN, LINES[0])
+"""What held-out rows choose from. Effects that all classes share are shrunk more if there is only one."""
+
+ENOUGH_ROWS, MOST_CLASSES = 12_000, 64
+"""If the maximum number of classes was the best choice, from this number of rows on there are more."""
 
 MOST_NUMBERS = 100
 """With more columns of numbers than this, only intervals count: covariances would take too long."""
@@ -50,11 +53,11 @@ ROWS_PER_CLASS = 60
 STEPS, LAST_STEPS = 10, 6
 """Number of steps of expectation maximisation, and of those from all rows after a fit to some of them."""
 
-CHOOSING_ROWS = 6_000
+CHOOSING_ROWS = 10_000
 """Maximum number of rows from which settings are learned to choose among them."""
 
-JUDGING_ROWS, EVIDENCE_ROWS, MANY_NUMBERS = 1_600, 600, 12
-"""Maximum number of rows of a part that judge settings, and which numbers are evidence; maximum number of
+JUDGING_ROWS, KEEPING_ROWS, MANY_NUMBERS = 1_600, 600, 12
+"""Maximum number of rows of a part that judge settings, and which numbers are kept; maximum number of
 numbers that are left out one by one."""
 
 USUAL_ROWS = 4_000
@@ -104,29 +107,26 @@ def learn_fine(
     rng = np.random.default_rng(random_state)
     judges = [_Judge.of(rows, part == k, network, rng) for k, network in enumerate(networks)]
     best = _best(judges)
-    gains = np.sum(
-        [judge.gains(fine) for judge, fine in zip(judges, best.fits, strict=True)], axis=0
-    )
-    worse = [v for v, x in enumerate(table.domain) if gains[v] < 0 and x.numbers is None]
+    gains = _gains(judges, best.fits)
+    worse = tuple(v for v in np.flatnonzero(gains < 0).tolist())
     if worse:
-        rows = replace(rows, dropped=tuple(worse))
-        judges = [judge.without(tuple(worse)) for judge in judges]
-    if worse or len(judges) == 1:  # learned from all rows that are not held out
-        fits = [
-            _usual(fit(judge.rest, best.setting, None if worse else fine), judge.rest)
-            for judge, fine in zip(judges, best.fits, strict=True)
-        ]
-        best = best._replace(fits=fits)
-    evidence = _evidence([judge.by_fewer_rows() for judge in judges], best)
-    if len(judges) == 1:
-        return replace(best.fits[0], evidence=evidence)
-    return replace(_usual(fit(rows, best.setting, best.fits[0]), rows), evidence=evidence)
+        rows = replace(rows, dropped=worse)
+        judges = [judge.without(worse) for judge in judges]
+    setting = best.setting
+    if setting.classes == CLASSES[-1] and len(rows.codes) >= ENOUGH_ROWS:
+        setting = setting._replace(classes=MOST_CLASSES)
+    whole = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
+    kept = _kept_numbers([judge.by_fewer_rows() for judge in judges], whole)
+    if not kept:
+        return None
+    fine = whole[0] if len(judges) == 1 else fit(rows, setting, whole[0])
+    return _usual(fine.of_numbers(kept), rows)
 
 
 def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:
     """Return the fine part with the usual masses of intervals, from some of the rows."""
     some = rows.select(np.arange(min(len(rows.codes), USUAL_ROWS)))
-    return with_usual_masses(fine, some.codes, some.scores, some.weights)
+    return with_usual_masses(fine, some.codes, some.scores_of(fine.names), some.weights)
 
 
 class Trial(NamedTuple):
@@ -140,12 +140,15 @@ class Trial(NamedTuple):
     def of(cls, setting: Setting, judges: Sequence[_Judge]) -> Trial:
         """Return the fits, and how good they are."""
         fits = [_usual(fit(judge.learned, setting), judge.learned) for judge in judges]
-        return cls(setting, fits, _gain(judges, fits))
+        return cls(setting, fits, float(_gains(judges, fits).sum()))
 
 
-def _gain(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> float:
+def _gains(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> FloatArray:
+    """Return the gains of all columns; those of numbers that get worse are 0: they can be left out."""
     pairs = zip(judges, fits, strict=True)
-    return float(sum(judge.gains(fine).sum() for judge, fine in pairs))
+    gains = np.mean([judge.gains(fine) for judge, fine in pairs], axis=0)
+    numbers = np.array([variable.numbers is not None for variable in fits[0].domain], bool)
+    return np.asarray(np.where(numbers, np.maximum(gains, 0.0), gains))
 
 
 def _best(judges: Sequence[_Judge]) -> Trial:
@@ -154,33 +157,34 @@ def _best(judges: Sequence[_Judge]) -> Trial:
     More classes are tried as long as that helps, with effects along a line and without.
     """
     most = max(1, min(len(judge.learned.codes) for judge in judges) // ROWS_PER_CLASS)
-    trials: list[Trial] = []
-    for line in progress((1.0, None), "fitting numbers"):
-        reached = -np.inf
-        for classes in (count for count in CLASSES if count <= most):
-            common = COMMON_OF_ONE if classes == 1 else COMMON
-            trials.append(Trial.of(Setting(classes, common, OWN, line), judges))
-            if trials[-1].gain < reached:
-                break
-            reached = trials[-1].gain
-    return max(trials, key=lambda trial: trial.gain)
+    best: Trial | None = None
+    for classes in progress([count for count in CLASSES if count <= most], "fitting numbers"):
+        common = COMMON_OF_ONE if classes == 1 else COMMON
+        trials = [Trial.of(Setting(classes, common, OWN, line), judges) for line in LINES]
+        better = max(trials, key=lambda trial: trial.gain)
+        if best is not None and better.gain < best.gain:
+            break
+        best = better
+    assert best is not None
+    return best
 
 
-def _evidence(judges: Sequence[_Judge], trial: Trial) -> BoolArray:
-    """Return which numbers are evidence: others make predictions worse."""
+def _kept_numbers(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> list[int]:
+    """Return the numbers of which more than the state counts: others make predictions worse."""
 
-    def gain(evidence: BoolArray) -> float:
-        return _gain(judges, [replace(fine, evidence=evidence) for fine in trial.fits])
+    def gain(places: list[int]) -> float:
+        if not places:
+            return 0.0
+        pairs = zip(judges, fits, strict=True)
+        return float(sum(judge.gains(fine.of_numbers(places)).sum() for judge, fine in pairs))
 
-    every = trial.fits[0].evidence
-    whole, chosen = gain(every), every.copy()
+    every = list(range(len(fits[0].names)))
+    whole, kept = gain(every), every
     if len(every) <= MANY_NUMBERS:
-        for j in range(len(every)):
-            chosen[j] = gain(np.arange(len(every)) != j) <= whole + MIN_GAIN * len(judges)
-    best = whole if chosen.all() else gain(chosen)
-    if best < whole:
-        chosen, best = every, whole
-    return chosen if best > 0 else np.zeros_like(chosen)
+        without = [gain([k for k in every if k != j]) for j in every]
+        kept = [j for j in every if without[j] <= whole + MIN_GAIN * len(judges)]
+    candidates = [every, kept, []]
+    return max(candidates, key=gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +212,7 @@ class _Judge:
 
     def by_fewer_rows(self) -> _Judge:
         """Return the same with fewer held-out rows."""
-        few = slice(EVIDENCE_ROWS)
+        few = slice(KEEPING_ROWS)
         return replace(
             self, held=self.held.select(np.arange(len(self.held.codes))[few]),
             logs=[log[few] for log in self.logs],
@@ -223,21 +227,21 @@ class _Judge:
         """Return the gain of the log-probability of the state of each column."""
         held, at = self.held, np.arange(len(self.held.codes))
         found = np.zeros(len(held.domain))
-        scores = np.where(fine.evidence, held.scores, np.nan)
+        scores = held.scores_of(fine.names)
         for v, own in enumerate(held.codes.T):
             terms = fine_terms(fine, held.codes, scores, v)
             logs = self.logs[v]
             after = logs + terms.log_likelihood
             after -= np.logaddexp.reduce(after, axis=1)[:, None]
             left = np.maximum(after[at, own], LOWEST) - np.maximum(logs[at, own], LOWEST)
-            found[v] = held.weights @ (left + self._within(v, terms))
+            found[v] = held.weights @ (left + self._within(v, fine, terms))
         return found / held.weights.sum()
 
-    def _within(self, v: int, terms: FineTerms) -> FloatArray:
+    def _within(self, v: int, fine: FineNumbers, terms: FineTerms) -> FloatArray:
         """Return the gain of the log-density of a number within its interval, 0 for other columns."""
         held, result = self.held, np.zeros(len(self.held.codes))
         variable = held.domain.variables[v]
-        if variable.name not in held.names or variable.numbers is None:
+        if variable.name not in fine.names or variable.numbers is None:
             return result
         scores = held.scores[:, held.names.index(variable.name)]
         rows = np.flatnonzero(~np.isnan(scores))
@@ -296,6 +300,10 @@ class ScoredRows:
             self.domain, self.names, self.codes[rows], self.scores[rows], self.weights[rows],
             self.centers, self.cells, self.dropped,
         )  # fmt: skip
+
+    def scores_of(self, names: Sequence[str]) -> FloatArray:
+        """Return the scores of some of the numbers."""
+        return self.scores[:, [self.names.index(name) for name in names]]
 
     def indicators(self) -> Any:
         """Return which states hold, rows by states of all columns."""
@@ -370,7 +378,7 @@ class _Fit:
         residual = np.where(known, y - middle - self.x @ effects, 0.0)
         fine = FineNumbers(
             rows.domain, rows.names, np.zeros(1), np.zeros((1, len(effects))), middle[None],
-            effects[None], self._covariance(residual, known)[None], np.ones(len(rows.names), bool),
+            effects[None], self._covariance(residual, known)[None],
         )  # fmt: skip
         return fine, self._filled(fine, y, np.ones((len(y), 1)))
 
@@ -439,7 +447,6 @@ class _Fit:
         log_shares = np.log((size + 1) / (size.sum() + count))
         return FineNumbers(
             rows.domain, rows.names, log_shares, self._gates(weighted), intercepts, effects, covariances,
-            np.ones(numbers, bool),
         )  # fmt: skip
 
     def _filled(self, fine: FineNumbers, y: FloatArray, shares: FloatArray) -> FloatArray:

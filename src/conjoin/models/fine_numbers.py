@@ -37,15 +37,13 @@ class FineNumbers:
     """The distribution of normal scores given states."""
 
     domain: Domain  # the columns, without hidden ones
-    names: tuple[str, ...]  # the columns that have scores
+    names: tuple[str, ...]  # the columns of numbers; of all others, only the state counts
     log_shares: FloatArray  # the log-odds of the classes; shape (classes,)
     gates: FloatArray  # what states add to these, side by side as below; shape (classes, states)
     intercepts: FloatArray  # shape (classes, numbers)
     # effects: of all states of all columns, side by side; shape (classes, states, numbers)
     effects: FloatArray
     covariances: FloatArray  # shape (classes, numbers, numbers)
-    # Which numbers are evidence for the states of other columns; of the others, only the state is
-    evidence: BoolArray
     # The log of the mean probability that a number lies inside each interval that is its state, of all
     # states of all columns, side by side: states are as probable as the network says. By default 0
     log_inside: FloatArray | None = None
@@ -59,7 +57,6 @@ class FineNumbers:
             "intercepts": (classes, numbers),
             "effects": (classes, states, numbers),
             "covariances": (classes, numbers, numbers),
-            "evidence": (numbers,),
             "log_inside": (states,),
         }
         if self.log_inside is None:
@@ -191,6 +188,14 @@ class FineNumbers:
     def known(self, columns: IntArray) -> KnownScores:
         """Return what follows from known scores."""
         return KnownScores.of(self.covariances, columns)
+
+    def of_numbers(self, places: Sequence[int]) -> FineNumbers:
+        """Return the distribution of some of the numbers."""
+        at = np.array(places, np.int64)
+        return replace(
+            self, names=tuple(self.names[j] for j in places), intercepts=self.intercepts[:, at],
+            effects=self.effects[:, :, at], covariances=self.covariances[:, at[:, None], at],
+        )  # fmt: skip
 
     def reordered(self, domain: Domain) -> FineNumbers:
         """Return the same for the same columns in another order."""
