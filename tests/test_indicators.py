@@ -43,27 +43,6 @@ def test_products_are_those_of_the_matrix(seed, share):
     np.testing.assert_allclose(out, by_leaf, atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), rows=st.sampled_from([1, 70, 5000]))
-def test_screened_products_leave_out_features_that_are_not_considered(seed, rows):
-    rng = np.random.default_rng(seed)
-    x = rng.random((rows, int(rng.integers(1, 40)))) < 0.5
-    some = rng.permutation(x.shape[1])[: int(rng.integers(1, 40))]
-    x, whole = x[:, some], Indicators(x.astype(np.float32)).select(some)
-    considered = rng.random((5, len(some))) < 0.3
-    form = whole.screened(considered)
-    assert (form.considered is not None) == (considered.mean() <= 0.4)
-    weights = np.where(considered, rng.normal(size=considered.shape), 0.0)
-    np.testing.assert_allclose(form.logits(weights), weights @ x.T, atol=1e-4)
-    columns = np.flatnonzero(rng.random(5) < 0.7)
-    values = rng.normal(size=(5, rows)).astype(np.float32)
-    found, expected = form.slopes(values, columns), values[columns].astype(float) @ x
-    wanted = considered[columns]
-    np.testing.assert_allclose(found[wanted], expected[wanted], atol=1e-3)
-    if form.considered is not None:
-        assert not found[~wanted].any()
-
-
 def random_tree(rng, size):
     parent = np.array([-1, *(int(rng.integers(0, node)) for node in range(1, size))], np.int64)
     depth = np.zeros(size, np.int64)

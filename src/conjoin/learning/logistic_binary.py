@@ -73,7 +73,6 @@ class Batch:
         self, penalty: float, start: Solution | None = None, tolerance: float = TOLERANCE
     ) -> Solution:
         """Solve for a penalty, from the solution for a larger one or from no weights."""
-        self.design = self.design.screened(self.factor >= 0)
         y, m = self._labels(self.design)
         if self.weights is None:
             self._prepare_own()

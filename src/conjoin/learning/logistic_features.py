@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conjoin.data.arrays import BoolArray, Float32Array, FloatArray, Int32Array, IntArray
 from conjoin.data.packed_table import state_ranges
 from conjoin.data.table import Codes
-from conjoin.kernels.indicators import add_by_leaf, screened_logits, screened_slopes
+from conjoin.kernels.indicators import add_by_leaf
 from conjoin.learning.options import LIMITS
 
 TOLERANCE = 1e-7
@@ -32,58 +32,29 @@ MIN_BATCHES = 4
 ONE_BATCH_PRODUCTS = 1 << 21
 """The number of products, targets times features times rows, below which one batch is faster."""
 
-SCREENED_SHARE = 0.4
-"""If columns consider a smaller share of the features, the others are left out of products."""
-
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
     """Features that are 0 or 1, as numbers for the products of linear algebra libraries."""
 
     x: Float32Array
-    # The features that each column of a regression considers, if they are few. Weights of all other
-    # features are 0, and their slopes need not be computed
-    considered: BoolArray | None = None
 
     @property
     def width(self) -> int:
         """The number of features."""
         return self.x.shape[1]
 
-    @cached_property
-    def by_feature(self) -> npt.NDArray[np.uint8]:
-        """The transposed matrix."""
-        return np.ascontiguousarray(self.x.astype(np.uint8).T)
-
     def select(self, features: IntArray) -> Indicators:
         """Return the matrix of some of the features."""
-        chosen = Indicators(np.take(self.x, features, axis=1))
-        chosen.__dict__["by_feature"] = self.by_feature[features]
-        return chosen
-
-    def screened(self, considered: BoolArray) -> Indicators:
-        """Return the matrix for columns that consider some of the features, columns by features."""
-        if np.count_nonzero(considered) > SCREENED_SHARE * considered.size:
-            return self
-        result = replace(self, considered=considered)
-        result.__dict__["by_feature"] = self.by_feature
-        return result
+        return Indicators(np.take(self.x, features, axis=1))
 
     def logits(self, weights: FloatArray) -> Float32Array:
         """Return the sums of the weights of each row's features, for each row of weights."""
-        if self.considered is not None:
-            out = np.zeros((len(weights), len(self.x)), np.float32)
-            screened_logits(self.by_feature, weights, out)
-            return out
         by_row = self.x @ weights.T.astype(np.float32)  # faster than the transpose of this product
         return np.ascontiguousarray(by_row.T)
 
     def slopes(self, values: Float32Array, columns: IntArray) -> FloatArray:
         """Return the sums of some rows of values over the rows that have each feature."""
-        if self.considered is not None:
-            out = np.zeros((len(columns), self.width))
-            screened_slopes(self.by_feature, self.considered, values, columns, out)
-            return out
         part = values if len(columns) == len(values) else values[columns]
         return (part @ self.x).astype(np.float64)
 
@@ -146,12 +117,6 @@ class Design:
             rho, mean, deviation = self.correlations
             some = rho[np.ix_(features, features)], mean[features], deviation[features]
             result.__dict__["correlations"] = some
-        return result
-
-    def screened(self, considered: BoolArray) -> Design:
-        """Return the same for columns that consider some of the features, columns by features."""
-        result = replace(self, x=self.x.screened(considered))
-        result.__dict__["correlations"] = self.correlations
         return result
 
     @cached_property
