@@ -37,7 +37,7 @@ from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words
 MAGIC = b"CONJOIN\n"
 VERSION = 1
 ALIGN = 64
-DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f8": np.float64}
+DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f4": np.float32, "<f8": np.float64}
 
 
 class _Arrays:
@@ -49,6 +49,11 @@ class _Arrays:
         self.size = 0
 
     def add(self, array: npt.NDArray[Any]) -> int:
+        """Return the number of an array; what single precision can hold is stored in it."""
+        if array.dtype == np.float64 and array.size:
+            with np.errstate(over="ignore"):
+                single = array.astype(np.float32)
+            array = single if np.array_equal(array, single) else array
         little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         raw = little.tobytes()
         self.entries.append(
@@ -264,6 +269,8 @@ def _array(
 ) -> npt.NDArray[Any]:
     _check(type(number) is int and 0 <= number < len(arrays), "an array is missing")
     array = arrays[number]
+    if dtype is np.float64 and array.dtype == np.float32:
+        array = array.astype(np.float64)
     _check(array.dtype == dtype and array.ndim == ndim, "an array has another type or shape")
     return array
 

@@ -120,7 +120,7 @@ def learn_fine(
     if not kept:
         return None
     fine = whole[0] if len(judges) == 1 else fit(rows, setting, whole[0])
-    return _usual(fine.of_numbers(kept), rows)
+    return _usual(fine.of_numbers(kept).in_single_precision(), rows)
 
 
 def _usual(fine: FineNumbers, rows: ScoredRows) -> FineNumbers:

@@ -57,7 +57,7 @@ MANY_ROWS = {
 FEW_PRIORS = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5))
 FEW_ROWS = {
     "quick": MANY_ROWS["quick"],
-    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 9 << 17, errors=1.0),
+    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 3 << 17, errors=1.0),
     "thorough": Effort((1 << 13, 1 << 17), (8, 64), FEW_PRIORS, 1 << 22, errors=1.0),
 }
 """The settings of `effort`, for tables that are dealt into folds and for others."""

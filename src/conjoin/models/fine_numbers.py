@@ -197,6 +197,13 @@ class FineNumbers:
             effects=self.effects[:, :, at], covariances=self.covariances[:, at[:, None], at],
         )  # fmt: skip
 
+    def in_single_precision(self) -> FineNumbers:
+        """Return the same with rounded effects and gates, so that its file is smaller."""
+        effects, gates = (
+            array.astype(np.float32).astype(np.float64) for array in (self.effects, self.gates)
+        )
+        return replace(self, effects=effects, gates=gates)
+
     def reordered(self, domain: Domain) -> FineNumbers:
         """Return the same for the same columns in another order."""
         at = [self.domain.index(name) for name in domain.names]
