@@ -41,6 +41,9 @@ OWN, COMMON_OF_ONE, COMMON = 100.0, 100.0, 30.0
 SIMPLE = Setting(1, COMMON_OF_ONE, OWN, LINES[0])
 """What held-out rows choose from. Effects that all classes share are shrunk more if there is only one."""
 
+BROADER = (1.0, 1.5, 2.25)
+"""Factors of covariances that held-out rows choose from: numbers of a row can be too sure together."""
+
 ENOUGH_ROWS, MOST_CLASSES = 12_000, 64
 """If the maximum number of classes was the best choice, from this number of rows on there are more."""
 
@@ -63,7 +66,7 @@ numbers that are left out one by one."""
 USUAL_ROWS = 4_000
 """Maximum number of rows from which the usual masses of intervals are learned."""
 
-LOWEST, MIN_GAIN = -14.0, 2e-3
+LOWEST, MIN_GAIN = -14.0, 1e-2
 """The lowest log-probability of a state that counts, and what leaving out a number must gain, in nats."""
 
 GATE_ROWS = 5.0
@@ -115,11 +118,18 @@ def learn_fine(
     setting = best.setting
     if setting.classes == CLASSES[-1] and len(rows.codes) >= ENOUGH_ROWS:
         setting = setting._replace(classes=MOST_CLASSES)
-    whole = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
-    kept = _kept_numbers([judge.by_fewer_rows() for judge in judges], whole)
+    fits = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
+    judges = [judge.by_fewer_rows() for judge in judges]
+
+    def broader(factor: float) -> list[FineNumbers]:
+        return [replace(fine, covariances=factor * fine.covariances) for fine in fits]
+
+    factor = max(BROADER, key=lambda factor: _gains(judges, broader(factor)).sum())
+    kept = _kept_numbers(judges, broader(factor))
     if not kept:
         return None
-    fine = whole[0] if len(judges) == 1 else fit(rows, setting, whole[0])
+    fine = fits[0] if len(judges) == 1 else fit(rows, setting, fits[0])
+    fine = replace(fine, covariances=factor * fine.covariances)
     return _usual(fine.of_numbers(kept).in_single_precision(), rows)
 
 
@@ -173,18 +183,17 @@ def _kept_numbers(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> list
     """Return the numbers of which more than the state counts: others make predictions worse."""
 
     def gain(places: list[int]) -> float:
-        if not places:
-            return 0.0
-        pairs = zip(judges, fits, strict=True)
-        return float(sum(judge.gains(fine.of_numbers(places)).sum() for judge, fine in pairs))
+        return float(_gains(judges, [fine.of_numbers(places) for fine in fits]).sum())
 
     every = list(range(len(fits[0].names)))
     whole, kept = gain(every), every
-    if len(every) <= MANY_NUMBERS:
+    if len(every) in range(2, MANY_NUMBERS + 1):
         without = [gain([k for k in every if k != j]) for j in every]
-        kept = [j for j in every if without[j] <= whole + MIN_GAIN * len(judges)]
-    candidates = [every, kept, []]
-    return max(candidates, key=gain)
+        kept = [j for j in every if without[j] <= whole + MIN_GAIN]
+        if kept and len(kept) < len(every):
+            left = gain(kept)
+            whole, kept = (left, kept) if left > whole else (whole, every)
+    return kept if whole > 0 else []
 
 
 @dataclass(frozen=True, eq=False)

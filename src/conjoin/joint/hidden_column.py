@@ -100,13 +100,17 @@ class HiddenModel:
     def weights(self, p: Parameters) -> FloatArray:
         """Return the weights of all features given each hidden state."""
         weights = p.points @ self._mapping(p) + (self.tables.features.weights + p.common)
-        weights[:, self.tables.single] += p.own
+        weights[:, self.tables.single] += self._smoothed(p.own)
         return weights
+
+    def _smoothed(self, effects: FloatArray) -> FloatArray:
+        """Return the effects of single states, which are similar for similar numbers."""
+        return effects @ self.tables.along_order.T
 
     def _mapping(self, p: Parameters) -> FloatArray:
         """Return T on all features."""
         mapping = np.zeros((p.points.shape[1], len(self.tables.features)))
-        mapping[:, self.tables.single] = p.single
+        mapping[:, self.tables.single] = self._smoothed(p.single)
         mapping[:, self.longer] = p.longer
         return mapping
 
@@ -139,7 +143,7 @@ class HiddenModel:
         The latter is None if the longer features have no part in it.
         """
         shift = np.empty((p.own.shape[1] + 1, self.tables.states), np.float32)
-        shift[:-1] = (p.points @ p.single + p.own).T
+        shift[:-1] = self._smoothed(p.points @ p.single + p.own).T
         shift[-1] = p.log_probabilities - log_z
         if not len(self.longer):
             for chunk in rows.chunks:
@@ -182,7 +186,7 @@ class HiddenModel:
                 mapped_sums += posterior.T @ mapped
         count = held[:, -1]
         own = held[:, :-1] - count[:, None] * means[:, single]
-        points = held[:, :-1] @ p.single.T + mapped_sums
+        points = held[:, :-1] @ self._smoothed(p.single).T + mapped_sums
         points -= count[:, None] * (means @ self._mapping(p).T)
         towards_longer = np.zeros_like(p.longer)
         if len(longer):
@@ -190,6 +194,7 @@ class HiddenModel:
             expected = (count[:, None] * p.points).T @ means
             towards_longer = (self.tables.longer_matrix.T @ located).T - expected[:, longer]
         shares = count - count.sum() * np.exp(p.log_probabilities)
+        own = own @ self.tables.along_order
         gradient = Parameters(
             rows.sums - count @ means, points, p.points.T @ own, towards_longer, own, shares
         )
@@ -217,6 +222,7 @@ class HiddenModel:
         points /= size
         mapping = singular[:used, None] * right[:used] * size[:, None]
         own = 0.3 * (shift - points @ mapping)
+        mapping, own = (np.linalg.solve(tables.along_order, x.T).T for x in (mapping, own))
         longer = np.zeros((used, len(self.longer)))
         common = np.zeros(len(tables.features))
         return Parameters(common, np.clip(points, -4, 4), mapping, longer, own, np.log(shares))
@@ -238,9 +244,11 @@ class HiddenModel:
         variance = np.maximum(mean * (1 - mean), 1e-3) * count
         shares = np.exp(p.log_probabilities)[:, None]
         single, longer = variance[self.tables.single], variance[self.longer]
+        along = single @ self.tables.along_order**2
         ones = np.ones((len(p.single), 1))
         return Parameters(
-            variance, shares * (p.single**2 @ single), ones * single, ones * longer, shares * single,
+            variance, shares * (self._smoothed(p.single) ** 2 @ single), ones * along, ones * longer,
+            shares * along,
             shares.ravel() * count,
         )  # fmt: skip
 

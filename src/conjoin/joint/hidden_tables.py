@@ -31,6 +31,10 @@ SMALLEST_SHARE = 1e-250
 ROWS_AT_ONCE = 1 << 10
 """Number of rows whose scores (rows by hidden states) are computed at a time: they stay in the cache."""
 
+SMOOTH, REACH = 0.9, 0.25
+"""The share of the variance of effects that states of a number have in common with nearby ones, and the
+distance at which this falls to 1/e, as a share of its states."""
+
 KEPT_VALUES = 1 << 24
 """The matrices of more values than this (rows times columns) are made for some rows at a time."""
 
@@ -100,6 +104,23 @@ class HiddenTables:
         test = self.features.indices[self.features.indptr[self.single]]
         state = tests.members(test).argmax(axis=1)
         return tests.var[test].astype(np.int64), state.astype(np.int64)
+
+    @cached_property
+    def along_order(self) -> FloatArray:
+        """What turns independent effects of single states into ones that are similar for similar numbers.
+
+        A matrix whose product with its transpose is the correlation of the effects.
+        """
+        column, state = self.single_states
+        near = np.eye(len(column))
+        for v, variable in enumerate(self.network.domain):
+            at = np.flatnonzero(column == v)
+            if variable.ordered and len(at) > 2:
+                distance = np.abs(state[at][:, None] - state[at]) / len(at)
+                near[np.ix_(at, at)] = SMOOTH * np.exp(-distance / REACH) + (1 - SMOOTH) * np.eye(
+                    len(at)
+                )
+        return np.asarray(np.linalg.cholesky(near), np.float64)
 
     def expectations(self, weights: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return log Z and the means of the features for each hidden state.

@@ -223,7 +223,7 @@ class MarginalModel(HiddenModel):
         value, complete = super().value_and_gradient(rows, p, log_z, means)
         total, held, count = self._known(p, log_z)
         excess = held - count[:, None] * means
-        own = excess[:, self.tables.single]
+        own = excess[:, self.tables.single] @ self.tables.along_order
         shares = count - count.sum() * np.exp(p.log_probabilities)
         lacking = Parameters(
             excess.sum(axis=0), excess @ self._mapping(p).T, p.points.T @ own,
