@@ -346,9 +346,7 @@ def stacked(
     `parts`: the mixtures; those with share 0 are left out.
     """
     used = [(part, share) for part, share in zip(parts, shares, strict=True) if share > 0]
-    # Single precision is exact enough for what was learned, and halves the size of model files.
-    values = np.concatenate([part.values for part, _ in used], axis=1)
-    table = values.astype(np.float32).astype(np.float64)
+    table = np.concatenate([part.values for part, _ in used], axis=1)
     prior = np.concatenate([np.log(share) + part.log_shares for part, share in used])
     states = table.shape[1]
     network = tables.network

@@ -10,6 +10,7 @@ import numpy as np
 
 from conjoin.conversion.closed_form import convert
 from conjoin.data.frames import as_table
+from conjoin.data.holdout import sample_rows
 from conjoin.data.row_hashing import content_order
 from conjoin.data.table import Table
 from conjoin.errors import names_lack_of_memory
@@ -23,6 +24,9 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.joint import Joint
 from conjoin.models.markov import MarkovNetwork
+
+QUICK_ROWS = 1 << 13
+"""With little effort, conditionals are learned from at most this number of rows."""
 
 
 @names_lack_of_memory
@@ -51,7 +55,7 @@ def learn_joint(
     valid : Table, array or frame, optional
         Rows that choose settings and networks; by default some rows are held out.
     effort : {'quick', 'default', 'thorough'}
-        How much work `refine` does.
+        How much work `refine` does; with "quick", conditionals are learned from a sample of the rows.
     closed_form : bool
         Return the converted network without refining it.
     random_state : int or numpy Generator
@@ -84,8 +88,10 @@ def learn_joint(
     ordered = _in_content_order(rows.reordered(rows.domain.sorted_names()))
     held = None if valid is None else as_table(valid, rows.domain).reordered(ordered.domain.names)
     kind = "mixed" if isinstance(cpd, str) and cpd == "auto" else cpd
+    rng = np.random.default_rng(random_state)
+    some = sample_rows(ordered, QUICK_ROWS, rng) if effort == "quick" else ordered
     conditionals = learn_conditionals(
-        ordered, kind, valid=held, random_state=random_state, n_jobs=n_jobs, **options
+        some, kind, valid=held, random_state=random_state, n_jobs=n_jobs, **options
     )
     network = convert(conditionals, ordered)
     folds: list[HeldOut] = []

@@ -31,7 +31,7 @@ from conjoin.joint.missing_values import joined
 from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
-from conjoin.models.markov import MarkovNetwork
+from conjoin.models.markov import MarkovNetwork, TableFactor, as_table
 from conjoin.progress import progress
 
 MAX_DIRECTED = 512
@@ -48,7 +48,7 @@ MAX_FURTHER = 20
 
 
 MANY_ROWS = {
-    "quick": Effort((1 << 15,), (), (), 0),
+    "quick": Effort((1 << 12,), (), (), 0, directed=False),
     "default": Effort((1 << 11, 1 << 15), (8, 32, 256), SETTINGS, 9 << 18, 128),
     "thorough": Effort(
         (1 << 12, 1 << 17), (8, 32, 128, 512), (*SETTINGS, *SETTINGS), 1 << 23, 1024
@@ -106,7 +106,7 @@ class NetworkSearch:
         record: dict[str, Any] = {"chosen": best.name, "held_out": scores}
         if len(self.folds) > 1:
             record["folds"] = len(self.folds)
-        network = best.finish()
+        network = in_single_precision(best.finish()) if best.hidden else best.finish()
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         final = MarkovNetwork(network.domain, network.features, network.factors, provenance)
         return final, best.honest()
@@ -246,6 +246,21 @@ class NetworkSearch:
         """Return the log-probability of each fold's rows under the network of this fold."""
         pairs = zip(networks, self.folds, strict=True)
         return np.concatenate([n.log_potential(f.rows) - log_partition(n).value for n, f in pairs])
+
+
+def in_single_precision(network: MarkovNetwork) -> MarkovNetwork:
+    """Return a network with rounded tables: what was learned is no more exact, and its file is smaller.
+
+    The last factor, that of the hidden column alone, makes up for what this adds to log Z.
+    """
+    rounded = [
+        TableFactor(f.variables, f.table.astype(np.float32).astype(np.float64))
+        for f in (as_table(factor, network.domain.cards) for factor in network.factors)
+    ]
+    near = MarkovNetwork(network.domain, network.features, rounded, network.provenance)
+    last = TableFactor(rounded[-1].variables, rounded[-1].table - log_partition(near).value)
+    factors = [*rounded[:-1], last]
+    return MarkovNetwork(network.domain, network.features, factors, network.provenance)
 
 
 def summed_out(network: MarkovNetwork, train: Table, held: Table) -> MarkovNetwork:
