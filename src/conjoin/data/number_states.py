@@ -14,8 +14,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
 from conjoin.data.label_values import ABSENT
-from conjoin.data.number_map import NumberMap
-from conjoin.data.number_map_learning import choose_map, find_atoms, learn_map
+from conjoin.data.number_map import NumberMap, choose_map, find_atoms, learn_map
 from conjoin.data.number_scale import SMALLEST_STEP, NumberScale
 from conjoin.data.row_hashing import content_order
 from conjoin.errors import DataError

@@ -10,10 +10,11 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.instances import no_dependency_network, score
 from conjoin.inference.results import Assignment, LogValue, Marginals, Run
 from conjoin.inference.terms import (
     as_markov_network,
+    no_dependency_network,
+    score,
     tables_and_features,
     terms_of,
     with_dense_tables,

@@ -2,7 +2,7 @@
 
 Every way of writing it, a text or a mapping, becomes one object: the states that are certain, a
 likelihood per state for the columns of which something else is known, and new marginals (Jeffrey's
-evidence), which `new_marginals` turns into likelihoods.
+evidence), which `soft_evidence` turns into likelihoods.
 """
 
 from __future__ import annotations

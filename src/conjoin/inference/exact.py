@@ -23,7 +23,6 @@ from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.evidence import Evidence, Given, event_of, evidence_of, no_new_marginals
 from conjoin.inference.free_memory import memory_limit
-from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import Forecast, Plan
 from conjoin.inference.results import (
     Assignment,
@@ -33,6 +32,7 @@ from conjoin.inference.results import (
     Probability,
     Run,
 )
+from conjoin.inference.soft_evidence import with_new_marginals
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
@@ -79,8 +79,6 @@ def marginals(
     max_memory: float | None = None,
 ) -> Marginals:
     """Return the exact distribution of each variable given the evidence.
-
-    `given`: the evidence: {variable: state or condition}, or conditions as text.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from conjoin.inference.compilation import compiled
 from conjoin.inference.evidence import Evidence
 from conjoin.inference.exact import impossible, whole_rows
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.weighted_networks import weighted_markov_network
+from conjoin.inference.soft_evidence import weighted_markov_network
 from conjoin.kernels.elimination_layouts import MAXIMUM
 from conjoin.models.hidden_states import HiddenStates, log_sum
 from conjoin.models.markov import MarkovNetwork

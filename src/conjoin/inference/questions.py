@@ -17,9 +17,9 @@ from conjoin.inference.engines import known_of, marginals
 from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.exact import impossible, run_of
 from conjoin.inference.methods import check_options
-from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.results import Run
+from conjoin.inference.soft_evidence import with_new_marginals
 from conjoin.kernels.elimination_layouts import MARGINALS
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
