@@ -49,7 +49,7 @@ from conjoin.inference.soft_evidence import weighted_network, with_new_marginals
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
-from conjoin.models.network import Network
+from conjoin.models.network import Network, network_of
 
 Answer = TypeVar("Answer")
 
@@ -106,7 +106,7 @@ def marginals(
     check_options("marginals", options, method)
     network, known = known_of(model, given, targets)
     found = _marginals(network, known, targets, method, max_memory, options)
-    return with_numbers(joint_of(model), network, known, found)
+    return with_numbers(network_of(model), network, known, found)
 
 
 def _exactly(
@@ -285,15 +285,15 @@ def _number_probability(
     max_memory: float | None,
 ) -> Probability | None:  # fmt: skip
     """Return the probability of an event that does not follow from states: of numbers within them."""
-    fine = getattr(joint_of(model), "fine", None)
+    fine = getattr(network_of(model), "fine", None)
     if fine is None or method not in ("auto", "exact") or known.marginals:
         return None
     listed = list(event.given.items())
     name, value = listed[0] if listed else ("", None)
     if len(listed) != 1 or name not in fine.names or name in known.given:
-        return _cut_probability(joint_of(model), known, event, max_memory)
+        return _cut_probability(network_of(model), known, event, max_memory)
     found = with_numbers(
-        joint_of(model), network, known, _marginals(network, known, [name], method, None, {})
+        network_of(model), network, known, _marginals(network, known, [name], method, None, {})
     )
     p = number_event(found[name], value)
     if p is None:
@@ -393,7 +393,7 @@ def most_probable(
     check_options("most_probable", options, method)
     network, known = known_of(model, given)
     found = _most_probable(network, known, method, max_memory, options)
-    return replace(found, states=row_values(joint_of(model), known, found.states))
+    return replace(found, states=row_values(network_of(model), known, found.states))
 
 
 def _most_probable(
@@ -474,11 +474,6 @@ def warn_of_numbers(known: Evidence, *, event: bool = False) -> None:
             warnings.warn(scale.far_words(words), DataWarning, stacklevel=4)
         elif x is not None and scale.is_between(x):
             warnings.warn(scale.between_words(words), DataWarning, stacklevel=4)
-
-
-def joint_of(model: Any) -> Any:
-    """Return the network of a fitted estimator, and any other model as it is."""
-    return getattr(model, "model_", model)
 
 
 def known_of(

@@ -146,21 +146,16 @@ def evidence_of(domain: Domain, given: Any = None) -> Evidence:
         return _resolved(domain, read)
     if given is None:
         return Evidence(domain, {}, {})
-    check_given(given)
-    found: dict[str, Any] = {}
-    for name, value in parse_conditions(given, domain):
-        found[name] = joined(found[name], value, name) if name in found else value
-    return _resolved(domain, found)
-
-
-def check_given(given: Any) -> None:
-    """Reject evidence that is neither a mapping nor a text."""
-    if given is not None and not isinstance(given, str | Mapping | Evidence):
+    if not isinstance(given, str):
         shown = repr(given) if isinstance(given, bool | int | float) else type(given).__name__
         raise ModelError(
             "conditions are given as a mapping {variable: state} or as a text such as 'rain=yes', "
             f"not as {shown}"
         )
+    found: dict[str, Any] = {}
+    for name, value in parse_conditions(given, domain):
+        found[name] = joined(found[name], value, name) if name in found else value
+    return _resolved(domain, found)
 
 
 def as_condition(variable: Variable, value: Any) -> Any:

@@ -147,10 +147,7 @@ def with_numbers(model: Network, network: Network, known: Evidence, found: Margi
         if v in known.ranges:
             states = states.within(*known.ranges[v])
         parts = _parts(model, network, known, v, p) if found.run.exact else None
-        if parts is None:
-            numbers[name] = NumberDistributions.of_states(states, p)[0]
-        else:
-            numbers[name] = NumberDistributions.of_parts(states, p, parts)[0]
+        numbers[name] = NumberDistributions.of_states(states, p, parts)[0]
     found.numbers = numbers
     return found
 
@@ -206,13 +203,11 @@ def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> di
         if v in known.values:
             row[name] = known.given[name]
             continue
-        p = np.eye(len(numbers))[codes[:, v]]
-        found = NumberDistributions.of_states(numbers, p)
+        p, parts = np.eye(len(numbers))[codes[:, v]], None
         if fine is not None and name in fine.names:
             terms = fine_terms(fine, codes, _scores(fine, known)[None], v)
             parts = parts_of(terms, np.ones((1, 1, len(numbers))), p)
-            found = NumberDistributions.of_parts(numbers, p, parts)
-        row[name] = found[0].median()
+        row[name] = NumberDistributions.of_states(numbers, p, parts)[0].median()
     return row
 
 

@@ -48,9 +48,7 @@ class NumberDistributions:
     shares: FloatArray
     means: FloatArray
     sds: FloatArray
-    absent: FloatArray | None = (
-        None  # the probability that there is no value; None if that is no state
-    )
+    absent: FloatArray | None = None  # the probability that there is no value, if that is a state
 
     def __post_init__(self) -> None:
         """Take the state that there is no value apart: the distribution is that of values."""
@@ -64,14 +62,17 @@ class NumberDistributions:
         object.__setattr__(self, "states", self.states.present)
 
     @classmethod
-    def of_states(cls, states: NumberStates, p: FloatArray) -> NumberDistributions:
-        """Return distributions within whose intervals nothing else is known."""
-        shape = len(p), int(states.intervals.sum()), 1
-        return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
+    def of_states(
+        cls, states: NumberStates, p: FloatArray, parts: Parts | None = None
+    ) -> NumberDistributions:
+        """Return distributions from the probabilities of states.
 
-    @classmethod
-    def of_parts(cls, states: NumberStates, p: FloatArray, parts: Parts) -> NumberDistributions:
-        """Return distributions whose Gaussians are given for all states, not only for intervals."""
+        `parts`: the Gaussians in all states, not only in intervals; None if nothing tells where within
+        its interval a number lies.
+        """
+        if parts is None:
+            shape = len(p), int(states.intervals.sum()), 1
+            return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
         shares, means, sds = (part[:, states.intervals] for part in parts)
         return cls(states, p, shares, states.bounded(means, sds), sds)
 

@@ -36,20 +36,13 @@ class CMLL(Score):
     """The conditional marginal log-likelihood of a network on a table.
 
     The score of a row is the sum over its variables of log P(x_i | the variables of other sets).
-
-    Attributes
-    ----------
-    mc_stderr : float
-        The part of the error of the mean that comes from sampling; 0 if everything was exact.
-    exact : float
-        The fraction of the log marginals that are exact.
-    sets : tuple of tuple of str
-        The sets of variables that were used.
     """
 
-    mc_stderr: float
-    exact: float
-    sets: Sets
+    mc_stderr: (
+        float  # the part of the error of the mean that comes from sampling; 0 if all is exact
+    )
+    exact: float  # the fraction of the log marginals that are exact
+    sets: Sets  # the sets of variables that were used
 
     def report(self) -> dict[str, Any]:
         """Return the figures as plain values, for JSON."""
