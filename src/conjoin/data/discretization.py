@@ -292,15 +292,6 @@ class Discretizer:
     Make one with `discretize`, then use it on later tables of the same columns. A table's domain keeps
     the cut points, and so does a model that is learned from it: `Discretizer.of(model.domain)`.
 
-    Parameters
-    ----------
-    cuts : mapping of str to sequence of float
-        For each variable, ascending numbers, one more than it has bins. Bin k holds the values
-        from `cuts[k]` up to but not including `cuts[k + 1]`. The first and the last number are the
-        extremes of the data; values beyond them belong to the outermost bins.
-    labels : mapping of str to sequence of str
-        For each variable, the labels of its bins, all different.
-
     Examples
     --------
     >>> ages = Discretizer({"age": [17, 30, 40, 90]}, {"age": ["17-29", "30-39", "40-90"]})
@@ -312,8 +303,8 @@ class Discretizer:
     [0, 1, 1, 2, 255]
     """
 
-    cuts: Mapping[str, tuple[float, ...]]
-    labels: Mapping[str, tuple[str, ...]]
+    cuts: Mapping[str, tuple[float, ...]]  # for each variable those of its bins (see `Variable`)
+    labels: Mapping[str, tuple[str, ...]]  # for each variable those of its bins, all different
 
     def __post_init__(self) -> None:
         if set(self.cuts) != set(self.labels):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from conjoin.inference.sampling import samples as samples
 
 _INTERNAL = {
-    "AllOf": "inference.conditions",
     "Completion": "inference.completion",
     "ENGINES": "inference.methods",
     "JointProbabilities": "inference.results",
@@ -36,7 +35,6 @@ _INTERNAL = {
     "parse_conditions": "inference.condition_text",
     "row_log_joints": "inference.completion",
     "sampling_method": "inference.sampling",
-    "seed_sequence": "inference.random_state",
     "split_r_hat": "inference.diagnostics",
     "standard_error": "inference.diagnostics",
     "table_diagnostics": "inference.sampling",

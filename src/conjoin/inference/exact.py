@@ -78,17 +78,7 @@ def marginals(
     targets: Sequence[str] | None = None,
     max_memory: float | None = None,
 ) -> Marginals:
-    """Return the exact distribution of each variable given the evidence.
-
-    Examples
-    --------
-    >>> from conjoin import Domain, Features, MarkovNetwork
-    >>> domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
-    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(2.0, {"a": "yes", "b": "yes"})]))
-    >>> marginals(mn, {"b": "yes"}, targets=["a"])  # e^2 / (1 + e^2)
-    a  no 0.1192, yes 0.8808
-    (exact)
-    """
+    """Return the exact distribution of each variable given the evidence."""
     ready = compiled(model)
     domain = ready.domain
     known = _known(model, given, max_memory)
