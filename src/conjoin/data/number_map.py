@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray, read_only
+from conjoin.data.arrays import FloatArray, read_only
 from conjoin.data.number_scale import ROOM, SMALLEST_STEP
 
 
@@ -65,11 +65,13 @@ class NumberMap:
         left, right = (rises[np.clip(k, 0, last)] for k in sides)
         return np.asarray((left + right) / 2)
 
-    def atom_of(self, values: FloatArray) -> IntArray:
-        """Return the number of the atom that each value is, or how many there are; -1 if missing."""
-        near = np.abs(values[:, None] - self.atoms) < self.step / 2
-        found = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
-        return np.where(np.isnan(values), -1, found).astype(np.int64)
+
+def normal_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the probability of standard normal numbers between two ends."""
+    from scipy.special import ndtr
+
+    side = np.where(low > 0, -1.0, 1.0)  # differences of small numbers are more exact
+    return np.asarray(np.abs(ndtr(side * high) - ndtr(side * low)))
 
 
 def _lines(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
@@ -190,12 +192,9 @@ def choose_map(
 
 def log_mass(mapped: NumberMap, values: FloatArray) -> float:
     """Return the mean log-probability of values that are not atoms, in a column of its own."""
-    from scipy.special import ndtr
-
-    rest = values[mapped.atom_of(values) == len(mapped.atoms)]
-    low, high = mapped.cell(rest)
-    sign = np.where(low > 0, -1.0, 1.0)
-    mass = np.abs(ndtr(sign * high) - ndtr(sign * low))
+    is_atom = (np.abs(values[:, None] - mapped.atoms) < mapped.step / 2).any(axis=1)
+    rest = values[~is_atom & ~np.isnan(values)]
+    mass = normal_mass(*mapped.cell(rest))
     return float(np.log(np.maximum(mass, 1e-300)).mean()) if len(rest) else 0.0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes, Table, code_dtype, joint_codes
@@ -31,6 +31,7 @@ from conjoin.inference.results import (
     Marginals,
     Probability,
     Run,
+    of_all_variables,
 )
 from conjoin.inference.soft_evidence import with_new_marginals
 from conjoin.inference.terms import as_markov_network
@@ -88,28 +89,12 @@ def marginals(
     log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS, known.tilt())
     if log_z[0] == -np.inf:
         raise impossible(known.given)
-    arrays = split_marginals(domain, plan, codes, flat[0])
+    first, place = plan.marginal_first.tolist(), plan.place[: len(domain)].tolist()
+    free = {v: flat[0, first[p] : first[p + 1]] for v, p in enumerate(place) if p >= 0}
+    single = dict.fromkeys(ready.single.tolist(), 0)
+    # Others were left out, because no target depends on them.
+    arrays = of_all_variables(domain, free, {**single, **codes})
     return Marginals(domain, arrays, run_of(known), targets)
-
-
-def split_marginals(
-    domain: Domain, plan: Plan, codes: dict[int, int], flat: FloatArray
-) -> list[FloatArray]:
-    """Return the marginals of all variables; those with evidence are certain."""
-    first = plan.marginal_first.tolist()
-    place = plan.place.tolist()
-    arrays = []
-    for v, card in enumerate(domain.cards.tolist()):
-        p = place[v]
-        if p >= 0:
-            arrays.append(flat[first[p] : first[p + 1]])
-        elif v in codes or card == 1:
-            certain = np.zeros(card)
-            certain[codes.get(v, 0)] = 1.0
-            arrays.append(certain)
-        else:  # left out, because no target depends on it
-            arrays.append(np.full(card, np.nan))
-    return arrays
 
 
 def log_partition(

@@ -17,6 +17,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.label_values import ABSENT
+from conjoin.data.number_map import normal_mass
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import joint_codes
 from conjoin.inference import exact
@@ -114,21 +115,18 @@ def _range_factor(
 
 def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float]) -> FloatArray:
     """Return the share of each part of a number that lies in a range; 1 outside intervals."""
-    from scipy.special import ndtr
-
     first, last = numbers.scores_of_ends(*ends)
     low, high = (end[:, None] for end in numbers.ends[:, numbers.intervals])
     sds = terms.sds[:, None]
     means = numbers.bounded(terms.means[:, numbers.intervals], sds)
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-
-    def between(start: FloatArray, stop: FloatArray) -> FloatArray:
-        return np.abs(ndtr(side * (stop - means) / sds) - ndtr(side * (start - means) / sds))
-
-    found = np.ones(terms.means.shape)
-    part = between(np.clip(first, low, high), np.clip(last, low, high))
-    found[:, numbers.intervals] = part / np.maximum(between(low, high), 1e-300)
-    return found
+    start, stop = np.clip(first, low, high), np.clip(last, low, high)
+    part, whole = (
+        normal_mass((below - means) / sds, (above - means) / sds)
+        for below, above in ((start, stop), (low, high))
+    )
+    shares = np.ones(terms.means.shape)
+    shares[:, numbers.intervals] = part / np.maximum(whole, 1e-300)
+    return shares
 
 
 def with_numbers(model: Network, network: Network, known: Evidence, found: Marginals) -> Marginals:

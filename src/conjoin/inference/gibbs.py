@@ -22,7 +22,7 @@ from conjoin.inference.diagnostics import (
     standard_error,
 )
 from conjoin.inference.random_state import RandomState, streams
-from conjoin.inference.results import Marginals, Run
+from conjoin.inference.results import Marginals, Run, of_all_variables
 from conjoin.jobs import run
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
@@ -224,13 +224,9 @@ def marginals(
         model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
         n_jobs=n_jobs,
     )  # fmt: skip
-    evidence = model.domain.encode_partial(given or {})
-    arrays = [
-        np.eye(len(variable))[evidence[v]]
-        if v in evidence
-        else estimated.marginals.get(variable.name, np.full(len(variable), np.nan))
-        for v, variable in enumerate(model.domain)
-    ]
+    domain = model.domain
+    free = {domain.index(name): p for name, p in estimated.marginals.items()}
+    arrays = of_all_variables(domain, free, domain.encode_partial(given or {}))
     error = max((float(e.max()) for e in estimated.stderr.values()), default=0.0)
     unsettled, (r_hat, _) = estimated.unsettled(), estimated.worst()
     note = f"{estimated.chains} chains of {estimated.n_samples:,} sweeps "
@@ -242,4 +238,4 @@ def marginals(
     else:
         note += f"agree (R-hat up to {r_hat:.3f}), standard errors up to {error:.2g}"
     how = Run("gibbs", converged=not unsettled, note=note, error=error)
-    return Marginals(model.domain, arrays, how, targets)
+    return Marginals(domain, arrays, how, targets)

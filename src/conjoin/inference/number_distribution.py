@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.number_map import NumberMap
+from conjoin.data.number_map import NumberMap, normal_mass
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
@@ -337,14 +337,13 @@ class NumberDistributions:
 
 def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
     """Return the log-probability of Gaussians between two ends."""
-    from scipy.special import log_ndtr, ndtr
+    from scipy.special import log_ndtr
 
-    low, high = ends
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-    first, last = side * (low - means) / sds, side * (high - means) / sds
-    whole = np.abs(ndtr(last) - ndtr(first))
+    low, high = ((end - means) / sds for end in ends)
+    whole = normal_mass(low, high)
+    nearest = np.where(low > 0, -low, high)  # to the mean, of the two ends
     with np.errstate(divide="ignore"):
-        return np.where(whole > LEAST, np.log(whole), log_ndtr(np.maximum(first, last)))
+        return np.where(whole > LEAST, np.log(whole), log_ndtr(nearest))
 
 
 class NumberDistribution:

@@ -108,6 +108,19 @@ class Marginals(Mapping[str, Any]):
         return "\n".join([*lines, f"({self.run})"])
 
 
+def of_all_variables(
+    domain: Domain, free: Mapping[int, FloatArray], known: Mapping[int, int]
+) -> list[FloatArray]:
+    """Return the distributions of all variables: known ones are certain, those in neither are NaN."""
+    arrays = [np.full(card, np.nan) for card in domain.cards.tolist()]
+    for v, p in free.items():
+        arrays[v] = p
+    for v, state in known.items():
+        arrays[v] = np.zeros(len(arrays[v]))
+        arrays[v][state] = 1.0
+    return arrays
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows of a table as lines: the first column to the left, others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
