@@ -245,15 +245,13 @@ def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
 
 
 def states_and_likelihoods(
-    variable: Variable, value: Any
+    variable: Variable, value: Condition
 ) -> tuple[FloatArray, NewMarginal | None, list[str]]:
     """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
     target: NewMarginal | None = None
     by = "its values are spread evenly"
-    if not isinstance(value, Condition):
-        value = OneOf(value)
     parts = value.parts()
     for part in parts:
         if isinstance(part, OneOf):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown
 from conjoin.data.table import Codes, Table, code_dtype, joint_codes
@@ -72,6 +72,28 @@ def forecast(model: Network, given: Given = None, *, max_memory: float | None = 
     return ready.plan(tuple(known.states), max_memory, soft=known.likelihoods).forecast()
 
 
+def answered(
+    model: Network,
+    known: Evidence,
+    mode: int,
+    max_memory: float | None,
+    varied: Sequence[int] = (),
+    targets: Sequence[int] | None = None,
+    *,
+    keep_tables: bool = True,
+) -> tuple[Plan, FloatArray, FloatArray, IntArray]:
+    """Answer possible evidence together with each joint state of some variables (see `Plan.run`)."""
+    ready, codes = compiled(model), known.states
+    plan = ready.plan((*codes, *varied), max_memory, targets, keep_tables, known.likelihoods)
+    states = joint_codes(ready.domain.cards, varied)[:, list(varied)]
+    slots = plan.slots(list(codes.values()), len(states))
+    slots[:, len(codes) : len(codes) + len(varied)] = states
+    log_z, flat, modes = plan.run(slots, mode, known.tilt())
+    if log_z.max() == -np.inf:
+        raise impossible(known.given)
+    return plan, log_z, flat, modes
+
+
 def marginals(
     model: Network,
     given: Given = None,
@@ -83,17 +105,13 @@ def marginals(
     ready = compiled(model)
     domain = ready.domain
     known = _known(model, given, max_memory)
-    codes = known.states
     wanted = None if targets is None else [domain.index(name) for name in targets]
-    plan = ready.plan(tuple(codes), max_memory, wanted, soft=known.likelihoods)
-    log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS, known.tilt())
-    if log_z[0] == -np.inf:
-        raise impossible(known.given)
+    plan, _, flat, _ = answered(model, known, MARGINALS, max_memory, targets=wanted)
     first, place = plan.marginal_first.tolist(), plan.place[: len(domain)].tolist()
     free = {v: flat[0, first[p] : first[p + 1]] for v, p in enumerate(place) if p >= 0}
     single = dict.fromkeys(ready.single.tolist(), 0)
     # Others were left out, because no target depends on them.
-    arrays = of_all_variables(domain, free, {**single, **codes})
+    arrays = of_all_variables(domain, free, {**single, **known.states})
     return Marginals(domain, arrays, run_of(known), targets)
 
 
@@ -146,8 +164,7 @@ def joint(
     max_memory: float | None = None,
 ) -> JointProbabilities:
     """Return the joint distribution of a few variables given the evidence, exactly."""
-    ready = compiled(model)
-    domain = ready.domain
+    domain = model.domain
     evidence = _known(model, given, max_memory)
     known = evidence.states
     scope = [domain.index(name) for name in targets]
@@ -158,16 +175,8 @@ def joint(
     size, limit = 8 * np.prod(shape, dtype=float), memory_limit(max_memory)
     if size > limit:
         raise refusal(size, None, limit)
-    fixed, soft = (*known, *asked), evidence.likelihoods
-    plan = ready.plan(fixed, max_memory, targets=(), keep_tables=False, soft=soft)
-    rows = joint_codes(domain.cards, asked)[:, asked]
-    slots = plan.slots(list(known.values()), len(rows))
-    slots[:, len(known) : len(known) + len(asked)] = rows
-    log_p, _, _ = plan.run(slots, SUM, evidence.tilt())
-    top = log_p.max()
-    if top == -np.inf:
-        raise impossible(evidence.given)
-    p = np.exp(log_p - top)
+    _, log_p, _, _ = answered(model, evidence, SUM, max_memory, asked, (), keep_tables=False)
+    p = np.exp(log_p - log_p.max())
     table = np.zeros([int(domain.cards[v]) for v in scope])
     index = tuple(known.get(v, slice(None)) for v in scope)
     order = [asked.index(v) for v in scope if v not in known]
@@ -179,18 +188,14 @@ def most_probable(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence."""
-    ready = compiled(model)
-    domain = ready.domain
+    domain = model.domain
     known = _known(model, given, max_memory)
     codes = known.states
     if not set(np.flatnonzero(domain.hidden).tolist()) <= set(codes):
         from conjoin.inference import hidden_mode
 
         return hidden_mode.most_probable(as_markov_network(model), known, max_memory)
-    plan = ready.plan(tuple(codes), max_memory, soft=known.likelihoods)
-    scores, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM, known.tilt())
-    if scores[0] == -np.inf:
-        raise impossible(known.given)
+    plan, scores, _, states = answered(model, known, MAXIMUM, max_memory)
     row, score = whole_rows(domain, plan, states, codes)[0], float(scores[0]) + known.constant
     return Assignment(domain.decode(row), score, run_of(known), bound=score)
 

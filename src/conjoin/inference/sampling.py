@@ -11,9 +11,9 @@ from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
-from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
 from conjoin.inference.engines import known_of, states_only
 from conjoin.inference.evidence import Given, evidence_of
+from conjoin.inference.gibbs import BATCHES, effective_size, split_r_hat
 from conjoin.inference.joint_rows import with_values
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
