@@ -257,7 +257,7 @@ def probability(
     asked = evidence_of(network.domain, query)
     warn_of_numbers(asked, event=True)
     event = event_of(network.domain, query)
-    found = _number_probability(model, network, known, event, method, max_memory)
+    found = _number_probability(network_of(model), network, known, event, method, max_memory)
     if found is None:
         found = _probability(network, known, event, method, max_memory, options)
     found.query = dict(asked.given)
@@ -281,19 +281,19 @@ def _probability(
 
 
 def _number_probability(
-    model: Any, network: Network, known: Evidence, event: Evidence, method: str,
+    joint: Any, network: Network, known: Evidence, event: Evidence, method: str,
     max_memory: float | None,
 ) -> Probability | None:  # fmt: skip
     """Return the probability of an event that does not follow from states: of numbers within them."""
-    fine = getattr(network_of(model), "fine", None)
+    fine = getattr(joint, "fine", None)
     if fine is None or method not in ("auto", "exact") or known.marginals:
         return None
     listed = list(event.given.items())
     name, value = listed[0] if listed else ("", None)
     if len(listed) != 1 or name not in fine.names or name in known.given:
-        return _cut_probability(network_of(model), known, event, max_memory)
+        return _cut_probability(joint, known, event, max_memory)
     found = with_numbers(
-        network_of(model), network, known, _marginals(network, known, [name], method, None, {})
+        joint, network, known, _marginals(network, known, [name], method, None, {})
     )
     p = number_event(found[name], value)
     if p is None:

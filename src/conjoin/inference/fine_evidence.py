@@ -40,29 +40,27 @@ from conjoin.models.network import Network
 
 def with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence]:
     """Return a network in which what is known of numbers counts, and the evidence on states."""
-    factors, known, _ = _fine_factors(model, known)
-    if not factors:
-        return model, known
-    assert isinstance(model, Joint)
-    both = [*model.factors, *factors]
-    return MarkovNetwork(model.domain, model.features, both, model.provenance), known
+    return _with_fine(model, known)[:2]
 
 
 def log_evidence(model: Network, known: Evidence, max_memory: float | None) -> float:
     """Return the log of the summed potentials that agree with evidence, and of densities."""
-    network, reduced = with_fine(model, known)
-    return exact.log_sum(network, reduced, max_memory) + _fine_factors(model, known)[2]
+    network, reduced, scale = _with_fine(model, known)
+    return exact.log_sum(network, reduced, max_memory) + scale
 
 
-def _fine_factors(model: Network, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
-    """Return factors over states for what is known of numbers, and the logarithm that they lack."""
+def _with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence, float]:
+    """Return what `with_fine` does, and the logarithm of the density that the factors lack."""
     if not isinstance(model, Joint) or model.fine is None:
-        return [], known, 0.0
+        return model, known, 0.0
     factors, known, scale = _value_factors(model.fine, known)
     for v, ends in known.ranges.items():
         if model.fine.domain.names[v] in model.fine.names:
             factors += _range_factor(model.fine, known, v, ends)
-    return factors, known, scale
+    if not factors:
+        return model, known, scale
+    both = [*model.factors, *factors]
+    return MarkovNetwork(model.domain, model.features, both, model.provenance), known, scale
 
 
 def _value_factors(fine: FineNumbers, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
