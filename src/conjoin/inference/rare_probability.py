@@ -40,11 +40,6 @@ class Estimate:
     # For each target, its estimated probability given the targets before it and the evidence
     factors: dict[str, float]
 
-    @property
-    def stderr(self) -> float:
-        """The Monte Carlo standard error of the value."""
-        return self.value * self.log_stderr
-
 
 def probability(
     model: Network,
