@@ -501,8 +501,6 @@ def known_of(
 
 def _fitted(model: Network, known: Evidence, max_memory: float | None) -> Evidence:
     """Return the evidence with new marginals turned into likelihoods, which takes exact inference."""
-    if not known.marginals:
-        return known
     try:
         return with_new_marginals(model, known, max_memory)
     except TooLarge as error:
@@ -516,6 +514,4 @@ def states_only(
 ) -> tuple[Network, dict[str, Any]]:
     """Return a model that includes all likelihoods, and the states that are certain."""
     known = _fitted(model, known, max_memory)
-    if not known.likelihoods:
-        return model, known.certain
     return weighted_network(model, known.likelihoods), known.certain

@@ -53,7 +53,7 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
 def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
     """Return the evidence, with new marginals turned into likelihoods."""
     known = evidence_of(compiled(model).domain, given)
-    return with_new_marginals(model, known, max_memory) if known.marginals else known
+    return with_new_marginals(model, known, max_memory)
 
 
 def run_of(known: Evidence) -> Run:
