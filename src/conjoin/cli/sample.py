@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> None:
     from conjoin.errors import ModelError
     from conjoin.formats.model_files import load
     from conjoin.formats.table_files import check_can_write, write_table
-    from conjoin.inference.diagnostics import MAX_R_HAT
     from conjoin.inference.engines import known_of
     from conjoin.inference.exact import run_of
+    from conjoin.inference.gibbs import MAX_R_HAT
     from conjoin.inference.results import Run
     from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
     from conjoin.models.left_out import naming_left_out

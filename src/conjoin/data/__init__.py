@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from conjoin.data.discretization import Discretizer as Discretizer
     from conjoin.data.discretization import discretize as discretize
-    from conjoin.data.discretizer import Discretizer as Discretizer
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
     from conjoin.data.frames import as_table as as_table
@@ -18,11 +18,11 @@ _INTERNAL = {
     "Column": "data.columns",
     "DATE_FORMATS": "data.number_scale",
     "MISSING": "data.frames",
-    "MapChoice": "data.number_map_learning",
+    "MapChoice": "data.number_map",
     "NumberMap": "data.number_map",
     "NumberScale": "data.number_scale",
     "NumberStates": "data.number_states",
-    "choose_map": "data.number_map_learning",
+    "choose_map": "data.number_map",
     "chosen_kinds": "data.column_kinds",
     "codes_of": "data.table",
     "column_kind": "data.column_kinds",
@@ -32,8 +32,8 @@ _INTERNAL = {
     "group_equal": "data.row_hashing",
     "hold_out": "data.holdout",
     "joint_codes": "data.table",
-    "learn_map": "data.number_map_learning",
-    "log_mass": "data.number_map_learning",
+    "learn_map": "data.number_map",
+    "log_mass": "data.number_map",
     "merge_rows": "data.row_hashing",
     "pack_table": "data.packed_table",
     "sample_rows": "data.holdout",

@@ -13,7 +13,7 @@ from conjoin.data.column_kinds import column_kind, number_kind
 from conjoin.data.columns import Column, check_names, table_of_columns
 from conjoin.data.domain import Domain
 from conjoin.data.label_values import is_number, plain
-from conjoin.data.table import Table, code_dtype
+from conjoin.data.table import Table
 from conjoin.errors import DataError
 
 if TYPE_CHECKING:
@@ -189,11 +189,8 @@ def _text_value(value: str | None, markers: Collection[str]) -> str | None:
 
 def widened(part: Table, domain: Domain) -> Table:
     """Return a table of some variables of a domain as one of all; the other values are missing."""
-    dtype = code_dtype(domain.cards)
-    missing = np.iinfo(dtype).max
-    codes = np.full((len(part), len(domain)), missing, dtype)
-    at = [domain.index(name) for name in part.domain.names]
-    codes[:, at] = np.where(part.codes == part.missing, missing, part.codes)
+    codes = np.full((len(part), len(domain)), -1, np.int64)
+    codes[:, [domain.index(name) for name in part.domain.names]] = part.signed_codes()
     lacking = [name for name in domain.names if name not in part.domain.names]
     if part.domain.numeric and part.numbers is None:
         return Table.adopt(domain, codes, part.weights, None, lacking)

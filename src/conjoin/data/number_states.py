@@ -14,8 +14,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, read_only
 from conjoin.data.label_values import ABSENT
-from conjoin.data.number_map import NumberMap
-from conjoin.data.number_map_learning import choose_map, find_atoms, learn_map
+from conjoin.data.number_map import NumberMap, choose_map, find_atoms, learn_map, normal_mass
 from conjoin.data.number_scale import SMALLEST_STEP, NumberScale
 from conjoin.data.row_hashing import content_order
 from conjoin.errors import DataError
@@ -180,27 +179,20 @@ class NumberStates:
 
     def masses(self, low: float, high: float) -> FloatArray:
         """Return the share of each state's values between two numbers that are no recorded values."""
-        from scipy.special import ndtr
-
         held = ((self.single > low) & (self.single < high)).astype(np.float64)
         if self.intervals.any():
             first, last = self.scores_of_ends(low, high)
             below, above = self.ends[:, self.intervals]
             start, stop = np.clip(first, below, above), np.clip(last, below, above)
-            sign = np.where(below > 0, -1.0, 1.0)  # differences of small numbers are more exact
-            whole = np.abs(ndtr(sign * above) - ndtr(sign * below))
-            part = np.abs(ndtr(sign * stop) - ndtr(sign * start))
-            held[self.intervals] = np.clip(part / np.maximum(whole, 1e-300), 0.0, 1.0)
+            whole = np.maximum(normal_mass(below, above), 1e-300)
+            held[self.intervals] = np.clip(normal_mass(start, stop) / whole, 0.0, 1.0)
         return held
 
     def log_densities(self, values: FloatArray) -> FloatArray:
         """Return the log-density of scores within their intervals, if all else is unknown."""
-        from scipy.special import ndtr
-
         scores = self.map.to_scores(values)
         low, high = self.ends[:, self.codes(values)]
-        sign = np.where(low > 0, -1.0, 1.0)
-        whole = np.maximum(np.abs(ndtr(sign * high) - ndtr(sign * low)), 1e-300)
+        whole = np.maximum(normal_mass(low, high), 1e-300)
         return np.asarray(-0.5 * (scores**2 + np.log(2 * np.pi)) - np.log(whole))
 
     def labels(self) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
-from conjoin.data.number_map_learning import find_atoms
+from conjoin.data.number_map import find_atoms
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import Table
 

@@ -244,7 +244,7 @@ class JointModel(RowAnswers, Pictures):
         encoding = self._fitted()
         if not isinstance(n, int | np.integer) or n < 0:
             raise ModelError(f"n must be a non-negative integer, not {n!r}")
-        from conjoin.inference.diagnostics import MAX_R_HAT
+        from conjoin.inference.gibbs import MAX_R_HAT
         from conjoin.inference.plan import TooLarge
         from conjoin.inference.sampling import sample, sampling_method, table_diagnostics
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from conjoin.inference.sampling import samples as samples
 
 _INTERNAL = {
-    "AllOf": "inference.conditions",
     "Completion": "inference.completion",
     "ENGINES": "inference.methods",
     "JointProbabilities": "inference.results",
@@ -29,16 +28,15 @@ _INTERNAL = {
     "compiled": "inference.compilation",
     "completed": "inference.completion",
     "conditions_text": "inference.condition_text",
-    "effective_size": "inference.diagnostics",
+    "effective_size": "inference.gibbs",
     "evidence_of": "inference.evidence",
     "find_order": "inference.plan",
     "label_text": "inference.conditions",
     "parse_conditions": "inference.condition_text",
     "row_log_joints": "inference.completion",
     "sampling_method": "inference.sampling",
-    "seed_sequence": "inference.random_state",
-    "split_r_hat": "inference.diagnostics",
-    "standard_error": "inference.diagnostics",
+    "split_r_hat": "inference.gibbs",
+    "standard_error": "inference.gibbs",
     "table_diagnostics": "inference.sampling",
     "terms_of": "inference.terms",
 }

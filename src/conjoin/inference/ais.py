@@ -9,9 +9,9 @@ import numpy as np
 
 from conjoin.errors import ModelError
 from conjoin.inference.chain import Sampler
-from conjoin.inference.instances import no_dependency_network
 from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import LogValue, Run
+from conjoin.inference.terms import no_dependency_network
 from conjoin.models.network import Network
 from conjoin.progress import progress
 

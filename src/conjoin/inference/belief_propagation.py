@@ -10,10 +10,11 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.instances import no_dependency_network, score
-from conjoin.inference.results import Assignment, LogValue, Marginals, Run
+from conjoin.inference.results import Assignment, LogValue, Marginals, Run, of_all_variables
 from conjoin.inference.terms import (
     as_markov_network,
+    no_dependency_network,
+    score,
     tables_and_features,
     terms_of,
     with_dense_tables,
@@ -155,12 +156,9 @@ def marginals(
     """
     beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
     domain = model.domain
-    arrays: list[FloatArray] = [np.zeros(card) for card in domain.cards.tolist()]
-    for name, state in beliefs.given.items():
-        arrays[domain.index(name)][domain[name].index(state)] = 1.0
-    for v, log_belief in zip(beliefs.free, beliefs.per_variable(), strict=True):
-        p = np.exp(log_belief - log_belief.max())
-        arrays[v] = p / p.sum()
+    p = [np.exp(log_belief - log_belief.max()) for log_belief in beliefs.per_variable()]
+    free = {v: belief / belief.sum() for v, belief in zip(beliefs.free, p, strict=True)}
+    arrays = of_all_variables(domain, free, domain.encode_partial(beliefs.given))
     return Marginals(domain, arrays, beliefs.run, targets)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from conjoin.data.arrays import BoolArray, IntArray
 from conjoin.inference.free_memory import memory_limit
-from conjoin.inference.plan import Order, Plan, TooLarge, find_order, size_text
+from conjoin.inference.plan import Plan, TooLarge, find_order, size_text
 from conjoin.inference.terms import (
     as_markov_network,
     long_features,
@@ -48,7 +48,7 @@ class Refused:
 
     max_memory: float  # the memory limit, in bytes
     bytes: float  # the memory that the best order needs at least
-    variables: int | None  # the number of variables of its largest table
+    variables: int | None  # the number of variables of its largest table, if all have two states
 
 
 class Compiled:
@@ -151,7 +151,9 @@ class Compiled:
             if other.total < order.total:
                 order, terms = other, finer
         if order.total == np.inf:
-            return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), _widest(order))
+            binary = len(order.size) and (order.size == 2).all()
+            widest = int(order.largest) if binary else None
+            return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), widest)
         terms = self.terms if terms is None else terms
         if soft:
             terms = with_likelihoods(terms, self.domain.cards)
@@ -168,11 +170,6 @@ def compiled(model: Network) -> Compiled:
     if ready is None:
         ready = _compiled[model] = Compiled(model)
     return ready
-
-
-def _widest(order: Order) -> int | None:
-    """Return the number of variables of the largest table, if all have two states."""
-    return int(order.largest) if len(order.size) and (order.size == 2).all() else None
 
 
 def refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:

@@ -50,9 +50,6 @@ def hint(pieces: Sequence[str], wrong: int, names: Sequence[str]) -> str | None:
     advice = next((words for sign, words in mistakes if re.search(sign, piece)), None)
     if advice is None:
         return None
-    known = (n for n in sorted(names, key=len, reverse=True) if _holds(piece, n))
+    by_length = sorted(names, key=len, reverse=True)
+    known = (n for n in by_length if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", piece))
     return advice.replace("NAME", label_text(next(known, "NAME")))
-
-
-def _holds(piece: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", piece) is not None

@@ -38,7 +38,7 @@ from conjoin.inference.conditions import (
     label_text,
     numbers_of_states,
 )
-from conjoin.inference.number_ranges import as_date, as_number, bin_kind, date_number, is_ordered
+from conjoin.inference.number_ranges import as_date, as_number, bin_kind, date_number, state_numbers
 
 EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30"
 
@@ -347,7 +347,8 @@ def _state(variable: Variable, text: str) -> Any:
         if len(alike) == 1:
             return alike[0]
     hint = ""
-    if is_ordered(variable) and number is not None:
+    in_order = variable.cuts is not None or state_numbers(variable) is not None
+    if in_order and number is not None:
         hint = f" A range is written {label_text(variable.name)} >= {text}."
     raise DataError(
         f"variable {variable.name!r} has no state {text!r}. "

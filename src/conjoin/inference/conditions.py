@@ -182,16 +182,14 @@ class Range(Condition):
             for end in (self.above, self.at_least, self.below, self.at_most)
         ]
         above, at_least, below, at_most = ends
+        low = at_least if above is None else above
+        high = at_most if below is None else below
         return Interval(
-            -math.inf if above is None and at_least is None else _first(above, at_least),
-            math.inf if below is None and at_most is None else _first(below, at_most),
+            -math.inf if low is None else low,
+            math.inf if high is None else high,
             above is None,
             below is None,
         )
-
-
-def _first(*values: float | None) -> float:
-    return next(v for v in values if v is not None)
 
 
 class _PerState(Condition):

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from conjoin.errors import DataWarning, ModelError, names_lack_of_memory
-from conjoin.inference.approximate import (
-    explained,
-    search,
-    trusted_log_partition,
-    trusted_marginals,
-)
+from conjoin.inference import exact
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.conditions import nearest
 from conjoin.inference.evidence import (
@@ -32,7 +27,15 @@ from conjoin.inference.fine_evidence import (
     with_fine,
     with_numbers,
 )
-from conjoin.inference.methods import check_options, engine, fitting
+from conjoin.inference.methods import (
+    check_options,
+    engine,
+    explained,
+    fitting,
+    search,
+    trusted_log_partition,
+    trusted_marginals,
+)
 from conjoin.inference.plan import Forecast, TooLarge
 from conjoin.inference.results import (
     Assignment,
@@ -42,10 +45,13 @@ from conjoin.inference.results import (
     Probability,
     Run,
 )
+from conjoin.inference.soft_evidence import weighted_network, with_new_marginals
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
-from conjoin.models.network import Network
+from conjoin.models.network import Network, network_of
+
+Answer = TypeVar("Answer")
 
 
 @names_lack_of_memory
@@ -100,7 +106,21 @@ def marginals(
     check_options("marginals", options, method)
     network, known = known_of(model, given, targets)
     found = _marginals(network, known, targets, method, max_memory, options)
-    return with_numbers(joint_of(model), network, known, found)
+    return with_numbers(network_of(model), network, known, found)
+
+
+def _exactly(
+    question: Callable[..., Answer], method: str, model: Network, *known: Evidence, **options: Any
+) -> tuple[Answer | None, TooLarge | None]:
+    """Return the exact answer if the method asks for it, and why there is none if it is too large."""
+    if method != "exact" and (method != "auto" or isinstance(model, DependencyNetwork)):
+        return None, None
+    try:
+        return question(model, *known, **options), None
+    except TooLarge as error:
+        if method == "exact":
+            raise
+        return None, error
 
 
 def _marginals(
@@ -112,16 +132,10 @@ def _marginals(
     options: dict[str, Any],
 ) -> Marginals:
     """Return the probabilities of the states of each variable."""
-    why: TooLarge | None = None
-    if method == "exact" or (method == "auto" and not isinstance(model, DependencyNetwork)):
-        try:
-            return engine("marginals", "exact")(
-                model, known, targets=targets, max_memory=max_memory
-            )
-        except TooLarge as error:
-            if method == "exact":
-                raise
-            why = error
+    limits: dict[str, Any] = {"targets": targets, "max_memory": max_memory}
+    found, why = _exactly(exact.marginals, method, model, known, **limits)
+    if found is not None:
+        return found
     asked = states_only(model, known, max_memory)
     if method == "auto":
         found = trusted_marginals("bp" if why else "mean_field", *asked, targets, options)
@@ -175,7 +189,7 @@ def log_partition(
         if method == "auto" and isinstance(model, BayesianNetwork) and not len(known):
             return LogValue(0.0, Run("exact", exact=True))  # its potentials are probabilities
         try:
-            return engine("log_partition", "exact")(model, known, max_memory=max_memory)
+            return exact.log_partition(model, known, max_memory=max_memory)
         except TooLarge as error:
             if method == "exact":
                 raise
@@ -243,7 +257,7 @@ def probability(
     asked = evidence_of(network.domain, query)
     warn_of_numbers(asked, event=True)
     event = event_of(network.domain, query)
-    found = _number_probability(model, network, known, event, method, max_memory)
+    found = _number_probability(network_of(model), network, known, event, method, max_memory)
     if found is None:
         found = _probability(network, known, event, method, max_memory, options)
     found.query = dict(asked.given)
@@ -255,16 +269,11 @@ def _probability(
     options: dict[str, Any],
 ) -> Probability:  # fmt: skip
     """Return the probability of an event, which states decide."""
-    if not isinstance(model, DependencyNetwork) and method in ("auto", "exact"):
-        from conjoin.inference import exact
+    from conjoin.inference.rare_probability import event_probability
 
-        try:
-            return exact.probability(model, event, known, max_memory=max_memory)
-        except TooLarge:
-            if method == "exact":
-                raise
-    from conjoin.inference.events import event_probability
-
+    found, _ = _exactly(exact.probability, method, model, event, known, max_memory=max_memory)
+    if found is not None:
+        return found
     fitted = _fitted(model, known, max_memory)
     log, error, run = event_probability(model, event, fitted, method, max_memory, options)
     run = run.noting(fitted.both(event).notes)
@@ -272,19 +281,19 @@ def _probability(
 
 
 def _number_probability(
-    model: Any, network: Network, known: Evidence, event: Evidence, method: str,
+    joint: Any, network: Network, known: Evidence, event: Evidence, method: str,
     max_memory: float | None,
 ) -> Probability | None:  # fmt: skip
     """Return the probability of an event that does not follow from states: of numbers within them."""
-    fine = getattr(joint_of(model), "fine", None)
+    fine = getattr(joint, "fine", None)
     if fine is None or method not in ("auto", "exact") or known.marginals:
         return None
     listed = list(event.given.items())
     name, value = listed[0] if listed else ("", None)
     if len(listed) != 1 or name not in fine.names or name in known.given:
-        return _cut_probability(joint_of(model), known, event, max_memory)
+        return _cut_probability(joint, known, event, max_memory)
     found = with_numbers(
-        joint_of(model), network, known, _marginals(network, known, [name], method, None, {})
+        joint, network, known, _marginals(network, known, [name], method, None, {})
     )
     p = number_event(found[name], value)
     if p is None:
@@ -297,8 +306,6 @@ def _cut_probability(
     model: Any, known: Evidence, event: Evidence, max_memory: float | None
 ) -> Probability | None:
     """Return the probability of ranges of numbers; None if there are none, or too many."""
-    from conjoin.inference.exact import impossible, run_of
-
     both = known.both(event)
     names = model.fine.names
     if not any(model.domain.names[v] in names for v in both.ranges):
@@ -306,13 +313,13 @@ def _cut_probability(
     try:
         below = log_evidence(model, known, max_memory)
         if below == -np.inf:
-            raise impossible(known.given)
+            raise exact.impossible(known.given)
         log = (
             log_evidence(model, both, max_memory) - below if not both.is_contradictory else -np.inf
         )
     except TooLarge:
         return None
-    run = run_of(with_fine(model, both)[1])
+    run = exact.run_of(with_fine(model, both)[1])
     return Probability(min(log, 0.0), run, query=event.given, given=known.given)
 
 
@@ -338,8 +345,6 @@ def joint_distribution(
     max_memory : float, optional
         In bytes; by default three quarters of the memory that is free.
     """
-    from conjoin.inference import exact
-
     model, known = known_of(model, given, targets)
     return exact.joint(model, targets, known, max_memory=max_memory)
 
@@ -388,7 +393,7 @@ def most_probable(
     check_options("most_probable", options, method)
     network, known = known_of(model, given)
     found = _most_probable(network, known, method, max_memory, options)
-    return replace(found, states=row_values(joint_of(model), known, found.states))
+    return replace(found, states=row_values(network_of(model), known, found.states))
 
 
 def _most_probable(
@@ -401,15 +406,13 @@ def _most_probable(
                 f"method={method!r} would maximise over hidden columns instead of summing over them; "
                 "use method='exact', or give their states as evidence"
             )
-        return engine("most_probable", "exact")(model, known, max_memory=max_memory)
-    if method == "exact" or (method == "auto" and not isinstance(model, DependencyNetwork)):
-        try:
-            return engine("most_probable", "exact")(model, known, max_memory=max_memory)
-        except TooLarge as error:
-            if method == "exact":
-                raise
-            found = search(*states_only(model, known, max_memory), options)
-            found = replace(found, run=explained(found.run, error))
+        return exact.most_probable(model, known, max_memory=max_memory)
+    certain, why = _exactly(exact.most_probable, method, model, known, max_memory=max_memory)
+    if certain is not None:
+        return certain
+    if why is not None:
+        found = search(*states_only(model, known, max_memory), options)
+        found = replace(found, run=explained(found.run, why))
     else:
         found = _searched(*states_only(model, known, max_memory), method, max_memory, options)
     return replace(
@@ -454,8 +457,6 @@ def forecast(model: Any, given: Given = None, *, max_memory: float | None = None
         In bytes; by default three quarters of the memory that is free. A model that needs more is
         rejected.
     """
-    from conjoin.inference import exact
-
     model, known = known_of(model, given)
     return exact.forecast(model, known, max_memory=max_memory)
 
@@ -473,11 +474,6 @@ def warn_of_numbers(known: Evidence, *, event: bool = False) -> None:
             warnings.warn(scale.far_words(words), DataWarning, stacklevel=4)
         elif x is not None and scale.is_between(x):
             warnings.warn(scale.between_words(words), DataWarning, stacklevel=4)
-
-
-def joint_of(model: Any) -> Any:
-    """Return the network of a fitted estimator, and any other model as it is."""
-    return getattr(model, "model_", model)
 
 
 def known_of(
@@ -499,18 +495,12 @@ def known_of(
         network.domain.index(name)
     warn_of_numbers(known)
     if known.is_contradictory:
-        from conjoin.inference.exact import impossible
-
-        raise impossible(known.given)
+        raise exact.impossible(known.given)
     return with_fine(network, evidence_of(network.domain, known))
 
 
 def _fitted(model: Network, known: Evidence, max_memory: float | None) -> Evidence:
     """Return the evidence with new marginals turned into likelihoods, which takes exact inference."""
-    if not known.marginals:
-        return known
-    from conjoin.inference.new_marginals import with_new_marginals
-
     try:
         return with_new_marginals(model, known, max_memory)
     except TooLarge as error:
@@ -524,8 +514,4 @@ def states_only(
 ) -> tuple[Network, dict[str, Any]]:
     """Return a model that includes all likelihoods, and the states that are certain."""
     known = _fitted(model, known, max_memory)
-    if not known.likelihoods:
-        return model, known.certain
-    from conjoin.inference.weighted_networks import weighted_network
-
     return weighted_network(model, known.likelihoods), known.certain

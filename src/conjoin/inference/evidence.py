@@ -2,7 +2,7 @@
 
 Every way of writing it, a text or a mapping, becomes one object: the states that are certain, a
 likelihood per state for the columns of which something else is known, and new marginals (Jeffrey's
-evidence), which `new_marginals` turns into likelihoods.
+evidence), which `soft_evidence` turns into likelihoods.
 """
 
 from __future__ import annotations
@@ -146,21 +146,16 @@ def evidence_of(domain: Domain, given: Any = None) -> Evidence:
         return _resolved(domain, read)
     if given is None:
         return Evidence(domain, {}, {})
-    check_given(given)
-    found: dict[str, Any] = {}
-    for name, value in parse_conditions(given, domain):
-        found[name] = joined(found[name], value, name) if name in found else value
-    return _resolved(domain, found)
-
-
-def check_given(given: Any) -> None:
-    """Reject evidence that is neither a mapping nor a text."""
-    if given is not None and not isinstance(given, str | Mapping | Evidence):
+    if not isinstance(given, str):
         shown = repr(given) if isinstance(given, bool | int | float) else type(given).__name__
         raise ModelError(
             "conditions are given as a mapping {variable: state} or as a text such as 'rain=yes', "
             f"not as {shown}"
         )
+    found: dict[str, Any] = {}
+    for name, value in parse_conditions(given, domain):
+        found[name] = joined(found[name], value, name) if name in found else value
+    return _resolved(domain, found)
 
 
 def as_condition(variable: Variable, value: Any) -> Any:
@@ -250,15 +245,13 @@ def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
 
 
 def states_and_likelihoods(
-    variable: Variable, value: Any
+    variable: Variable, value: Condition
 ) -> tuple[FloatArray, NewMarginal | None, list[str]]:
     """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
     weights = np.ones(len(variable))
     notes: list[str] = []
     target: NewMarginal | None = None
     by = "its values are spread evenly"
-    if not isinstance(value, Condition):
-        value = OneOf(value)
     parts = value.parts()
     for part in parts:
         if isinstance(part, OneOf):

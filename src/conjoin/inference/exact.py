@@ -23,7 +23,6 @@ from conjoin.inference.compilation import compiled, refusal
 from conjoin.inference.condition_text import conditions_text
 from conjoin.inference.evidence import Evidence, Given, event_of, evidence_of, no_new_marginals
 from conjoin.inference.free_memory import memory_limit
-from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import Forecast, Plan
 from conjoin.inference.results import (
     Assignment,
@@ -32,7 +31,9 @@ from conjoin.inference.results import (
     Marginals,
     Probability,
     Run,
+    of_all_variables,
 )
+from conjoin.inference.soft_evidence import with_new_marginals
 from conjoin.inference.terms import as_markov_network
 from conjoin.kernels.elimination_layouts import MARGINALS, MAXIMUM, SUM
 from conjoin.models.network import Network
@@ -52,7 +53,7 @@ def impossible(given: Mapping[str, Any]) -> ModelError:
 def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
     """Return the evidence, with new marginals turned into likelihoods."""
     known = evidence_of(compiled(model).domain, given)
-    return with_new_marginals(model, known, max_memory) if known.marginals else known
+    return with_new_marginals(model, known, max_memory)
 
 
 def run_of(known: Evidence) -> Run:
@@ -71,6 +72,28 @@ def forecast(model: Network, given: Given = None, *, max_memory: float | None = 
     return ready.plan(tuple(known.states), max_memory, soft=known.likelihoods).forecast()
 
 
+def answered(
+    model: Network,
+    known: Evidence,
+    mode: int,
+    max_memory: float | None,
+    varied: Sequence[int] = (),
+    targets: Sequence[int] | None = None,
+    *,
+    keep_tables: bool = True,
+) -> tuple[Plan, FloatArray, FloatArray, IntArray]:
+    """Answer possible evidence together with each joint state of some variables (see `Plan.run`)."""
+    ready, codes = compiled(model), known.states
+    plan = ready.plan((*codes, *varied), max_memory, targets, keep_tables, known.likelihoods)
+    states = joint_codes(ready.domain.cards, varied)[:, list(varied)]
+    slots = plan.slots(list(codes.values()), len(states))
+    slots[:, len(codes) : len(codes) + len(varied)] = states
+    log_z, flat, modes = plan.run(slots, mode, known.tilt())
+    if log_z.max() == -np.inf:
+        raise impossible(known.given)
+    return plan, log_z, flat, modes
+
+
 def marginals(
     model: Network,
     given: Given = None,
@@ -78,50 +101,18 @@ def marginals(
     targets: Sequence[str] | None = None,
     max_memory: float | None = None,
 ) -> Marginals:
-    """Return the exact distribution of each variable given the evidence.
-
-    `given`: the evidence: {variable: state or condition}, or conditions as text.
-
-    Examples
-    --------
-    >>> from conjoin import Domain, Features, MarkovNetwork
-    >>> domain = Domain({"a": ["no", "yes"], "b": ["no", "yes"]})
-    >>> mn = MarkovNetwork(domain, Features.from_terms(domain, [(2.0, {"a": "yes", "b": "yes"})]))
-    >>> marginals(mn, {"b": "yes"}, targets=["a"])  # e^2 / (1 + e^2)
-    a  no 0.1192, yes 0.8808
-    (exact)
-    """
+    """Return the exact distribution of each variable given the evidence."""
     ready = compiled(model)
     domain = ready.domain
     known = _known(model, given, max_memory)
-    codes = known.states
     wanted = None if targets is None else [domain.index(name) for name in targets]
-    plan = ready.plan(tuple(codes), max_memory, wanted, soft=known.likelihoods)
-    log_z, flat, _ = plan.run(plan.slots(list(codes.values())), MARGINALS, known.tilt())
-    if log_z[0] == -np.inf:
-        raise impossible(known.given)
-    arrays = split_marginals(domain, plan, codes, flat[0])
+    plan, _, flat, _ = answered(model, known, MARGINALS, max_memory, targets=wanted)
+    first, place = plan.marginal_first.tolist(), plan.place[: len(domain)].tolist()
+    free = {v: flat[0, first[p] : first[p + 1]] for v, p in enumerate(place) if p >= 0}
+    single = dict.fromkeys(ready.single.tolist(), 0)
+    # Others were left out, because no target depends on them.
+    arrays = of_all_variables(domain, free, {**single, **known.states})
     return Marginals(domain, arrays, run_of(known), targets)
-
-
-def split_marginals(
-    domain: Domain, plan: Plan, codes: dict[int, int], flat: FloatArray
-) -> list[FloatArray]:
-    """Return the marginals of all variables; those with evidence are certain."""
-    first = plan.marginal_first.tolist()
-    place = plan.place.tolist()
-    arrays = []
-    for v, card in enumerate(domain.cards.tolist()):
-        p = place[v]
-        if p >= 0:
-            arrays.append(flat[first[p] : first[p + 1]])
-        elif v in codes or card == 1:
-            certain = np.zeros(card)
-            certain[codes.get(v, 0)] = 1.0
-            arrays.append(certain)
-        else:  # left out, because no target depends on it
-            arrays.append(np.full(card, np.nan))
-    return arrays
 
 
 def log_partition(
@@ -173,8 +164,7 @@ def joint(
     max_memory: float | None = None,
 ) -> JointProbabilities:
     """Return the joint distribution of a few variables given the evidence, exactly."""
-    ready = compiled(model)
-    domain = ready.domain
+    domain = model.domain
     evidence = _known(model, given, max_memory)
     known = evidence.states
     scope = [domain.index(name) for name in targets]
@@ -185,16 +175,8 @@ def joint(
     size, limit = 8 * np.prod(shape, dtype=float), memory_limit(max_memory)
     if size > limit:
         raise refusal(size, None, limit)
-    fixed, soft = (*known, *asked), evidence.likelihoods
-    plan = ready.plan(fixed, max_memory, targets=(), keep_tables=False, soft=soft)
-    rows = joint_codes(domain.cards, asked)[:, asked]
-    slots = plan.slots(list(known.values()), len(rows))
-    slots[:, len(known) : len(known) + len(asked)] = rows
-    log_p, _, _ = plan.run(slots, SUM, evidence.tilt())
-    top = log_p.max()
-    if top == -np.inf:
-        raise impossible(evidence.given)
-    p = np.exp(log_p - top)
+    _, log_p, _, _ = answered(model, evidence, SUM, max_memory, asked, (), keep_tables=False)
+    p = np.exp(log_p - log_p.max())
     table = np.zeros([int(domain.cards[v]) for v in scope])
     index = tuple(known.get(v, slice(None)) for v in scope)
     order = [asked.index(v) for v in scope if v not in known]
@@ -206,18 +188,14 @@ def most_probable(
     model: Network, given: Given = None, *, max_memory: float | None = None
 ) -> Assignment:
     """Return the most probable instance that agrees with the evidence."""
-    ready = compiled(model)
-    domain = ready.domain
+    domain = model.domain
     known = _known(model, given, max_memory)
     codes = known.states
     if not set(np.flatnonzero(domain.hidden).tolist()) <= set(codes):
         from conjoin.inference import hidden_mode
 
         return hidden_mode.most_probable(as_markov_network(model), known, max_memory)
-    plan = ready.plan(tuple(codes), max_memory, soft=known.likelihoods)
-    scores, _, states = plan.run(plan.slots(list(codes.values())), MAXIMUM, known.tilt())
-    if scores[0] == -np.inf:
-        raise impossible(known.given)
+    plan, scores, _, states = answered(model, known, MAXIMUM, max_memory)
     row, score = whole_rows(domain, plan, states, codes)[0], float(scores[0]) + known.constant
     return Assignment(domain.decode(row), score, run_of(known), bound=score)
 

@@ -17,6 +17,7 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.label_values import ABSENT
+from conjoin.data.number_map import normal_mass
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import joint_codes
 from conjoin.inference import exact
@@ -39,29 +40,27 @@ from conjoin.models.network import Network
 
 def with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence]:
     """Return a network in which what is known of numbers counts, and the evidence on states."""
-    factors, known, _ = _fine_factors(model, known)
-    if not factors:
-        return model, known
-    assert isinstance(model, Joint)
-    both = [*model.factors, *factors]
-    return MarkovNetwork(model.domain, model.features, both, model.provenance), known
+    return _with_fine(model, known)[:2]
 
 
 def log_evidence(model: Network, known: Evidence, max_memory: float | None) -> float:
     """Return the log of the summed potentials that agree with evidence, and of densities."""
-    network, reduced = with_fine(model, known)
-    return exact.log_sum(network, reduced, max_memory) + _fine_factors(model, known)[2]
+    network, reduced, scale = _with_fine(model, known)
+    return exact.log_sum(network, reduced, max_memory) + scale
 
 
-def _fine_factors(model: Network, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
-    """Return factors over states for what is known of numbers, and the logarithm that they lack."""
+def _with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence, float]:
+    """Return what `with_fine` does, and the logarithm of the density that the factors lack."""
     if not isinstance(model, Joint) or model.fine is None:
-        return [], known, 0.0
+        return model, known, 0.0
     factors, known, scale = _value_factors(model.fine, known)
     for v, ends in known.ranges.items():
         if model.fine.domain.names[v] in model.fine.names:
             factors += _range_factor(model.fine, known, v, ends)
-    return factors, known, scale
+    if not factors:
+        return model, known, scale
+    both = [*model.factors, *factors]
+    return MarkovNetwork(model.domain, model.features, both, model.provenance), known, scale
 
 
 def _value_factors(fine: FineNumbers, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
@@ -114,21 +113,18 @@ def _range_factor(
 
 def _fractions(terms: FineTerms, numbers: NumberStates, ends: tuple[float, float]) -> FloatArray:
     """Return the share of each part of a number that lies in a range; 1 outside intervals."""
-    from scipy.special import ndtr
-
     first, last = numbers.scores_of_ends(*ends)
     low, high = (end[:, None] for end in numbers.ends[:, numbers.intervals])
     sds = terms.sds[:, None]
     means = numbers.bounded(terms.means[:, numbers.intervals], sds)
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-
-    def between(start: FloatArray, stop: FloatArray) -> FloatArray:
-        return np.abs(ndtr(side * (stop - means) / sds) - ndtr(side * (start - means) / sds))
-
-    found = np.ones(terms.means.shape)
-    part = between(np.clip(first, low, high), np.clip(last, low, high))
-    found[:, numbers.intervals] = part / np.maximum(between(low, high), 1e-300)
-    return found
+    start, stop = np.clip(first, low, high), np.clip(last, low, high)
+    part, whole = (
+        normal_mass((below - means) / sds, (above - means) / sds)
+        for below, above in ((start, stop), (low, high))
+    )
+    shares = np.ones(terms.means.shape)
+    shares[:, numbers.intervals] = part / np.maximum(whole, 1e-300)
+    return shares
 
 
 def with_numbers(model: Network, network: Network, known: Evidence, found: Marginals) -> Marginals:
@@ -147,10 +143,7 @@ def with_numbers(model: Network, network: Network, known: Evidence, found: Margi
         if v in known.ranges:
             states = states.within(*known.ranges[v])
         parts = _parts(model, network, known, v, p) if found.run.exact else None
-        if parts is None:
-            numbers[name] = NumberDistributions.of_states(states, p)[0]
-        else:
-            numbers[name] = NumberDistributions.of_parts(states, p, parts)[0]
+        numbers[name] = NumberDistributions.of_states(states, p, parts)[0]
     found.numbers = numbers
     return found
 
@@ -206,13 +199,11 @@ def row_values(model: Network, known: Evidence, states: Mapping[str, Any]) -> di
         if v in known.values:
             row[name] = known.given[name]
             continue
-        p = np.eye(len(numbers))[codes[:, v]]
-        found = NumberDistributions.of_states(numbers, p)
+        p, parts = np.eye(len(numbers))[codes[:, v]], None
         if fine is not None and name in fine.names:
             terms = fine_terms(fine, codes, _scores(fine, known)[None], v)
             parts = parts_of(terms, np.ones((1, 1, len(numbers))), p)
-            found = NumberDistributions.of_parts(numbers, p, parts)
-        row[name] = found[0].median()
+        row[name] = NumberDistributions.of_states(numbers, p, parts)[0].median()
     return row
 
 

@@ -25,12 +25,8 @@ def memory_limit(max_memory: float | None = None) -> float:
 
 @lru_cache(maxsize=1)
 def _share_of_free(second: int) -> float:  # noqa: ARG001
-    """Return the share of the free memory; asking takes half a millisecond, so once a second."""
-    return _rounded(max(min(_limits(), default=float(FALLBACK)) * SHARE, 1 << 20))
-
-
-def _rounded(size: float) -> float:
-    """Round down to a quarter step between two powers of two."""
+    """Return the share of the free memory, rounded; asking takes half a millisecond, so once a second."""
+    size = max(min(_limits(), default=float(FALLBACK)) * SHARE, 1 << 20)
     step = 2.0 ** (int(size).bit_length() - 1) / STEPS
     return size // step * step
 

@@ -13,19 +13,20 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.chain import Sampler, variable_order
-from conjoin.inference.diagnostics import (
-    BATCHES,
-    MAX_R_HAT,
-    MIN_ESS,
-    effective_size,
-    split_r_hat,
-    standard_error,
-)
 from conjoin.inference.random_state import RandomState, streams
-from conjoin.inference.results import Marginals, Run
+from conjoin.inference.results import Marginals, Run, of_all_variables
 from conjoin.jobs import run
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
+
+BATCHES = 20
+"""Number of parts in which the sweeps of a chain are summed, for standard errors."""
+
+MAX_R_HAT = 1.05
+"""Chains with a larger R-hat disagree."""
+
+MIN_ESS = 100.0
+"""Estimates with a smaller effective sample size are not trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,13 +225,9 @@ def marginals(
         model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
         n_jobs=n_jobs,
     )  # fmt: skip
-    evidence = model.domain.encode_partial(given or {})
-    arrays = [
-        np.eye(len(variable))[evidence[v]]
-        if v in evidence
-        else estimated.marginals.get(variable.name, np.full(len(variable), np.nan))
-        for v, variable in enumerate(model.domain)
-    ]
+    domain = model.domain
+    free = {domain.index(name): p for name, p in estimated.marginals.items()}
+    arrays = of_all_variables(domain, free, domain.encode_partial(given or {}))
     error = max((float(e.max()) for e in estimated.stderr.values()), default=0.0)
     unsettled, (r_hat, _) = estimated.unsettled(), estimated.worst()
     note = f"{estimated.chains} chains of {estimated.n_samples:,} sweeps "
@@ -242,4 +239,48 @@ def marginals(
     else:
         note += f"agree (R-hat up to {r_hat:.3f}), standard errors up to {error:.2g}"
     how = Run("gibbs", converged=not unsettled, note=note, error=error)
-    return Marginals(model.domain, arrays, how, targets)
+    return Marginals(domain, arrays, how, targets)
+
+
+def split_r_hat(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
+    """Return the potential scale reduction of halves of chains (Gelman et al., Bayesian Data Analysis).
+
+    `sums`, `squares`: of the values of each batch; the number of batches is even.
+    """
+    chains, batches, quantities = sums.shape
+    halves = sums.reshape(chains * 2, batches // 2, quantities).sum(1)
+    half_squares = squares.reshape(chains * 2, batches // 2, quantities).sum(1)
+    n = length * (batches // 2)
+    if n < 2:
+        return np.full(quantities, np.nan)
+    means = halves / n
+    within = (np.maximum(half_squares - n * means**2, 0.0) / (n - 1)).mean(0)
+    between = means.var(axis=0, ddof=1)
+    tiny = 1e-14
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat = np.sqrt((n - 1) / n + between / within)
+    # A quantity that never changes has converged, unless the chains disagree about it.
+    r_hat[within <= tiny] = 1.0
+    r_hat[(within <= tiny) & (between > tiny)] = np.inf
+    return r_hat
+
+
+def standard_error(sums: FloatArray, length: int) -> FloatArray:
+    """Return the Monte Carlo standard error of the mean, from the spread of the batch means."""
+    means = sums.reshape(-1, sums.shape[2]) / length
+    return np.sqrt(means.var(axis=0, ddof=1) / len(means))
+
+
+def effective_size(sums: FloatArray, squares: FloatArray, length: int) -> FloatArray:
+    """Return the number of independent values that would have the same standard error.
+
+    It is never larger than the number of values, although chains can do better than independent
+    draws.
+    """
+    count = sums.shape[0] * sums.shape[1] * length
+    mean = sums.sum((0, 1)) / count
+    variance = np.maximum(squares.sum((0, 1)) - count * mean**2, 0.0) / max(1, count - 1)
+    error = standard_error(sums, length) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(error <= 1e-30, float(count), variance / error)
+    return np.minimum(size, float(count))

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray
-from conjoin.data.table import Codes, joint_codes
-from conjoin.inference.compilation import compiled
+from conjoin.data.table import Codes
 from conjoin.inference.evidence import Evidence
-from conjoin.inference.exact import impossible, whole_rows
+from conjoin.inference.exact import answered, whole_rows
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.weighted_networks import weighted_markov_network
+from conjoin.inference.soft_evidence import weighted_markov_network
 from conjoin.kernels.elimination_layouts import MAXIMUM
 from conjoin.models.hidden_states import HiddenStates, log_sum
 from conjoin.models.markov import MarkovNetwork
@@ -34,17 +33,11 @@ MAX_CHANGES = 1000
 def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | None) -> Assignment:
     """Return the best instance found that agrees with the evidence, and an upper bound."""
     domain = model.domain
-    codes, soft = known.states, known.likelihoods
+    codes = known.states
     summed = [v for v in np.flatnonzero(domain.hidden).tolist() if v not in codes]
-    plan = compiled(model).plan((*codes, *summed), max_memory, soft=soft)
-    states = joint_codes(domain.cards, summed)[:, summed]
-    slots = plan.slots(list(codes.values()), len(states))
-    slots[:, len(codes) : len(codes) + len(summed)] = states
-    best, _, modes = plan.run(slots, MAXIMUM, known.tilt())
+    plan, best, _, modes = answered(model, known, MAXIMUM, max_memory, summed)
     bound = float(log_sum(best[None])[0])
-    if bound == -np.inf:
-        raise impossible(known.given)
-    model = weighted_markov_network(model, soft)
+    model = weighted_markov_network(model, known.likelihoods)
     rows = whole_rows(domain, plan, modes[best > -np.inf], codes)
     rows[:, summed] = np.iinfo(rows.dtype).max
     rows = np.unique(rows, axis=0)

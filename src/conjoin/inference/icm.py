@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from conjoin.inference.chain import Sampler
-from conjoin.inference.instances import score
 from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Assignment, Run
+from conjoin.inference.terms import score
 from conjoin.models.network import Network
 
 

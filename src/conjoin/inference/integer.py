@@ -10,9 +10,8 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.instances import no_dependency_network, score
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.terms import as_markov_network
+from conjoin.inference.terms import as_markov_network, no_dependency_network, score
 from conjoin.models.features import Features
 from conjoin.models.network import Network
 

@@ -63,7 +63,7 @@ class JointRows:
         self.model, self.table, self.seed = model, table, random_state
         self.max_states = max_states
         self.domain: Domain = model.domain.observed
-        self.codes: IntArray = np.where(table.holes, -1, table.codes.astype(np.int64))
+        self.codes = table.signed_codes()
         self.fine: FineNumbers | None = getattr(model, "fine", None)
         if table.numbers is None:
             self.fine = None
@@ -330,7 +330,7 @@ class JointRows:
             if not len(rows):
                 continue
             answer = JointRows(self.model, table.select(rows), self.seed).answer(name)
-            codes = np.where(table.holes, -1, table.codes.astype(np.int64))
+            codes = table.signed_codes()
             numbers = None if table.numbers is None else table.numbers.copy()
             cumulative = answer.p.cumsum(axis=1)
             draws = rng.random((len(rows), 1)) * cumulative[:, -1:]
@@ -440,10 +440,7 @@ def _cut_draws(
 
 def numbers_of(domain: Domain, name: str, answer: Answer) -> NumberDistributions:
     """Return the distributions of a column of numbers whose states have probabilities."""
-    states = domain.numbers(name)
-    if answer.parts is None:
-        return NumberDistributions.of_states(states, answer.p)
-    return NumberDistributions.of_parts(states, answer.p, answer.parts)
+    return NumberDistributions.of_states(domain.numbers(name), answer.p, answer.parts)
 
 
 def _assembled(parts: list[tuple[IntArray, Parts]], rows: int, states: int) -> Parts:

@@ -15,9 +15,9 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.inference.chain import possible_form
-from conjoin.inference.instances import no_dependency_network
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.inference.results import LogValue, Marginals, Run
+from conjoin.inference.terms import no_dependency_network
 from conjoin.kernels.mean_field_steps import expected_potential, mean_field
 from conjoin.models.network import Network
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.number_map import NumberMap
+from conjoin.data.number_map import NumberMap, normal_mass
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
@@ -48,9 +48,7 @@ class NumberDistributions:
     shares: FloatArray
     means: FloatArray
     sds: FloatArray
-    absent: FloatArray | None = (
-        None  # the probability that there is no value; None if that is no state
-    )
+    absent: FloatArray | None = None  # the probability that there is no value, if that is a state
 
     def __post_init__(self) -> None:
         """Take the state that there is no value apart: the distribution is that of values."""
@@ -64,14 +62,17 @@ class NumberDistributions:
         object.__setattr__(self, "states", self.states.present)
 
     @classmethod
-    def of_states(cls, states: NumberStates, p: FloatArray) -> NumberDistributions:
-        """Return distributions within whose intervals nothing else is known."""
-        shape = len(p), int(states.intervals.sum()), 1
-        return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
+    def of_states(
+        cls, states: NumberStates, p: FloatArray, parts: Parts | None = None
+    ) -> NumberDistributions:
+        """Return distributions from the probabilities of states.
 
-    @classmethod
-    def of_parts(cls, states: NumberStates, p: FloatArray, parts: Parts) -> NumberDistributions:
-        """Return distributions whose Gaussians are given for all states, not only for intervals."""
+        `parts`: the Gaussians in all states, not only in intervals; None if nothing tells where within
+        its interval a number lies.
+        """
+        if parts is None:
+            shape = len(p), int(states.intervals.sum()), 1
+            return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
         shares, means, sds = (part[:, states.intervals] for part in parts)
         return cls(states, p, shares, states.bounded(means, sds), sds)
 
@@ -336,14 +337,13 @@ class NumberDistributions:
 
 def log_masses(means: FloatArray, sds: FloatArray | float, ends: FloatArray) -> FloatArray:
     """Return the log-probability of Gaussians between two ends."""
-    from scipy.special import log_ndtr, ndtr
+    from scipy.special import log_ndtr
 
-    low, high = ends
-    side = np.where(low > means, -1.0, 1.0)  # differences of small numbers are more exact
-    first, last = side * (low - means) / sds, side * (high - means) / sds
-    whole = np.abs(ndtr(last) - ndtr(first))
+    low, high = ((end - means) / sds for end in ends)
+    whole = normal_mass(low, high)
+    nearest = np.where(low > 0, -low, high)  # to the mean, of the two ends
     with np.errstate(divide="ignore"):
-        return np.where(whole > LEAST, np.log(whole), log_ndtr(np.maximum(first, last)))
+        return np.where(whole > LEAST, np.log(whole), log_ndtr(nearest))
 
 
 class NumberDistribution:

@@ -112,11 +112,6 @@ def state_numbers(variable: Variable) -> tuple[str, FloatArray] | None:
     return ("state", places) if variable.ordered else None
 
 
-def is_ordered(variable: Variable) -> bool:
-    """Return whether ranges of a variable make sense."""
-    return variable.cuts is not None or state_numbers(variable) is not None
-
-
 def bin_shares(variable: Variable, inside: Interval) -> FloatArray:
     """Return the share of each bin of a variable that lies in a range; numbers are spread evenly."""
     assert variable.cuts is not None

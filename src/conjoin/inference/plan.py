@@ -170,11 +170,6 @@ class Plan:
         return len(self.tree.parent)
 
     @property
-    def n_slots(self) -> int:
-        """The number of variables with evidence."""
-        return len(self.place) - len(self.tree.size)
-
-    @property
     def cells(self) -> int:
         """The number of cells of all tables."""
         return int(self.tree.table_first[-1])
@@ -196,7 +191,7 @@ class Plan:
 
     def slots(self, codes: Any, rows: int = 1) -> IntArray:
         """Return room for the states of all fixed variables, with `codes` in the first slots."""
-        slots = np.zeros((rows, self.n_slots), np.int64)
+        slots = np.zeros((rows, len(self.place) - len(self.tree.size)), np.int64)
         known = np.asarray(codes, np.int64)
         slots[:, : known.shape[-1]] = known
         return slots

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -12,14 +12,13 @@ from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError, names_lack_of_memory
-from conjoin.inference.compilation import compiled
 from conjoin.inference.engines import known_of, marginals
 from conjoin.inference.evidence import Evidence, Given, evidence_of
-from conjoin.inference.exact import impossible, run_of
+from conjoin.inference.exact import answered, run_of
 from conjoin.inference.methods import check_options
-from conjoin.inference.new_marginals import with_new_marginals
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.results import Run
+from conjoin.inference.soft_evidence import with_new_marginals
 from conjoin.kernels.elimination_layouts import MARGINALS
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
@@ -74,9 +73,6 @@ class Questions(Sequence[Question]):
 
     def __len__(self) -> int:
         return len(self._questions)
-
-    def __iter__(self) -> Iterator[Question]:
-        return iter(self._questions)
 
     def __repr__(self) -> str:
         now = ", ".join(f"{shown(s)} {p:.4g}" for s, p in self.prior.items())
@@ -179,17 +175,11 @@ def _exact(
 ) -> tuple[FloatArray, dict[int, FloatArray], Run]:
     """Return P(target) and P(column | target), target states by column states, of all open columns."""
     known = with_new_marginals(model, known, max_memory)
-    domain, codes = model.domain, known.states
-    plan = compiled(model).plan((*codes, v), max_memory, soft=known.likelihoods)
-    slots = plan.slots(list(codes.values()), int(domain.cards[v]))
-    slots[:, len(codes)] = np.arange(domain.cards[v])
-    log_z, flat, _ = plan.run(slots, MARGINALS, known.tilt())
-    if log_z.max() == -np.inf:
-        raise impossible(known.given)
+    plan, log_z, flat, _ = answered(model, known, MARGINALS, max_memory, [v])
     p = np.exp(log_z - log_z.max())
     flat[log_z == -np.inf] = 0.0
     found = {}
-    for u in range(len(domain.observed)):
+    for u in range(len(model.domain.observed)):
         at = int(plan.place[u])
         if at >= 0:
             found[u] = flat[:, plan.marginal_first[at] : plan.marginal_first[at + 1]]

@@ -108,6 +108,28 @@ class Marginals(Mapping[str, Any]):
         return "\n".join([*lines, f"({self.run})"])
 
 
+def of_all_variables(
+    domain: Domain, free: Mapping[int, FloatArray], known: Mapping[int, int]
+) -> list[FloatArray]:
+    """Return the distributions of all variables: known ones are certain, those in neither are NaN."""
+    arrays = [np.full(card, np.nan) for card in domain.cards.tolist()]
+    for v, p in free.items():
+        arrays[v] = p
+    for v, state in known.items():
+        arrays[v] = np.zeros(len(arrays[v]))
+        arrays[v][state] = 1.0
+    return arrays
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines: the first column to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
+        for first, *rest in rows
+    ]
+
+
 def distribution_words(found: Any) -> str:
     """Return the probabilities of states, or the mean of a number and its 90% interval."""
     if isinstance(found, Mapping):
@@ -252,12 +274,7 @@ class JointProbabilities:
         lines = [[name, *map(shown, columns.states)]]
         for state, p in zip(rows.states, self.table.tolist(), strict=True):
             lines.append([shown(state), *(f"{x:.4g}" for x in p)])
-        widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-        text = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in lines
-        ]
-        return "\n".join([*text, f"({self.run})"])
+        return "\n".join([*aligned(lines), f"({self.run})"])
 
     def __repr__(self) -> str:
         if self.table.ndim == 2 and max(self.table.shape) <= MAX_CROSS_TABLE:

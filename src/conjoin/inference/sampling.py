@@ -11,9 +11,9 @@ from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
 from conjoin.inference.chain import Chain, Sampler, variable_order
-from conjoin.inference.diagnostics import BATCHES, effective_size, split_r_hat
-from conjoin.inference.engines import joint_of, known_of, states_only
+from conjoin.inference.engines import known_of, states_only
 from conjoin.inference.evidence import Given, evidence_of
+from conjoin.inference.gibbs import BATCHES, effective_size, split_r_hat
 from conjoin.inference.joint_rows import with_values
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
@@ -21,7 +21,7 @@ from conjoin.jobs import run
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
-from conjoin.models.network import Network, takes_estimators
+from conjoin.models.network import Network, network_of, takes_estimators
 from conjoin.progress import progress
 
 METHODS = ("auto", "exact", "gibbs")
@@ -101,7 +101,7 @@ def sample(
     drawn = Table.adopt(domain, codes)
     seed = int(seed_sequence(random_state).generate_state(1)[0])
     rng = np.random.default_rng(seed)
-    return with_values(joint_of(model), drawn, known.values, rng, known.ranges)
+    return with_values(network_of(model), drawn, known.values, rng, known.ranges)
 
 
 def sampling_method(model: Network, given: Given = None) -> str:
@@ -132,18 +132,9 @@ def samples(
     n_jobs: int | None = None,
     block: int | None = None,
 ) -> Iterator[Table]:
-    """Draw joint states as `sample` does, as a stream of tables of bounded size.
+    """Draw joint states as `sample` does, as a stream of tables; the rows are the same for any size.
 
-    Parameters
-    ----------
-    model, n, given, method, burn_in, sweeps_per_row, chains, order, random_state, n_jobs
-        As for `sample`. The rows are the same for any block size.
-    block : int, optional
-        Maximum number of rows per table; by default as many as make 16 million cells.
-
-    Yields
-    ------
-    Table
+    `block`: the maximum number of rows per table, by default as many as make 16 million cells.
     """
     if n < 0 or burn_in < 0 or sweeps_per_row < 1 or chains < 1:
         raise ModelError(

@@ -13,11 +13,13 @@ from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.conditions import label_text
-from conjoin.inference.engines import joint_of, marginals
+from conjoin.inference.engines import marginals
 from conjoin.inference.evidence import Evidence, Given, evidence_of
 from conjoin.inference.methods import check_options
 from conjoin.inference.number_distribution import NumberDistribution
+from conjoin.inference.results import aligned
 from conjoin.models.left_out import names_left_out
+from conjoin.models.network import network_of
 
 SHOWN = 20
 """Maximum number of columns that are printed."""
@@ -48,14 +50,7 @@ class WhatIf:
         rows = [["", "as it is", *(shown(change) for change in self.changes)]]
         for name in names[:SHOWN]:
             rows += _lines(name, [found[name] for found in self.answers])
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if k == 0 else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
+        lines = aligned(rows)
         if len(names) > SHOWN:
             lines.append(f"... and {len(names) - SHOWN} more columns, which move less")
         runs = dict.fromkeys(str(found.run) for found in self.answers)
@@ -142,14 +137,19 @@ def what_if(
         forgotten, kept = _forgotten(change)
         _, new = _asked(model, kept)
         evidence.append(known.without([*forgotten, *new.given]).both(new))
-        read.append(_words(str(new), forgotten))
+        words = [str(new), *(f"forget {label_text(name)}" for name in forgotten)]
+        read.append(", ".join(filter(None, words)))
     determined = set().union(*(e.certain for e in evidence))
     names = targets
     if names is None:
         names = [n for n in domain.observed.names if n not in determined]
-        _check_open(names)
-    own = joint_of(model)
-    answers = [marginals(own, e, targets=names, **options) for e in evidence]
+        if not names:
+            raise ModelError(
+                "the row and the changes determine all columns, so there is nothing to compare; choose "
+                "the columns to compare with targets=[...]"
+            )
+    network = network_of(model)
+    answers = [marginals(network, e, targets=names, **options) for e in evidence]
     return WhatIf(evidence, answers, read)
 
 
@@ -164,34 +164,26 @@ def evidence_of_row(model: Any, row: Any) -> Given:
         row = row.to_frame().T
     elif isinstance(row, list | tuple):
         row = np.array(row, object)
-    own = joint_of(model).domain
-    columns = columns_of(row, domain=own)
+    domain = network_of(model).domain
+    columns = columns_of(row, domain=domain)
     if len(columns[0].codes) != 1:
         raise ModelError(f"give one row, not {len(columns[0].codes)}")
     found = {c.name: c.labels[c.codes[0]] for c in columns if c.codes[0] >= 0}
-    known = {name: value for name, value in found.items() if name in own.names}
+    known = {name: value for name, value in found.items() if name in domain.names}
     if found and not known:
         raise ModelError(
             "the row has none of the columns of the model. "
-            + did_you_mean(next(iter(found)), own.observed.names)
+            + did_you_mean(next(iter(found)), domain.observed.names)
         )
     return known
 
 
 def _asked(model: Any, given: Given) -> tuple[Domain, Evidence]:
     """Return the columns of a model, and evidence on them; numbers keep their values."""
-    network = joint_of(model)
+    network = network_of(model)
     if hasattr(model, "_known"):
         return network.domain, model._known(given)[1]
     return network.domain, evidence_of(network.domain, given)
-
-
-def _check_open(names: Sequence[str]) -> None:
-    if not names:
-        raise ModelError(
-            "the row and the changes determine all columns, so there is nothing to compare; choose "
-            "the columns to compare with targets=[...]"
-        )
 
 
 def _forgotten(change: Any) -> tuple[list[str], Any]:
@@ -200,8 +192,3 @@ def _forgotten(change: Any) -> tuple[list[str], Any]:
         return [], change
     forgotten = [name for name, value in change.items() if value is None]
     return forgotten, {name: value for name, value in change.items() if value is not None}
-
-
-def _words(new: str, forgotten: list[str]) -> str:
-    """Return a change in words."""
-    return ", ".join(filter(None, [new, *(f"forget {label_text(n)}" for n in forgotten)]))

@@ -26,12 +26,11 @@ from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
-from conjoin.inference.engines import joint_of
 from conjoin.inference.fine_answers import MAX_STATES
 from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.number_distribution import TIE, NumberDistributions
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.network import Network
+from conjoin.models.network import Network, network_of
 from conjoin.progress import progress
 
 SHOWN = 20
@@ -318,7 +317,7 @@ class _Cells:
 
 def _without(table: Table, cells: BoolArray) -> Table:
     """Return a table in which some cells are missing, which says nothing about cells that are absent."""
-    codes, numbers = np.where(table.holes | cells, -1, table.codes.astype(np.int64)), table.numbers
+    codes, numbers = np.where(cells, -1, table.signed_codes()), table.numbers
     if numbers is not None:
         numeric = [table.domain.index(name) for name in table.domain.numeric]
         numbers = np.where(cells[:, numeric], np.nan, numbers)
@@ -357,7 +356,7 @@ def surprises(model: Any, table: Any, *, random_state: int = 0) -> Surprises:
     >>> found.row, found.column, bool(found.suggestion == a[7])
     (7, 'v1', True)
     """
-    joint = joint_of(model)
+    joint = network_of(model)
     columns, coded = columns_of(table, domain=joint.domain), None
     if isinstance(table, Table) and table.domain == joint.domain.observed:
         coded = table  # which may know that an empty cell got lost
@@ -371,18 +370,14 @@ def column_surprises(
     domain = model.domain.observed
     by_name = {column.name: column for column in columns}
     present = [name for name in domain.names if name in by_name]
-    _check(by_name, domain.names, present)
+    if not present:
+        raise DataError(
+            "the table has none of the columns of the model. "
+            + did_you_mean(next(iter(by_name), ""), domain.names)
+        )
     rows = len(columns[0].codes)
     none = Column("", np.full(rows, -1, np.int64), [], lacking=True)
     given = [by_name.get(name, none.renamed(name)) for name in domain.names]
     table = coded or table_of_columns(given, domain, strict=False)
     raw = [by_name[name] for name in present]
     return Surprises(_Cells(model, raw, table, random_state))
-
-
-def _check(by_name: dict[str, Column], names: Sequence[str], present: Sequence[Any]) -> None:
-    if not present:
-        first = next(iter(by_name), "")
-        raise DataError(
-            "the table has none of the columns of the model. " + did_you_mean(first, names)
-        )

@@ -7,6 +7,7 @@ times their number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -20,6 +21,7 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.feature_tables import literals, scope_tables
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
+from conjoin.models.network import Network
 from conjoin.models.tree import factor_features
 
 CELLS_PER_FEATURE = 4
@@ -35,14 +37,6 @@ MAX_TABLE_AXES = 40
 """Tables made of features have fewer axes than this."""
 
 
-def row_strides(shape: tuple[int, ...]) -> list[int]:
-    """Return how far apart the neighbours on each axis are in a table that is stored row by row."""
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 1, 0, -1):
-        strides[axis - 1] = strides[axis] * shape[axis]
-    return strides
-
-
 def terms_of(tables: Iterable[TableFactor], features: Features) -> Terms:
     """Lay out tables and features for kernels."""
     var: list[int] = []
@@ -51,7 +45,8 @@ def terms_of(tables: Iterable[TableFactor], features: Features) -> Terms:
     flat: list[FloatArray] = []
     for table in tables:
         var += table.variables
-        stride += row_strides(table.table.shape)
+        shape = table.table.shape
+        stride += [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         ends.append(len(var))
         bases.append(bases[-1] + table.table.size)
         flat.append(table.table.ravel())
@@ -120,25 +115,17 @@ def with_dense_tables(
 ) -> tuple[list[TableFactor], Features]:
     """Turn features that fill a good part of a table over their scope into that table."""
     cards = features.tests.cards
-    scopes: dict[bytes, list[int]] = {}
-    var, indptr = features.entry_var, features.indptr.tolist()
-    flat, width = var.tobytes(), var.itemsize
-    for f in range(len(features)):
-        key = flat[indptr[f] * width : indptr[f + 1] * width]
-        scopes.setdefault(key, []).append(f)
-    chosen, rows = [], []
-    for key, which in scopes.items():
-        scope = np.frombuffer(key, var.dtype)
-        if len(scope) >= MAX_TABLE_AXES:
-            continue
-        if np.prod(cards[scope], dtype=float) <= CELLS_PER_FEATURE * len(which):
-            chosen.append(tuple(scope.tolist()))
-            rows.append(np.array(which))
-    if not chosen:
+    dense = {
+        scope: rows
+        for scope, rows in features.by_scope().items()
+        if len(scope) < MAX_TABLE_AXES
+        and np.prod(cards[list(scope)], dtype=float) <= CELLS_PER_FEATURE * len(rows)
+    }
+    if not dense:
         return tables, features
     gone = np.zeros(len(features), bool)
-    gone[np.concatenate(rows)] = True
-    tables = tables + scope_tables(features, chosen, rows)
+    gone[np.concatenate(list(dense.values()))] = True
+    tables = tables + scope_tables(features, list(dense), list(dense.values()))
     return tables, features.select(np.flatnonzero(~gone))
 
 
@@ -200,3 +187,20 @@ def as_markov_network(model: object) -> MarkovNetwork:
             "first, or use method='mean_field', 'gibbs', 'icm' or 'viterbi'"
         )
     raise ModelError(f"expected a model, not {type(model).__name__}")
+
+
+def score(model: Network, row: IntArray) -> float:
+    """Return the log-potential of an instance; of a dependency network, the sum of log conditionals."""
+    codes = row[None, :].astype(np.uint16)
+    if isinstance(model, DependencyNetwork):
+        return float(sum(cpd.log_probabilities(codes)[0, row[cpd.target]] for cpd in model.cpds))
+    return float(as_markov_network(model).log_potential(codes)[0])
+
+
+def no_dependency_network(model: Network, method: str) -> None:
+    """Reject a dependency network where a joint distribution is needed."""
+    if isinstance(model, DependencyNetwork):
+        raise ModelError(
+            f"method={method!r} needs a joint distribution, and a dependency network specifies "
+            "conditional distributions; `convert` it first"
+        )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.discretization import discretize_by
-from conjoin.data.discretizer import Discretizer
+from conjoin.data.discretization import Discretizer, discretize_by
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows

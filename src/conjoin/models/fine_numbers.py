@@ -163,7 +163,7 @@ class FineNumbers:
             packed(own, np.float64, 3), packed(scores, np.float64, 2),
         )  # fmt: skip
         for known, rows in patterns(scores):
-            given = self.known(known)
+            given = KnownScores.of(self.covariances, known)
             spread = np.sqrt(given.variances[:, wanted])
             class_terms.add_densities(
                 rows, *rest, known, packed(given.precisions, np.float64, 3),
@@ -184,10 +184,6 @@ class FineNumbers:
         """Return the log of the mean probability of each state of a number (see `log_inside`)."""
         assert self.log_inside is not None
         return self.log_inside[self.of_states(self.domain.index(name))]
-
-    def known(self, columns: IntArray) -> KnownScores:
-        """Return what follows from known scores."""
-        return KnownScores.of(self.covariances, columns)
 
     def of_numbers(self, places: Sequence[int]) -> FineNumbers:
         """Return the distribution of some of the numbers."""

@@ -6,15 +6,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from conjoin.data.arrays import FloatArray, IntArray, UIntArray, distinct
+from conjoin.data.arrays import FloatArray, Int32Array, IntArray, UIntArray, distinct
 from conjoin.data.table import Codes
 from conjoin.errors import ModelError
 from conjoin.models.features import Features, segment_index
 from conjoin.models.vocabulary import Vocabulary, mask_words, state_masks
-
-Int32Array = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,10 +104,6 @@ class FeatureGroups:
             return self.product
         return np.concatenate([self.conjunction, self.product])
 
-    def needs_truth(self, block: ConditionalBlock) -> bool:
-        """Return whether the sums need `block.truth()` besides the bits of the block."""
-        return bool(len(self.pair) or len(self.product) or block.marginals is not None)
-
 
 @dataclass(frozen=True, eq=False)
 class ConditionalScorer:
@@ -148,8 +144,10 @@ class ConditionalScorer:
         return matrix
 
     def _truth(self, block: ConditionalBlock) -> FloatArray:
-        """Return the probability that each test holds on each row, if the sums need it."""
-        return block.truth() if self.groups.needs_truth(block) else np.zeros((0, 0))
+        """Return the probability that each test holds on each row, if bits are not enough."""
+        groups = self.groups
+        needed = len(groups.pair) or len(groups.product) or block.marginals is not None
+        return block.truth() if needed else np.zeros((0, 0))
 
     def gains(self, block: ConditionalBlock, truth: FloatArray | None = None) -> FloatArray:
         """Return the gain of each test on each row: the growth of the log-potential if it holds."""

@@ -19,21 +19,12 @@ from conjoin.scoring.result import Score
 
 @dataclass(frozen=True, eq=False)
 class LogLikelihood(Score):
-    """The mean log-probability of the rows of a table.
+    """The mean log-probability of the rows of a table."""
 
-    Attributes
-    ----------
-    exact : bool
-        Whether all scores are exact up to rounding.
-    log_z : LogValue
-        log Z, which the log-potentials of all rows are reduced by; it has an error if it was estimated.
-    variables : int
-        The number of variables.
-    """
-
-    exact: bool
+    exact: bool  # whether all scores are exact up to rounding
+    # log Z, which the log-potentials of all rows are reduced by; it has an error if it was estimated
     log_z: LogValue
-    variables: int
+    variables: int  # the number of variables
 
     @property
     def normalized(self) -> float:

@@ -36,20 +36,13 @@ class CMLL(Score):
     """The conditional marginal log-likelihood of a network on a table.
 
     The score of a row is the sum over its variables of log P(x_i | the variables of other sets).
-
-    Attributes
-    ----------
-    mc_stderr : float
-        The part of the error of the mean that comes from sampling; 0 if everything was exact.
-    exact : float
-        The fraction of the log marginals that are exact.
-    sets : tuple of tuple of str
-        The sets of variables that were used.
     """
 
-    mc_stderr: float
-    exact: float
-    sets: Sets
+    mc_stderr: (
+        float  # the part of the error of the mean that comes from sampling; 0 if all is exact
+    )
+    exact: float  # the fraction of the log marginals that are exact
+    sets: Sets  # the sets of variables that were used
 
     def report(self) -> dict[str, Any]:
         """Return the figures as plain values, for JSON."""
@@ -195,20 +188,21 @@ def cmll(
                 )
             )  # fmt: skip
             places.append(np.ix_(rows, at))
-        for place, scores in zip(places, run(_score, tasks, n_jobs, "scoring"), strict=True):
-            cells[place] = scores.logs
-            variance += scores.variance
-            exact += scores.exact
+        scored = run(_score, tasks, n_jobs, "scoring")
+        for place, (logs, part_variance, part_exact) in zip(places, scored, strict=True):
+            cells[place] = logs
+            variance += part_variance
+            exact += part_exact
     by_variable = (weights @ cells) / np.maximum(weights @ ~lacking, 1e-300)
-    scored = int((~lacking).sum())
+    count = int((~lacking).sum())
     return CMLL(
         "cmll",
         cells.sum(axis=1),
         weights,
         dict(zip(domain.names, by_variable.tolist(), strict=True)),
-        scored,
+        count,
         float(np.sqrt(variance) / weights.sum()),
-        exact / scored if scored else 1.0,
+        exact / count if count else 1.0,
         chosen,
     )
 
@@ -232,14 +226,6 @@ class _Sweeps(NamedTuple):
     def max_cells(self, variables: int) -> int:
         """Return the number of cells up to which exact answers are no slower than sampling."""
         return (self.burn_in + self.samples) * variables // 4
-
-
-class _Scores(NamedTuple):
-    """Log marginals, rows by variables, the variance of their weighted sum, and how many are exact."""
-
-    logs: FloatArray
-    variance: float
-    exact: int
 
 
 def _exact_marginals(
@@ -267,8 +253,11 @@ def _score(
     codes: Codes,
     weights: FloatArray,
     at: IntArray,
-) -> _Scores:
-    """Score the variables `at` of rows; `evidence_of` says which row of evidence each of them has."""
+) -> tuple[FloatArray, float, int]:
+    """Score the variables `at` of rows; `evidence_of` says which row of evidence each of them has.
+
+    Returns log marginals, the variance of their weighted sum, and how many are exact.
+    """
     cards = model.domain.cards
     known = codes[:, at] < cards[at]
     state = (np.cumsum(cards) - cards)[at] + np.where(known, codes[:, at], 0)
@@ -287,7 +276,7 @@ def _score(
         variance += float(pulls.var(ddof=1)) / sweeps.batches
     with np.errstate(divide="ignore"):
         logs = np.where(known, np.log(p[evidence_of[:, None], state]), 0.0)
-    return _Scores(logs, variance, int((known & ~sampled[evidence_of][:, at]).sum()))
+    return logs, variance, int((known & ~sampled[evidence_of][:, at]).sum())
 
 
 def _sample(

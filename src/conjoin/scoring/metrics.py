@@ -18,16 +18,8 @@ METRICS = {"pll": pll, "cmll": cmll, "ll": log_likelihood}
 def score(model: Any, table: Any, metric: str = "pll", **options: Any) -> Score:
     """Score a network on a table, in nats per row.
 
-    Parameters
-    ----------
-    model : Network or JointModel
-        The model to score.
-    table : Table, 2-dimensional array, or frame
-        The rows.
-    metric : {'pll', 'cmll', 'll'}
-        The score: see the functions `pll`, `cmll` and `log_likelihood`.
-    **options
-        Options of that function.
+    `metric`: 'pll', 'cmll' or 'll', for the functions `pll`, `cmll` and `log_likelihood`, whose options
+    may follow.
 
     Examples
     --------

@@ -14,27 +14,13 @@ from conjoin.errors import ModelError
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How well a network predicts the rows of a table, in nats.
+    """How well a network predicts the rows of a table, in nats."""
 
-    Attributes
-    ----------
-    metric : str
-        The name of the score, such as "pll".
-    by_row : array of float
-        The score of each row, summed over its variables.
-    weights : array of float
-        The weight of each row.
-    by_variable : dict
-        The mean score of each variable, by name, over the rows on which it is known.
-    cells : int
-        The number of values that were scored.
-    """
-
-    metric: str
-    by_row: FloatArray
-    weights: FloatArray
-    by_variable: dict[str, float]
-    cells: int
+    metric: str  # the name of the score, such as "pll"
+    by_row: FloatArray  # the score of each row, summed over its variables
+    weights: FloatArray  # the weight of each row
+    by_variable: dict[str, float]  # the mean score of each variable, over the rows that know it
+    cells: int  # the number of values that were scored
 
     @property
     def rows(self) -> int:
