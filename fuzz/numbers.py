@@ -61,7 +61,7 @@ def known_scores(rows: JointRows, row: int, without: str) -> Any:
     scores = np.full(len(fine.names), np.nan)
     for j, name in enumerate(fine.names):
         column, code = rows.domain.numbers(name), rows.codes[row, rows.domain.index(name)]
-        if name != without and fine.evidence[j] and code >= 0 and column.intervals[code]:
+        if name != without and code >= 0 and column.intervals[code]:
             scores[j] = fine_reference.score(column, rows.table.column(name)[row])
     return scores
 

@@ -114,7 +114,7 @@ class HiddenTables:
         column, state = self.single_states
         near = np.eye(len(column))
         for v, variable in enumerate(self.network.domain):
-            at = np.flatnonzero(column == v)
+            at = np.flatnonzero((column == v) & (state < len(variable.values)))
             if variable.ordered and len(at) > 2:
                 distance = np.abs(state[at][:, None] - state[at]) / len(at)
                 near[np.ix_(at, at)] = SMOOTH * np.exp(-distance / REACH) + (1 - SMOOTH) * np.eye(

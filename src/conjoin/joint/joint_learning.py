@@ -25,7 +25,7 @@ from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.joint import Joint
 from conjoin.models.markov import MarkovNetwork
 
-QUICK_ROWS = 1 << 13
+QUICK_ROWS = 1 << 14
 """With little effort, conditionals are learned from at most this number of rows."""
 
 

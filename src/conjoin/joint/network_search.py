@@ -48,7 +48,7 @@ MAX_FURTHER = 20
 
 
 MANY_ROWS = {
-    "quick": Effort((1 << 12,), (), (), 0, directed=False),
+    "quick": Effort((1 << 12,), (), (), 0),
     "default": Effort((1 << 11, 1 << 15), (8, 32, 256), SETTINGS, 9 << 18, 128),
     "thorough": Effort(
         (1 << 12, 1 << 17), (8, 32, 128, 512), (*SETTINGS, *SETTINGS), 1 << 23, 1024
