@@ -104,7 +104,7 @@ class HiddenModel:
 
     def __init__(self, tables: HiddenTables, priors: Priors, leaves: Leaves | None = None) -> None:
         self.tables, self.priors, self.leaves = tables, priors, leaves
-        # What is added to e_z: states that do not lead to a leaf are improbable there
+        # What is added to e_z and not learned
         self.fixed = np.zeros(1) if leaves is None else leaves.shifts(tables)
         self.longer = tables.longer if priors.longer_sd else tables.longer[:0]
 
@@ -217,7 +217,7 @@ class HiddenModel:
         return p, found[0]
 
     def _from_leaves(self) -> Parameters:
-        """Return parameters under which the column of the leaves follows the thin network in each."""
+        """Return parameters under which the rows of each leaf follow the thin network."""
         states, single, longer = self.tables.states, len(self.tables.single), len(self.longer)
         shapes = (states, 0), (0, single), (0, longer), (states, single), (states,)
         common = np.zeros(len(self.tables.features))
