@@ -57,6 +57,9 @@ class Table:
         The weights, read-only.
     numbers : array of float, or None
         The values of the columns of numbers, read-only.
+    sample : Table, or None
+        Some of the rows, with the values of their numbers, of a table that counts all rows by their
+        states and has no values itself: numbers are learned from these (see `with_sample`).
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Table:
         copy: bool = True,
     ) -> None:
         self.domain, self.lacking = domain, tuple(lacking)
+        self.sample: Table | None = None
         self.missing = int(np.iinfo(code_dtype(domain.cards)).max)
         self.codes: Codes = read_only(self._checked_codes(np.asarray(codes), copy))
         rows = len(self.codes)
@@ -221,7 +225,8 @@ class Table:
         codes, numbers = np.ascontiguousarray(self.codes[:, columns]), self.numbers
         if numbers is not None:
             numbers = numbers[:, [self.domain.numeric.index(name) for name in domain.numeric]]
-        return Table.adopt(domain, codes, self.weights, numbers, self.lacking)
+        result = Table.adopt(domain, codes, self.weights, numbers, self.lacking)
+        return result if self.sample is None else result.with_sample(self.sample.reordered(names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -247,6 +252,21 @@ class Table:
     def weighted(self, weights: npt.ArrayLike | None) -> Table:
         """Return the table with other weights."""
         return Table.adopt(self.domain, self.codes, weights, self.numbers, self.lacking)
+
+    def with_sample(self, sample: Table) -> Table:
+        """Return the table with a random sample of its rows, which has the values of numbers.
+
+        Of a table larger than memory, all rows are counted by their states, and the values of numbers
+        are kept for a sample: `learn_joint` learns the network of the states from all rows, and where
+        numbers lie within their states from the sample.
+        """
+        if sample.domain != self.domain:
+            raise DataError("the sample has other columns or states than the table")
+        if sample.domain.numeric and sample.numbers is None:
+            raise DataError("the sample of a table needs the values of its numbers")
+        result = Table.adopt(self.domain, self.codes, self.weights, self.numbers, self.lacking)
+        result.sample = sample
+        return result
 
     def with_rows(self, other: Table) -> Table:
         """Return the table with the rows of another one of the same domain below its own."""
@@ -287,7 +307,8 @@ class Table:
             empty = self.holes[:, v] if holes is None else self.holes[:, v] & ~holes[:, v]
             codes[empty, v] = self.domain.cards[v]
             variables[v] = variables[v].with_absent()
-        return Table.adopt(Domain(variables), codes, self.weights, self.numbers)
+        result = Table.adopt(Domain(variables), codes, self.weights, self.numbers)
+        return result if self.sample is None else result.with_sample(self.sample.with_absent(names))
 
     @cached_property
     def absent(self) -> BoolArray:

@@ -14,6 +14,8 @@ _INTERNAL = {
     "read_csv": "formats.csv_tables",
     "read_evidence": "formats.uai",
     "read_parquet_folder": "formats.parquet",
+    "folder_sample": "formats.parquet",
+    "folder_table": "formats.parquet",
     "read_schema": "formats.libra_reading",
     "safe_domain": "formats.bayesian_writing",
     "safe_words": "formats.bayesian_writing",
