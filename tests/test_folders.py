@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from conjoin import Domain, JointModel, Table, marginals, read_table
+from conjoin import Domain, JointModel, Table, load, marginals, read_table
 from conjoin.cli.main import main
 from conjoin.data import chosen_kinds, with_absent_values
 from conjoin.errors import DataError, DataWarning, FormatError
@@ -26,8 +26,8 @@ def arrow_rows(rows=900, seed=0):
     x = rng.normal(size=rows)
     half = np.arange(rows) < rows / 2
     contract = rng.random(rows) < 0.6
-    start = datetime.date(2020, 1, 1)
     days = rng.integers(0, 400, rows)
+    dates = [datetime.date(2020, 1, 1) + datetime.timedelta(int(d)) for d in days]
     return pa.table(
         {
             "x": pa.array(x.round(3), mask=rng.random(rows) < 0.1),
@@ -36,8 +36,10 @@ def arrow_rows(rows=900, seed=0):
             "whole": pa.array(
                 rng.integers(0, 4, rows).astype(float), mask=~half & (rng.random(rows) < 0.2)
             ),
-            "day": pa.array([start + datetime.timedelta(int(d)) for d in days], mask=rng.random(rows) < 0.05),
-            "time": pa.array(np.datetime64("2024-01-01T00:00", "s") + days * np.timedelta64(90, "m")),
+            "day": pa.array(dates, mask=rng.random(rows) < 0.05),
+            "time": pa.array(
+                np.datetime64("2024-01-01T00:00", "s") + days * np.timedelta64(90, "m")
+            ),
             "written": pa.array([f"{1 + d % 28:02}.03.{2000 + d}" for d in days.tolist()]),
             "kind": pa.array(np.where(x > 0.5, "high", np.where(x > -2, "low", "lowest"))),
             "contract": pa.array(contract),
@@ -58,12 +60,15 @@ def folder_of(table, path, parts=(0.2, 0.21, 0.7), group=64):
     return path
 
 
-def sampled(folder, rows, **options):
-    """Read a folder of more rows than the sample has."""
-    sample = folder_sample(folder, rows=rows, batch_rows=100)
-    with pytest.warns(DataWarning, match="left out"):
-        kinds = chosen_kinds(sample.columns)
-    return folder_table(folder, sample, kinds, batch_rows=100, **options)
+@pytest.fixture
+def limit(monkeypatch):
+    """Return a function that makes samples, and batches, as small as given."""
+
+    def set_limits(rows, batch_rows=100):
+        monkeypatch.setattr("conjoin.formats.parquet.SAMPLE_ROWS", rows)
+        monkeypatch.setattr("conjoin.formats.parquet.BATCH_ROWS", batch_rows)
+
+    return set_limits
 
 
 def rows_of(table):
@@ -127,23 +132,29 @@ def test_options_about_columns_hold_for_folders(tmp_path):
         read_table(folder, include="ix")
 
 
-def test_a_sample_does_not_depend_on_files_and_row_groups(tmp_path):
+def test_a_sample_does_not_depend_on_files_and_row_groups(tmp_path, limit):
     rows = arrow_rows()
     one = folder_of(rows, tmp_path / "one", parts=(), group=10**6)
     many = folder_of(rows, tmp_path / "many", group=17)
-    samples = [folder_sample(one, rows=250), folder_sample(many, rows=250, batch_rows=40)]
+    limit(250)
+    samples = [folder_sample(one)]
+    limit(250, batch_rows=40)
+    samples.append(folder_sample(many))
     for a, b in zip(*(sample.columns for sample in samples), strict=True):
         assert a.name == b.name and a.labels == b.labels and len(a.codes) == 250
         np.testing.assert_array_equal(a.codes, b.codes)
-    assert not samples[0].whole and folder_sample(one, rows=900).whole
+    limit(900)
+    assert not samples[0].whole and folder_sample(one).whole
 
 
-def test_all_rows_of_a_large_folder_are_counted(tmp_path):
+def test_all_rows_of_a_large_folder_are_counted(tmp_path, limit):
     rows = arrow_rows()
     rare = pa.array([*rows["kind"].to_pylist()[:-1], "seen once"])
     rows = rows.set_column(rows.column_names.index("kind"), "kind", rare)
     folder = folder_of(rows, tmp_path / "folder")
-    whole, merged = sampled(folder, 300), sampled(folder, 300, merge=True)
+    limit(300)
+    with pytest.warns(DataWarning, match="left out: 'id'"):
+        whole, merged = read_table(folder), read_table(folder, merge=True, exclude=["id", "empty"])
     assert whole.domain["kind"].states == ("high", "low", "lowest", "seen once")
     assert len(whole) == 900 and whole.sample is None
     expected = Table.of_values(whole.domain, whole.signed_codes(), whole.numbers)
@@ -158,21 +169,25 @@ def test_all_rows_of_a_large_folder_are_counted(tmp_path):
     assert values >= set(map(tuple, np.nan_to_num(merged.sample.numbers, nan=-9.0).tolist()))
 
 
-def test_absent_values_of_a_large_folder(tmp_path):
-    folder = folder_of(arrow_rows(3000), tmp_path / "folder")
-    table = sampled(folder, 1000, merge=True, settle=with_absent_values)
+def test_absent_values_of_a_large_folder(tmp_path, limit):
+    folder = folder_of(arrow_rows(3000).drop_columns(["id", "empty"]), tmp_path / "folder")
+    limit(1000)
+    sample = folder_sample(folder)
+    how = {"merge": True, "settle": with_absent_values}
+    table = folder_table(folder, sample, chosen_kinds(sample.columns), **how)
     assert [v.name for v in table.domain if v.absent] == ["end"]
     end, contract = table.domain.index("end"), table.domain.index("contract")
     empty = table.codes[:, end] == len(table.domain["end"]) - 1
     np.testing.assert_array_equal(empty, table.codes[:, contract] == 0)
-    again = with_absent_values(sampled(folder, 1000, merge=True))
+    again = with_absent_values(read_table(folder, merge=True))
     assert [v.name for v in again.domain if v.absent] == ["end"]
     assert again.sample.domain == again.domain
 
 
-def test_numbers_are_learned_from_the_sample_and_states_from_all_rows(tmp_path):
-    folder = folder_of(arrow_rows(3000).drop_columns(["id", "time", "written"]), tmp_path / "f")
-    table = sampled(folder, 1000, merge=True)
+def test_numbers_are_learned_from_the_sample_and_states_from_all_rows(tmp_path, limit):
+    rows = arrow_rows(3000).drop_columns(["id", "empty", "time", "written"])
+    limit(1000)
+    table = read_table(folder_of(rows, tmp_path / "folder"), merge=True)
     _, joint = learn_joint(table)
     _, states = learn_joint(Table(table.domain, table.codes, table.weights))
     assert joint.fine is not None and states.fine is None
@@ -184,13 +199,28 @@ def test_numbers_are_learned_from_the_sample_and_states_from_all_rows(tmp_path):
     assert means["high"] > 0.8 and means["lowest"] < -1.5
 
 
-def test_a_model_is_fitted_to_a_table_with_a_sample(tmp_path):
-    folder = folder_of(arrow_rows(2000).select(["x", "kind", "empty"]), tmp_path / "f")
-    table = sampled(folder, 700, merge=True)
+def test_a_model_is_fitted_to_a_table_with_a_sample(tmp_path, limit):
+    limit(700)
+    folder = folder_of(arrow_rows(2000).select(["x", "kind"]), tmp_path / "folder")
+    table = read_table(folder, merge=True)
     model = JointModel(effort="quick").fit(table)
     assert model.marginals({"kind": "high"})["x"].mean() > 0.8
     with pytest.raises(DataError, match="cut them while reading"):
         JointModel(discretize="quantile:4").fit(table)
+
+
+def test_a_model_of_a_large_folder_is_learned_at_the_command_line(tmp_path, capsys, limit):
+    limit(700)
+    folder = folder_of(arrow_rows(2000).drop_columns(["empty"]), tmp_path / "folder")
+    options = ["--effort", "quick", "-o", str(tmp_path / "m.conjoin")]
+    options += ["--discretize", "count=15,20"]
+    assert main(["learn", str(folder), *options]) == 0
+    out, said = capsys.readouterr()
+    assert "left out: 'id'" in said and "2,000 rows" in out and "that no value applies: end" in out
+    model = load(tmp_path / "m.conjoin")
+    assert model.domain["count"].numbers is None and len(model.domain["count"]) == 3
+    assert model.fine is not None and marginals(model, {"kind": "high"})["x"].mean() > 0.8
+    assert "identifier" in model.provenance["left_out"]["id"]
 
 
 def test_samples_fit_their_tables():

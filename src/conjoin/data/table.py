@@ -262,8 +262,6 @@ class Table:
         """
         if sample.domain != self.domain:
             raise DataError("the sample has other columns or states than the table")
-        if sample.domain.numeric and sample.numbers is None:
-            raise DataError("the sample of a table needs the values of its numbers")
         result = Table.adopt(self.domain, self.codes, self.weights, self.numbers, self.lacking)
         result.sample = sample
         return result

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.columns import Column, columns_with_values, table_of_columns
+from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.frames import arrow_columns
 from conjoin.data.label_values import is_number, typed_key
@@ -161,13 +161,7 @@ class FolderSample(NamedTuple):
     whole: bool  # whether these are all rows
 
 
-def folder_sample(
-    path: Path,
-    missing: Collection[str] = (),
-    *,
-    rows: int = SAMPLE_ROWS,
-    batch_rows: int = BATCH_ROWS,
-) -> FolderSample:
+def folder_sample(path: Path, missing: Collection[str] = ()) -> FolderSample:
     """Draw rows from a folder of Parquet files; a folder with few rows is its own sample.
 
     The rows that are drawn depend on the number of rows in the folder alone, and not on how they are
@@ -178,16 +172,16 @@ def folder_sample(
     files = _files(path)
     total = sum(_opened(file).metadata.num_rows for file in files)
     if not total:
-        raise DataError("the table has no rows, so its columns have no states")
+        raise FormatError("the table has no rows, so its columns have no states", str(path))
     drawn = np.arange(total)
-    if total > rows:
+    if total > SAMPLE_ROWS:
         rng = np.random.default_rng(SAMPLE_SEED)
-        drawn = np.sort(rng.choice(total, rows, replace=False, shuffle=False))
+        drawn = np.sort(rng.choice(total, SAMPLE_ROWS, replace=False, shuffle=False))
     coders = [_FolderStates(name) for name in folder_columns(path)]
     codes: list[list[IntArray]] = [[] for _ in coders]
     start = 0
     for file in files:
-        for batch in _batches(file, [coder.name for coder in coders], batch_rows):
+        for batch in _batches(file, [coder.name for coder in coders]):
             first, last = np.searchsorted(drawn, [start, start + len(batch)])
             some = batch.take(pa.array(drawn[first:last] - start))
             start += len(batch)
@@ -198,7 +192,7 @@ def folder_sample(
         replace(coder.column(), codes=np.concatenate(listed))
         for coder, listed in zip(coders, codes, strict=True)
     ]
-    return FolderSample(columns, total <= rows)
+    return FolderSample(columns, len(drawn) == total)
 
 
 def folder_table(
@@ -209,7 +203,6 @@ def folder_table(
     merge: bool = False,
     settle: Callable[[Table], Table] | None = None,
     missing: Collection[str] = (),
-    batch_rows: int = BATCH_ROWS,
 ) -> Table:
     """Read a folder of Parquet files whose columns are of the given kinds, as a sample tells.
 
@@ -226,7 +219,7 @@ def folder_table(
         table = table_of_columns(columns, kinds=kinds)
     if not table.domain.numeric:
         coders: list[_Coder] = [_FolderStates(column.name) for column in columns]
-        table = _read(path, coders, merge=merge, missing=missing, batch_rows=batch_rows)
+        table = _read(path, coders, merge=merge, missing=missing)
         return table if settle is None else settle(table)
     if settle is None and merge and not sample.whole:
         settle = with_telling_edges
@@ -235,63 +228,44 @@ def folder_table(
         return table
     coders = []
     for v in table.domain:
-        settled = v.numbers is not None or v.cuts is not None
-        coders.append(
-            _KnownStates(v, keeps_values=not merge) if settled else _FolderStates(v.name, v.absent)
-        )
-    result = _read(path, coders, merge=merge, missing=missing, batch_rows=batch_rows)
+        if v.cuts is None:
+            coders.append(_FolderStates(v.name, v.absent))
+        else:
+            coders.append(_KnownStates(v, keeps_values=not merge))
+    result = _read(path, coders, merge=merge, missing=missing)
     if not merge or not table.domain.numeric:
         return result
     return result.with_sample(table_of_columns(columns, result.domain))
 
 
-def read_parquet_folder(
-    path: Path,
-    domain: Domain | None = None,
-    *,
-    merge: bool = False,
-    batch_rows: int = BATCH_ROWS,
-    merge_at: int = MERGE_AT,
-) -> Table:
-    """Read all Parquet files in a folder, in the order of their names, as one table.
-
-    All files have the same columns, in any order. Without a domain, every distinct value is a state. With
-    `merge`, each distinct row of states is kept once, with its count as weight; up to `merge_at` rows are
-    collected before equal ones are merged.
-    """
-    coders: list[_Coder]
-    if domain is None:
-        coders = [_FolderStates(name) for name in folder_columns(path)]
-    else:
-        coders = [_KnownStates(variable, keeps_values=not merge) for variable in domain]
-    return _read(path, coders, merge=merge, batch_rows=batch_rows, merge_at=merge_at)
+def read_parquet_folder(path: Path, domain: Domain, *, merge: bool = False) -> Table:
+    """Read a folder of Parquet files with the states of a domain; merged rows have no numbers."""
+    coders = [_KnownStates(variable, keeps_values=not merge) for variable in domain]
+    return _read(path, coders, merge=merge)
 
 
 def _read(
-    path: Path,
-    coders: Sequence[_Coder],
-    *,
-    merge: bool,
-    missing: Collection[str] = (),
-    batch_rows: int = BATCH_ROWS,
-    merge_at: int = MERGE_AT,
+    path: Path, coders: Sequence[_Coder], *, merge: bool, missing: Collection[str] = ()
 ) -> Table:
-    """Read a folder of Parquet files, each column as its coder codes it."""
+    """Read all Parquet files in a folder, in the order of their names, each column by its coder.
+
+    All files have the same columns, in any order. With `merge`, each distinct row of states is kept once,
+    with its count as weight.
+    """
     names = [coder.name for coder in coders]
     with errors_naming(path):
         blocks = [(np.zeros((0, len(coders)), np.uint8), np.zeros(0))]
-        pending, limit = 0, merge_at
+        pending, limit = 0, MERGE_AT
         for file in _files(path):
-            for batch in _batches(file, names, batch_rows):
+            for batch in _batches(file, names):
                 with errors_naming(file):
-                    coded = [coder.codes(batch.select([coder.name]), missing) for coder in coders]
-                block = _packed(coded)
+                    block = _packed([c.codes(batch.select([c.name]), missing) for c in coders])
                 blocks.append((block, np.ones(len(block))))
                 pending += len(block)
                 if merge and pending >= limit:
                     blocks = [_together(blocks, merge)]
                     pending = len(blocks[0][0])
-                    limit = max(merge_at, 2 * pending)  # rows that hardly repeat are merged rarely
+                    limit = max(MERGE_AT, 2 * pending)  # rows that hardly repeat are merged rarely
         codes, weights = _together(blocks, merge)
         blocks.clear()  # they are as large as the table
         return _table(coders, codes, weights)
@@ -312,7 +286,7 @@ def _opened(file: Path) -> Any:
         return parquet.ParquetFile(file)
 
 
-def _batches(file: Path, wanted: list[str], batch_rows: int) -> Iterator[Any]:
+def _batches(file: Path, wanted: list[str]) -> Iterator[Any]:
     """Yield the batches of a file, with its columns in the order that is wanted."""
     import pyarrow as pa
 
@@ -323,13 +297,15 @@ def _batches(file: Path, wanted: list[str], batch_rows: int) -> Iterator[Any]:
             problem = "there is no column" if name not in names else "several columns are called"
             raise FormatError(f"{problem} {name!r}. " + did_you_mean(name, names), str(file))
     with _parquet_errors(file):
-        for batch in opened.iter_batches(batch_rows, columns=wanted, use_threads=False):
+        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
             if len(batch):
                 yield pa.Table.from_batches([batch]).select(wanted)
 
 
 class _FolderStates:
     """The distinct labels of a column, numbered as they appear."""
+
+    values: list[FloatArray] | None = None
 
     def __init__(self, name: str, absent: bool = False) -> None:
         self.name, self.absent, self.ordered, self.gaps = name, absent, False, False
@@ -451,13 +427,6 @@ def _widened(codes: Codes, dtype: np.dtype[Any]) -> Codes:
 
 def _table(coders: Sequence[_Coder], codes: Codes, weights: FloatArray) -> Table:
     """Return the rows with the codes of their domain; the states of columns are sorted."""
-    found = [coder for coder in coders if isinstance(coder, _FolderStates)]
-    if found and not len(codes):
-        raise DataError("the table has no rows, so its columns have no states")
-    columns_with_values([coder.column() for coder in found])
-    kept = [i for i, c in enumerate(coders) if isinstance(c, _KnownStates) or c.labels]
-    if len(kept) < len(coders):
-        coders, codes = [coders[i] for i in kept], codes[:, kept]
     settled = [coder.settled() for coder in coders]
     domain = Domain(variable for variable, _ in settled)
     dtype = code_dtype(domain.cards)
@@ -468,11 +437,7 @@ def _table(coders: Sequence[_Coder], codes: Codes, weights: FloatArray) -> Table
         lookup = np.full(len(new) + 1, empty, dtype)
         lookup[:-1] = new
         result[:, i] = lookup[np.where(codes[:, i] == old, len(new), codes[:, i])]
-    values = [
-        np.concatenate([np.zeros(0), *coder.values])
-        for coder in coders
-        if isinstance(coder, _KnownStates) and coder.values is not None
-    ]
+    values = [np.concatenate([np.zeros(0), *c.values]) for c in coders if c.values is not None]
     repeated = len(weights) > 0 and bool(weights.max() > 1)
     numbers = np.stack(values, axis=1) if values else None
     return Table.adopt(domain, result, weights if repeated else None, numbers)
