@@ -217,6 +217,8 @@ def test_a_model_of_a_large_folder_is_learned_at_the_command_line(tmp_path, caps
     assert main(["learn", str(folder), *options]) == 0
     out, said = capsys.readouterr()
     assert "left out: 'id'" in said and "2,000 rows" in out and "that no value applies: end" in out
+    share = np.isnan(read_table(folder, kinds={"id": "number"}).column("x")).mean()
+    assert out.split("\nx ")[1].split()[:2] == ["number", f"{share:.0%}"]  # of all rows
     model = load(tmp_path / "m.conjoin")
     assert model.domain["count"].numbers is None and len(model.domain["count"]) == 3
     assert model.fine is not None and marginals(model, {"kind": "high"})["x"].mean() > 0.8
