@@ -207,6 +207,8 @@ def test_a_model_is_fitted_to_a_table_with_a_sample(tmp_path, limit):
     assert model.marginals({"kind": "high"})["x"].mean() > 0.8
     with pytest.raises(DataError, match="cut them while reading"):
         JointModel(discretize="quantile:4").fit(table)
+    with pytest.raises(DataError, match="no rows can be added"):
+        model.update(table)
 
 
 def test_a_model_of_a_large_folder_is_learned_at_the_command_line(tmp_path, capsys, limit):

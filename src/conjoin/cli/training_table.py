@@ -28,21 +28,18 @@ def training_table(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
     from conjoin.formats.storage import errors_naming
     from conjoin.formats.table_files import read_columns
 
-    path = Path(options.table)
+    path, settle = Path(options.table), partial(_settled, options)
     if path.is_dir():
         sample = folder_sample(path, options.missing or ())
-        columns = sample.columns
-    else:
-        columns = read_columns(path, options.missing, dialect=dialect(options))
+        with errors_naming(path):
+            kept = chosen_kinds(sample.columns, **_column_options(options))
+        table = folder_table(path, sample, kept, merge=True, settle=settle)
+        return table, left_out(sample.columns, kept)
+    columns = read_columns(path, options.missing, dialect=dialect(options))
     with errors_naming(path):
         kept = chosen_kinds(columns, **_column_options(options))
-    lost, settle = left_out(columns, kept), partial(_settled, options)
-    if path.is_dir():
-        markers = options.missing or ()
-        return folder_table(path, sample, kept, merge=True, settle=settle, missing=markers), lost
-    with errors_naming(path):
         table = table_of_columns([c for c in columns if c.name in kept], kinds=kept)
-    return settle(table), lost
+    return settle(table), left_out(columns, kept)
 
 
 def _settled(options: argparse.Namespace, table: Table) -> Table:

@@ -58,8 +58,7 @@ class Table:
     numbers : array of float, or None
         The values of the columns of numbers, read-only.
     sample : Table, or None
-        Some of the rows, with the values of their numbers, of a table that counts all rows by their
-        states and has no values itself: numbers are learned from these (see `with_sample`).
+        Some of the rows with the values of numbers, if only these have them (see `with_sample`).
 
     Examples
     --------
@@ -256,9 +255,8 @@ class Table:
     def with_sample(self, sample: Table) -> Table:
         """Return the table with a random sample of its rows, which has the values of numbers.
 
-        Of a table larger than memory, all rows are counted by their states, and the values of numbers
-        are kept for a sample: `learn_joint` learns the network of the states from all rows, and where
-        numbers lie within their states from the sample.
+        A table larger than memory counts all rows by their states. `learn_joint` learns the network of
+        the states from all rows, and where numbers lie within their states from the sample.
         """
         if sample.domain != self.domain:
             raise DataError("the sample has other columns or states than the table")
@@ -270,6 +268,8 @@ class Table:
         """Return the table with the rows of another one of the same domain below its own."""
         if other.domain != self.domain:
             raise DataError("the tables have different columns or states")
+        if self.sample is not None or other.sample is not None:
+            raise DataError("no rows can be added to a table whose numbers only a sample has")
         weights = numbers = None
         if self.weights is not None or other.weights is not None:
             both = [np.ones(len(t)) if t.weights is None else t.weights for t in (self, other)]

@@ -106,10 +106,8 @@ class Encoding:
             table = table_of_columns(chosen, kinds=kept, weights=weights)
         if not isinstance(discretize, str) or discretize != "auto":
             if table.sample is not None:
-                raise DataError(
-                    "the rows of this table are counted by their states, so that its numbers cannot be "
-                    "cut any more; cut them while reading, with `conjoin learn FOLDER --discretize`"
-                )
+                said = "only a sample of this table has numbers, so they cannot be cut any more; cut them"
+                raise DataError(f"{said} while reading, with `conjoin learn FOLDER --discretize`")
             table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
         if missing == "auto":
             table = with_absent_values(table)

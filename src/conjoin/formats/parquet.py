@@ -4,8 +4,8 @@ The table of a folder may be larger than memory. The rows of a batch are coded a
 byte per value while columns have few states. If equal rows are merged on the way, only the distinct rows
 of states are kept, each with its count.
 
-What each column is, and where the intervals of numbers end, is decided by a sample of the rows, before
-all rows are coded. The values of numbers are kept for the rows of the sample only.
+A sample of the rows decides what each column is, and where the intervals of numbers end, before all rows
+are coded; if rows are merged, only the sample keeps the values of numbers.
 """
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ class FolderSample(NamedTuple):
 
     columns: list[Column]
     whole: bool  # whether these are all rows
+    missing: Collection[str]  # the texts that stand for a missing value
 
 
 def folder_sample(path: Path, missing: Collection[str] = ()) -> FolderSample:
@@ -192,7 +193,7 @@ def folder_sample(path: Path, missing: Collection[str] = ()) -> FolderSample:
         replace(coder.column(), codes=np.concatenate(listed))
         for coder, listed in zip(coders, codes, strict=True)
     ]
-    return FolderSample(columns, len(drawn) == total)
+    return FolderSample(columns, len(drawn) == total, missing)
 
 
 def folder_table(
@@ -202,7 +203,6 @@ def folder_table(
     *,
     merge: bool = False,
     settle: Callable[[Table], Table] | None = None,
-    missing: Collection[str] = (),
 ) -> Table:
     """Read a folder of Parquet files whose columns are of the given kinds, as a sample tells.
 
@@ -210,29 +210,28 @@ def folder_table(
     numbers are learned from the sample. If rows are merged, only the sample has the values of numbers
     (see `Table.sample`), unless the sample is the whole folder: it is then read like a single file.
 
-    `settle`: what is done to a table before learning, such as finding better intervals. It is done to
-    the sample, and to the whole table if that has no numbers; by default intervals are moved if rows are
-    merged, since that is impossible later.
+    `settle`: what is done to a table before learning: to the sample, or to all rows if there are no
+    numbers. By default, intervals are moved if rows are merged, since that is impossible later.
     """
     columns = [column for column in sample.columns if column.name in kinds]
     with errors_naming(path):
         table = table_of_columns(columns, kinds=kinds)
     if not table.domain.numeric:
         coders: list[_Coder] = [_FolderStates(column.name) for column in columns]
-        table = _read(path, coders, merge=merge, missing=missing)
+        table = _read(path, coders, merge=merge, missing=sample.missing)
         return table if settle is None else settle(table)
     if settle is None and merge and not sample.whole:
         settle = with_telling_edges
     table = table if settle is None else settle(table)
     if sample.whole:
         return table
-    coders = []
-    for v in table.domain:
-        if v.cuts is None:
-            coders.append(_FolderStates(v.name, v.absent))
-        else:
-            coders.append(_KnownStates(v, keeps_values=not merge))
-    result = _read(path, coders, merge=merge, missing=missing)
+    coders = [
+        _FolderStates(v.name, v.absent)
+        if v.cuts is None
+        else _KnownStates(v, keeps_values=not merge)
+        for v in table.domain
+    ]
+    result = _read(path, coders, merge=merge, missing=sample.missing)
     if not merge or not table.domain.numeric:
         return result
     return result.with_sample(table_of_columns(columns, result.domain))
@@ -346,9 +345,8 @@ class _KnownStates:
 
     def __init__(self, variable: Variable, *, keeps_values: bool) -> None:
         self.name, self.variable = variable.name, variable
-        self.values: list[FloatArray] | None = None
-        if variable.numbers is not None and keeps_values:
-            self.values = []
+        keeps_values &= variable.numbers is not None
+        self.values: list[FloatArray] | None = [] if keeps_values else None
 
     def codes(self, batch: Any, missing: Collection[str]) -> IntArray:
         """Return the states of a batch, -1 for a missing value."""

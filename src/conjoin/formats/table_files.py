@@ -84,9 +84,8 @@ def read_table(
         {column: 'category', 'number' or 'date'}, to overrule what is found.
     merge : bool
         For a folder: keep each distinct row of states once, with its count as weight. This happens while
-        the folder is read, so that a table larger than memory can be learned from. The values of numbers
-        are kept for a random sample of 200,000 rows only, which is `Table.sample`; a folder of fewer rows
-        with numbers is read like a file.
+        the folder is read, so that a table larger than memory can be learned from. If it has numbers and
+        more than 200,000 rows, a random sample of these keeps the values, which is `Table.sample`.
     unseen : {'error', 'missing'}
         What a value that is not in the domain counts as.
     sep, encoding, decimal : str, optional
@@ -102,11 +101,10 @@ def read_table(
 
         if shown is not None:
             return read_parquet_folder(path, shown, merge=merge)
-        markers = [missing] if isinstance(missing, str) else missing or ()
-        sample = folder_sample(path, markers)
+        sample = folder_sample(path, [missing] if isinstance(missing, str) else missing or ())
         with errors_naming(path):
             kept = chosen_kinds(sample.columns, include=include, exclude=exclude, kinds=kinds)
-        return folder_table(path, sample, kept, merge=merge, missing=markers)
+        return folder_table(path, sample, kept, merge=merge)
     check_ending(path, TABLE_READERS, "table")
     if ending(path) == ".data":
         table: Table = function_for(TABLE_READERS, path)(path, shown)

@@ -45,9 +45,8 @@ def learn_joint(
     Parameters
     ----------
     table : Table, 2-dimensional array, or frame
-        The rows. If the table counts rows by their states, and has a sample with the values of numbers
-        (see `Table.with_sample`), the network of the states is learned from all rows, and where numbers
-        lie within their states from the sample.
+        The rows. If only a sample of them has the values of numbers (see `Table.with_sample`), the
+        network of the states is learned from all rows, and numbers within states from the sample.
     cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
         How the conditional of each column is learned (see `learn_conditionals`); "auto" is "mixed".
     valid : Table, array or frame, optional
