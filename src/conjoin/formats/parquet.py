@@ -54,7 +54,7 @@ def read_parquet(path: Path, missing: Collection[str] = ()) -> list[Column]:
     _check_size(_arrow("read_metadata", path, data), path)
     with errors_naming(path):
         columns = arrow_columns(_arrow("read_table", path, data, use_threads=False))
-    return [column.without(missing) for column in columns] if missing else columns
+    return [column.without(missing) for column in columns]
 
 
 def _check_size(metadata: Any, path: Path) -> None:
@@ -251,12 +251,11 @@ def _read(
     All files have the same columns, in any order. With `merge`, each distinct row of states is kept once,
     with its count as weight.
     """
-    names = [coder.name for coder in coders]
     with errors_naming(path):
         blocks = [(np.zeros((0, len(coders)), np.uint8), np.zeros(0))]
         pending, limit = 0, MERGE_AT
         for file in _files(path):
-            for batch in _batches(file, names):
+            for batch in _batches(file, [coder.name for coder in coders]):
                 with errors_naming(file):
                     block = _packed([c.codes(batch.select([c.name]), missing) for c in coders])
                 blocks.append((block, np.ones(len(block))))
