@@ -165,8 +165,7 @@ class FolderSample(NamedTuple):
 def folder_sample(path: Path, missing: Collection[str] = ()) -> FolderSample:
     """Draw rows from a folder of Parquet files; a folder with few rows is its own sample.
 
-    The rows that are drawn depend on the number of rows in the folder alone, and not on how they are
-    divided into files and row groups.
+    Which rows are drawn depends on the number of rows alone, not on files and row groups.
     """
     import pyarrow as pa
 
