@@ -65,22 +65,25 @@ def random_table(domain: Domain, rows: int, seed: int = 0) -> Table:
     return Table(domain, np.stack(columns, axis=1))
 
 
-def mixed_frame(rows: int, numbers: int, categories: int, seed: int = 0) -> pd.DataFrame:
+def mixed_frame(
+    rows: int, numbers: int, categories: int, seed: int = 0, rows_seed: int | None = None
+) -> pd.DataFrame:
     """Return a frame of numbers and categories that depend on three hidden numbers.
 
     Numbers are skewed or not, and have two decimals; categories have 2 to 12 states, which a noisy number
-    is cut into.
+    is cut into. Frames with the same `seed` and different seeds of the rows have the same distribution.
     """
-    rng = np.random.default_rng(seed)
+    fixed = np.random.default_rng(seed)
+    rng = fixed if rows_seed is None else np.random.default_rng([1, rows_seed])
     hidden = rng.normal(size=(rows, 3))
-    signals = hidden @ rng.normal(size=(3, numbers + categories))
+    signals = hidden @ fixed.normal(size=(3, numbers + categories))
     signals += 0.5 * np.sin(2 * hidden[:, [0]]) + rng.normal(size=signals.shape)
     columns = {}
     for i in range(numbers):
         values = 10 * signals[:, i] if i % 2 else 20 * np.exp(0.5 * signals[:, i])
         columns[f"number {i}"] = values.round(2)
     for i in range(categories):
-        ends = np.quantile(signals[:, numbers + i], np.sort(rng.random(rng.integers(1, 12))))
+        ends = np.quantile(signals[:, numbers + i], np.sort(fixed.random(fixed.integers(1, 12))))
         at = np.searchsorted(ends, signals[:, numbers + i])
         columns[f"category {i}"] = np.array([f"state {k}" for k in range(len(ends) + 1)])[at]
     return pd.DataFrame(columns)

@@ -35,7 +35,6 @@ from conjoin.data import as_table
 from conjoin.errors import DataWarning, FormatError
 from conjoin.formats import (
     read_evidence,
-    read_parquet_folder,
     read_schema,
     storage,
 )
@@ -1019,10 +1018,20 @@ def parquet_folder(tmp_path):
     return tmp_path / "folder", rows[sorted(rows.columns)]
 
 
-def test_a_folder_of_parquet_files_is_one_table(parquet_folder):
+def in_small_batches(monkeypatch, folder, **options):
+    """Read a folder in batches of 70 rows, and merge 150 rows at a time."""
+    with monkeypatch.context() as patched:
+        patched.setattr("conjoin.formats.parquet.BATCH_ROWS", 70)
+        patched.setattr("conjoin.formats.parquet.MERGE_AT", 150)
+        return read_table(folder, **options)
+
+
+def test_a_folder_of_parquet_files_is_one_table(parquet_folder, monkeypatch):
     folder, rows = parquet_folder
     expected = as_table(rows).as_states()
-    for whole in (read_table(folder), read_parquet_folder(folder, batch_rows=70)):
+    options = {"kinds": {"wide": "category"}}
+    batched = in_small_batches(monkeypatch, folder, **options)
+    for whole in (read_table(folder, **options), batched):
         assert whole.domain == expected.domain and whole.weights is None
         np.testing.assert_array_equal(whole.codes, expected.codes)
     known = read_table(folder, expected.domain.subset([2, 0]))
@@ -1039,11 +1048,12 @@ def test_a_folder_of_parquet_files_is_one_table(parquet_folder):
         read_table(folder)
 
 
-def test_equal_rows_of_a_folder_are_merged(parquet_folder):
+def test_equal_rows_of_a_folder_are_merged(parquet_folder, monkeypatch):
     folder, rows = parquet_folder
     expected = as_table(rows).as_states()
-    often = read_parquet_folder(folder, merge=True, batch_rows=70, merge_at=150)
-    for merged in (read_table(folder, merge=True), often):
+    options = {"merge": True, "kinds": {"wide": "category"}}
+    often = in_small_batches(monkeypatch, folder, **options)
+    for merged in (read_table(folder, **options), often):
         assert len(merged) < len(expected) and merged.domain == expected.domain
         counts = dict(zip(map(tuple, merged.codes.tolist()), merged.weights, strict=True))
         assert counts == Counter(map(tuple, expected.codes.tolist()))

@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> None:
 
         how = shared.dialect(options)._asdict()
         table = read_table(path, missing=options.missing, **how)
-        report, columns = describe_table(table), column_lines(table.domain, table.holes)
+        report = describe_table(table)
+        columns = column_lines(table.domain, table.holes, weights=table.weights)
     else:
         from conjoin.formats.model_files import FORMATS, load
 
@@ -208,8 +209,12 @@ def _history(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "read from", str(record["read_from"])
 
 
-def column_lines(domain: Domain, holes: Any = None, limit: int | None = None) -> list[str]:
+def column_lines(
+    domain: Domain, holes: Any = None, limit: int | None = None, weights: Any = None
+) -> list[str]:
     """Return the kind and the values of each column as a table, and the share of missing values."""
+    import numpy as np
+
     rows = [["column", "kind", *([] if holes is None else ["missing"]), "values"]]
     for i, v in enumerate(domain.variables[:limit]):
         if v.numbers is None:
@@ -223,7 +228,7 @@ def column_lines(domain: Domain, holes: Any = None, limit: int | None = None) ->
             if scale.step is not None and (kind, scale.step) != ("date", 1):
                 values += f", in steps of {scale.step:g}{unit}"
         values += "; or absent" * v.absent
-        shares = [] if holes is None else [f"{holes[:, i].mean():.0%}"]
+        shares = [] if holes is None else [f"{np.average(holes[:, i], weights=weights):.0%}"]
         rows.append([shown(v.name), kind, *shares, values])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -182,7 +182,7 @@ def run(options: argparse.Namespace) -> None:
     seconds = shared.seconds(options)
     report = {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.record}
     words = f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)"
-    columns = column_lines(table.domain, table.holes | table.absent, MAX_COLUMNS)
+    columns = column_lines(table.domain, table.holes | table.absent, MAX_COLUMNS, table.weights)
     if (more := len(table.domain) - MAX_COLUMNS) > 0:
         columns.append(f"... and {more:,} more (conjoin info {options.output})")
     shared.print_result(options, report, words, *columns, *_absent(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,30 +22,36 @@ def training_table(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
 
     Also returns the columns that are left out, and why.
     """
+    from conjoin.data.column_kinds import chosen_kinds, left_out
+    from conjoin.data.columns import table_of_columns
+    from conjoin.formats.parquet import folder_sample, folder_table
+    from conjoin.formats.storage import errors_naming
+    from conjoin.formats.table_files import read_columns
+
+    path, settle = Path(options.table), partial(_settled, options)
+    if path.is_dir():
+        sample = folder_sample(path, options.missing or ())
+        with errors_naming(path):
+            kept = chosen_kinds(sample.columns, **_column_options(options))
+        table = folder_table(path, sample, kept, merge=True, settle=settle)
+        return table, left_out(sample.columns, kept)
+    columns = read_columns(path, options.missing, dialect=dialect(options))
+    with errors_naming(path):
+        kept = chosen_kinds(columns, **_column_options(options))
+        table = table_of_columns([c for c in columns if c.name in kept], kinds=kept)
+    return settle(table), left_out(columns, kept)
+
+
+def _settled(options: argparse.Namespace, table: Table) -> Table:
+    """Return a table as it is learned from: with bins, absent values, and intervals that tell more."""
     from conjoin.data.absent_values import with_absent_values
     from conjoin.data.discretization import discretize_by
     from conjoin.data.telling_edges import with_telling_edges
 
-    table, lost = _read(options)
     if options.discretize:
         table, _ = discretize_by(table, parse_discretize(options.discretize, table.names))
     table = table if options.no_absent else with_absent_values(table)
-    return with_telling_edges(table), lost
-
-
-def _read(options: argparse.Namespace) -> tuple[Table, dict[str, str]]:
-    from conjoin.data.column_kinds import chosen_kinds, left_out
-    from conjoin.data.columns import table_of_columns
-    from conjoin.formats.storage import errors_naming
-    from conjoin.formats.table_files import read_columns, read_table
-
-    if Path(options.table).is_dir():
-        return read_table(options.table, merge=True), {}
-    columns = read_columns(options.table, options.missing, dialect=dialect(options))
-    with errors_naming(Path(options.table)):
-        kept = chosen_kinds(columns, **_column_options(options))
-        table = table_of_columns([c for c in columns if c.name in kept], kinds=kept)
-    return table, left_out(columns, kept)
+    return with_telling_edges(table)
 
 
 def _column_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -37,6 +37,7 @@ _INTERNAL = {
     "merge_rows": "data.row_hashing",
     "pack_table": "data.packed_table",
     "sample_rows": "data.holdout",
+    "with_absent_values": "data.absent_values",
     "shown": "data.labels",
     "statement": "data.bin_labels",
     "table_of_columns": "data.columns",

@@ -99,6 +99,8 @@ class Column:
 
     def without(self, labels: Collection[Any]) -> Column:
         """Return the column with some labels missing."""
+        if not labels:
+            return self
         kept = [label for label in self.labels if label not in labels]
         place = {typed_key(label): i for i, label in enumerate(kept)}
         new = [place.get(typed_key(label), -1) for label in self.labels]

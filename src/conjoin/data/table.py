@@ -57,6 +57,8 @@ class Table:
         The weights, read-only.
     numbers : array of float, or None
         The values of the columns of numbers, read-only.
+    sample : Table, or None
+        Some of the rows with the values of numbers, if only these have them (see `with_sample`).
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Table:
         copy: bool = True,
     ) -> None:
         self.domain, self.lacking = domain, tuple(lacking)
+        self.sample: Table | None = None
         self.missing = int(np.iinfo(code_dtype(domain.cards)).max)
         self.codes: Codes = read_only(self._checked_codes(np.asarray(codes), copy))
         rows = len(self.codes)
@@ -221,7 +224,8 @@ class Table:
         codes, numbers = np.ascontiguousarray(self.codes[:, columns]), self.numbers
         if numbers is not None:
             numbers = numbers[:, [self.domain.numeric.index(name) for name in domain.numeric]]
-        return Table.adopt(domain, codes, self.weights, numbers, self.lacking)
+        result = Table.adopt(domain, codes, self.weights, numbers, self.lacking)
+        return result if self.sample is None else result.with_sample(self.sample.reordered(names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -248,10 +252,24 @@ class Table:
         """Return the table with other weights."""
         return Table.adopt(self.domain, self.codes, weights, self.numbers, self.lacking)
 
+    def with_sample(self, sample: Table) -> Table:
+        """Return the table with a random sample of its rows, which has the values of numbers.
+
+        A table larger than memory counts all rows by their states. `learn_joint` learns the network of
+        the states from all rows, and where numbers lie within their states from the sample.
+        """
+        if sample.domain != self.domain:
+            raise DataError("the sample has other columns or states than the table")
+        result = Table.adopt(self.domain, self.codes, self.weights, self.numbers, self.lacking)
+        result.sample = sample
+        return result
+
     def with_rows(self, other: Table) -> Table:
         """Return the table with the rows of another one of the same domain below its own."""
         if other.domain != self.domain:
             raise DataError("the tables have different columns or states")
+        if self.sample is not None or other.sample is not None:
+            raise DataError("no rows can be added to a table whose numbers only a sample has")
         weights = numbers = None
         if self.weights is not None or other.weights is not None:
             both = [np.ones(len(t)) if t.weights is None else t.weights for t in (self, other)]
@@ -287,7 +305,8 @@ class Table:
             empty = self.holes[:, v] if holes is None else self.holes[:, v] & ~holes[:, v]
             codes[empty, v] = self.domain.cards[v]
             variables[v] = variables[v].with_absent()
-        return Table.adopt(Domain(variables), codes, self.weights, self.numbers)
+        result = Table.adopt(Domain(variables), codes, self.weights, self.numbers)
+        return result if self.sample is None else result.with_sample(self.sample.with_absent(names))
 
     @cached_property
     def absent(self) -> BoolArray:

@@ -96,7 +96,7 @@ class Encoding:
         if rows is not None:
             columns = [column.select(rows) for column in columns]
         if isinstance(X, Table) and columns is given and not any(kinds.values()):
-            table = X.weighted(weights)
+            table = X if weights is X.weights else X.weighted(weights)
         else:
             if any(column.name == target for column in columns):
                 include = kinds["include"]
@@ -105,6 +105,9 @@ class Encoding:
             chosen = [column for column in columns if column.name in kept]
             table = table_of_columns(chosen, kinds=kept, weights=weights)
         if not isinstance(discretize, str) or discretize != "auto":
+            if table.sample is not None:
+                said = "only a sample of this table has numbers, so they cannot be cut any more; cut them"
+                raise DataError(f"{said} while reading, with `conjoin learn FOLDER --discretize`")
             table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
         if missing == "auto":
             table = with_absent_values(table)

@@ -1,27 +1,33 @@
 """Parquet tables, through pyarrow: single files, and folders of files that are read in batches.
 
-The table of a folder may be larger than memory if rows repeat. The rows of a batch are coded and packed
-at once, one byte per value while columns have few states. If equal rows are merged on the way, only the
-distinct rows are kept, each with its count.
+The table of a folder may be larger than memory. The rows of a batch are coded and packed at once, one
+byte per value while columns have few states. If equal rows are merged on the way, only the distinct rows
+of states are kept, each with its count.
+
+A sample of the rows decides what each column is, and where the intervals of numbers end, before all rows
+are coded; if rows are merged, only the sample keeps the values of numbers.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.columns import Column, columns_with_values
-from conjoin.data.domain import Domain
+from conjoin.data.columns import Column, table_of_columns
+from conjoin.data.domain import Domain, Variable
 from conjoin.data.frames import arrow_columns
-from conjoin.data.label_values import typed_key
+from conjoin.data.label_values import is_number, typed_key
+from conjoin.data.number_scale import LARGEST_INTEGER, NumberScale
 from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table, code_dtype
+from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import DataError, FormatError, did_you_mean
 from conjoin.formats.csv_tables import filled_values
 from conjoin.formats.storage import MAX_BYTES, errors_naming, read_bytes, write_bytes
@@ -31,6 +37,10 @@ BATCH_ROWS = 1 << 17
 
 MERGE_AT = 1 << 21
 """Number of rows that are collected before equal ones are merged."""
+
+SAMPLE_ROWS, SAMPLE_SEED = 200_000, 0
+"""Maximum number of rows of a folder whose numbers are kept if equal rows are merged, and the seed that
+they are drawn with."""
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -44,7 +54,7 @@ def read_parquet(path: Path, missing: Collection[str] = ()) -> list[Column]:
     _check_size(_arrow("read_metadata", path, data), path)
     with errors_naming(path):
         columns = arrow_columns(_arrow("read_table", path, data, use_threads=False))
-    return [column.without(missing) for column in columns] if missing else columns
+    return [column.without(missing) for column in columns]
 
 
 def _check_size(metadata: Any, path: Path) -> None:
@@ -144,41 +154,118 @@ def folder_columns(path: Path) -> list[str]:
     return list(_opened(_files(path)[0]).schema_arrow.names)
 
 
-def read_parquet_folder(
+class FolderSample(NamedTuple):
+    """The columns of a random sample of the rows of a folder."""
+
+    columns: list[Column]
+    whole: bool  # whether these are all rows
+    missing: Collection[str]  # the texts that stand for a missing value
+
+
+def folder_sample(path: Path, missing: Collection[str] = ()) -> FolderSample:
+    """Draw rows from a folder of Parquet files; a folder with few rows is its own sample.
+
+    Which rows are drawn depends on the number of rows alone, not on files and row groups.
+    """
+    import pyarrow as pa
+
+    files = _files(path)
+    total = sum(_opened(file).metadata.num_rows for file in files)
+    if not total:
+        raise FormatError("the table has no rows, so its columns have no states", str(path))
+    drawn = np.arange(total)
+    if total > SAMPLE_ROWS:
+        rng = np.random.default_rng(SAMPLE_SEED)
+        drawn = np.sort(rng.choice(total, SAMPLE_ROWS, replace=False, shuffle=False))
+    coders = [_FolderStates(name) for name in folder_columns(path)]
+    codes: list[list[IntArray]] = [[] for _ in coders]
+    start = 0
+    for file in files:
+        for batch in _batches(file, [coder.name for coder in coders]):
+            first, last = np.searchsorted(drawn, [start, start + len(batch)])
+            some = batch.take(pa.array(drawn[first:last] - start))
+            start += len(batch)
+            with errors_naming(file):
+                for coder, listed in zip(coders, codes, strict=True):
+                    listed.append(coder.codes(some.select([coder.name]), missing))
+    columns = [
+        replace(coder.column(), codes=np.concatenate(listed))
+        for coder, listed in zip(coders, codes, strict=True)
+    ]
+    return FolderSample(columns, len(drawn) == total, missing)
+
+
+def folder_table(
     path: Path,
-    domain: Domain | None = None,
+    sample: FolderSample,
+    kinds: Mapping[str, str],
     *,
     merge: bool = False,
-    batch_rows: int = BATCH_ROWS,
-    merge_at: int = MERGE_AT,
+    settle: Callable[[Table], Table] | None = None,
 ) -> Table:
-    """Read all Parquet files in a folder, in the order of their names, as one table.
+    """Read a folder of Parquet files whose columns are of the given kinds, as a sample tells.
 
-    All files have the same columns, in any order. With `merge`, each distinct row is kept once, with its
-    count as weight; up to `merge_at` rows are collected before equal ones are merged.
+    The states of categories, and the codes and counts of rows, are those of all rows. The states of
+    numbers are learned from the sample. If rows are merged, only the sample has the values of numbers
+    (see `Table.sample`), unless the sample is the whole folder: it is then read like a single file.
+
+    `settle`: what is done to a table before learning: to the sample, or to all rows if there are no
+    numbers. By default, intervals are moved if rows are merged, since that is impossible later.
     """
-    files = _files(path)
-    wanted = list(_opened(files[0]).schema_arrow.names) if domain is None else list(domain.names)
+    columns = [column for column in sample.columns if column.name in kinds]
     with errors_naming(path):
-        states = [_FolderStates(name) for name in wanted]
-        blocks = [(np.zeros((0, len(wanted)), np.uint8), np.zeros(0))]
-        pending, limit = 0, merge_at
-        for file in files:
-            for batch in _batches(file, wanted, batch_rows):
+        table = table_of_columns(columns, kinds=kinds)
+    if not table.domain.numeric:
+        coders: list[_Coder] = [_FolderStates(column.name) for column in columns]
+        table = _read(path, coders, merge=merge, missing=sample.missing)
+        return table if settle is None else settle(table)
+    if settle is None and merge and not sample.whole:
+        settle = with_telling_edges
+    table = table if settle is None else settle(table)
+    if sample.whole:
+        return table
+    coders = [
+        _FolderStates(v.name, v.absent)
+        if v.cuts is None
+        else _KnownStates(v, keeps_values=not merge)
+        for v in table.domain
+    ]
+    result = _read(path, coders, merge=merge, missing=sample.missing)
+    if not merge or not table.domain.numeric:
+        return result
+    return result.with_sample(table_of_columns(columns, result.domain))
+
+
+def read_parquet_folder(path: Path, domain: Domain, *, merge: bool = False) -> Table:
+    """Read a folder of Parquet files with the states of a domain; merged rows have no numbers."""
+    coders = [_KnownStates(variable, keeps_values=not merge) for variable in domain]
+    return _read(path, coders, merge=merge)
+
+
+def _read(
+    path: Path, coders: Sequence[_Coder], *, merge: bool, missing: Collection[str] = ()
+) -> Table:
+    """Read all Parquet files in a folder, in the order of their names, each column by its coder.
+
+    All files have the same columns, in any order. With `merge`, each distinct row of states is kept once,
+    with its count as weight.
+    """
+    with errors_naming(path):
+        blocks = [(np.zeros((0, len(coders)), np.uint8), np.zeros(0))]
+        pending, limit = 0, MERGE_AT
+        for file in _files(path):
+            for batch in _batches(file, [coder.name for coder in coders]):
                 with errors_naming(file):
-                    columns = arrow_columns(batch)
-                    block = _packed([s.codes(c) for s, c in zip(states, columns, strict=True)])
+                    block = _packed([c.codes(batch.select([c.name]), missing) for c in coders])
                 blocks.append((block, np.ones(len(block))))
                 pending += len(block)
                 if merge and pending >= limit:
                     blocks = [_together(blocks, merge)]
                     pending = len(blocks[0][0])
-                    limit = max(merge_at, 2 * pending)  # rows that hardly repeat are merged rarely
+                    limit = max(MERGE_AT, 2 * pending)  # rows that hardly repeat are merged rarely
         codes, weights = _together(blocks, merge)
         blocks.clear()  # they are as large as the table
-        if domain is None and not len(codes):
-            raise DataError("the table has no rows, so its columns have no states")
-        return _table(states, codes, weights, domain)
+        return _table(coders, codes, weights)
 
 
 def _files(path: Path) -> list[Path]:
@@ -196,7 +283,7 @@ def _opened(file: Path) -> Any:
         return parquet.ParquetFile(file)
 
 
-def _batches(file: Path, wanted: list[str], batch_rows: int) -> Iterator[Any]:
+def _batches(file: Path, wanted: list[str]) -> Iterator[Any]:
     """Yield the batches of a file, with its columns in the order that is wanted."""
     import pyarrow as pa
 
@@ -207,24 +294,31 @@ def _batches(file: Path, wanted: list[str], batch_rows: int) -> Iterator[Any]:
             problem = "there is no column" if name not in names else "several columns are called"
             raise FormatError(f"{problem} {name!r}. " + did_you_mean(name, names), str(file))
     with _parquet_errors(file):
-        for batch in opened.iter_batches(batch_rows, columns=wanted, use_threads=False):
-            yield pa.Table.from_batches([batch]).select(wanted)
+        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+            if len(batch):
+                yield pa.Table.from_batches([batch]).select(wanted)
 
 
 class _FolderStates:
     """The distinct labels of a column, numbered as they appear."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.ordered = name, False
+    values: list[FloatArray] | None = None
+
+    def __init__(self, name: str, absent: bool = False) -> None:
+        self.name, self.absent, self.ordered, self.gaps = name, absent, False, False
         self.labels: list[Any] = []
         self.numbers: dict[Any, int] = {}
 
-    def codes(self, column: Column) -> IntArray:
+    def codes(self, batch: Any, missing: Collection[str]) -> IntArray:
         """Return the numbers of a batch's labels, -1 for a missing value."""
+        column = arrow_columns(batch)[0].without(missing)
         self.ordered |= column.ordered
+        self.gaps |= bool((column.codes < 0).any())
         numbers = []
         for label in column.labels:
-            number = self.numbers.setdefault(typed_key(label), len(self.labels))
+            # Whole numbers are integers in a batch in which one is missing (see `Column.whole`).
+            key = float(label) if _is_exact(label) else label
+            number = self.numbers.setdefault(typed_key(key), len(self.labels))
             if number == len(self.labels):
                 self.labels.append(label)
             numbers.append(number)
@@ -232,7 +326,71 @@ class _FolderStates:
 
     def column(self) -> Column:
         """Return the labels, as a column without rows."""
-        return Column(self.name, np.zeros(0, np.int64), self.labels, self.ordered)
+        labels = self.labels
+        if {type(label) for label in labels} == {int, float} and all(map(_is_exact, labels)):
+            labels = [float(label) for label in labels]
+        gap = np.full(int(self.gaps), -1, np.int64)
+        return Column(self.name, gap, labels, self.ordered).whole()
+
+    def settled(self) -> tuple[Variable, IntArray]:
+        """Return the variable, and the code of each number."""
+        variable, codes = self.column().as_variable()
+        return variable.with_absent() if self.absent else variable, codes
+
+
+class _KnownStates:
+    """A column whose states are known."""
+
+    def __init__(self, variable: Variable, *, keeps_values: bool) -> None:
+        self.name, self.variable = variable.name, variable
+        keeps_values &= variable.numbers is not None
+        self.values: list[FloatArray] | None = [] if keeps_values else None
+
+    def codes(self, batch: Any, missing: Collection[str]) -> IntArray:
+        """Return the states of a batch, -1 for a missing value."""
+        if self.variable.numbers is None:
+            column = arrow_columns(batch)[0].without(missing)
+            codes = np.array(self.variable.find_all(column.labels), np.int64)
+            if (codes < 0).any():
+                label = column.labels[int(codes.argmin())]
+                raise DataError(
+                    f"column {self.name!r}: {label!r} is not a state. "
+                    + did_you_mean(label, self.variable.states)
+                )
+            return np.append(codes, -1)[column.codes]
+        values = _numbers(batch, self.variable.numbers.scale, missing)
+        if self.values is not None:
+            self.values.append(values)
+        return self.variable.numbers.codes(values)
+
+    def settled(self) -> tuple[Variable, IntArray]:
+        """Return the variable, and the code of each state."""
+        return self.variable, np.arange(len(self.variable))
+
+
+_Coder = _FolderStates | _KnownStates
+
+
+def _is_exact(label: Any) -> bool:
+    """Return whether a label is a number that is the same as an integer and as a float."""
+    return is_number(label) and abs(label) <= LARGEST_INTEGER
+
+
+def _numbers(batch: Any, scale: NumberScale, missing: Collection[str]) -> FloatArray:
+    """Return the values of a batch of one column of numbers, NaN where one is missing."""
+    import pyarrow as pa
+
+    kind = batch.schema.types[0]
+    if scale.kind == "number" and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        array = batch.column(0).cast(pa.float64(), safe=False).fill_null(np.nan).combine_chunks()
+        # From the buffer: pyarrow's own conversion imports pandas.
+        values = np.frombuffer(array.buffers()[1], np.float64)[array.offset :][: len(array)] + 0.0
+    else:
+        column = arrow_columns(batch)[0].without(missing)
+        values = np.append(scale.numbers(column.labels), np.nan)[column.codes]
+    if np.isinf(values).any():
+        raise DataError(f"column {scale.name!r} has an infinite value; mark it as missing")
+    return values
 
 
 def _packed(columns: list[IntArray]) -> Codes:
@@ -263,35 +421,19 @@ def _widened(codes: Codes, dtype: np.dtype[Any]) -> Codes:
     return wide
 
 
-def _table(
-    states: list[_FolderStates], codes: Codes, weights: FloatArray, domain: Domain | None
-) -> Table:
-    """Return the rows with the codes of a domain, or of sorted states."""
-    columns = [s.column() for s in states]
-    if domain is None:
-        kept = columns_with_values(columns)
-        coded = [column.as_variable() for column in kept]
-        domain, recoded = Domain(v for v, _ in coded), [new for _, new in coded]
-        if len(kept) < len(columns):
-            codes = codes[:, [i for i, column in enumerate(columns) if column.labels]]
-    else:
-        recoded = [
-            np.array(v.find_all(c.labels), np.int64) for v, c in zip(domain, columns, strict=True)
-        ]
-        for variable, column, new in zip(domain, columns, recoded, strict=True):
-            if (new < 0).any():
-                label = column.labels[int(new.argmin())]
-                raise DataError(
-                    f"column {variable.name!r}: {label!r} is not a state. "
-                    + did_you_mean(label, variable.states)
-                )
+def _table(coders: Sequence[_Coder], codes: Codes, weights: FloatArray) -> Table:
+    """Return the rows with the codes of their domain; the states of columns are sorted."""
+    settled = [coder.settled() for coder in coders]
+    domain = Domain(variable for variable, _ in settled)
     dtype = code_dtype(domain.cards)
     missing, old = np.iinfo(dtype).max, np.iinfo(codes.dtype).max
     result = codes if codes.dtype == dtype else np.empty(codes.shape, dtype)
-    for i, new in enumerate(recoded):
-        empty = len(domain.variables[i]) - 1 if domain.variables[i].absent else missing
+    for i, (variable, new) in enumerate(settled):
+        empty = len(variable) - 1 if variable.absent else missing
         lookup = np.full(len(new) + 1, empty, dtype)
         lookup[:-1] = new
         result[:, i] = lookup[np.where(codes[:, i] == old, len(new), codes[:, i])]
+    values = [np.concatenate([np.zeros(0), *c.values]) for c in coders if c.values is not None]
     repeated = len(weights) > 0 and bool(weights.max() > 1)
-    return Table.adopt(domain, result, weights if repeated else None)
+    numbers = np.stack(values, axis=1) if values else None
+    return Table.adopt(domain, result, weights if repeated else None, numbers)

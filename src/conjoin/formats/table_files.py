@@ -83,8 +83,9 @@ def read_table(
     kinds : mapping, optional
         {column: 'category', 'number' or 'date'}, to overrule what is found.
     merge : bool
-        For a folder: keep each distinct row once, with its count as weight. This happens while the folder
-        is read, so that a table larger than memory can be learned from if its rows repeat.
+        For a folder: keep each distinct row of states once, with its count as weight. This happens while
+        the folder is read, so that a table larger than memory can be learned from. If it has numbers and
+        more than 200,000 rows, a random sample of these keeps the values, which is `Table.sample`.
     unseen : {'error', 'missing'}
         What a value that is not in the domain counts as.
     sep, encoding, decimal : str, optional
@@ -96,9 +97,14 @@ def read_table(
     path = Path(path)
     shown = None if domain is None else domain.observed
     if path.is_dir():
-        from conjoin.formats.parquet import read_parquet_folder
+        from conjoin.formats.parquet import folder_sample, folder_table, read_parquet_folder
 
-        return read_parquet_folder(path, shown, merge=merge)
+        if shown is not None:
+            return read_parquet_folder(path, shown, merge=merge)
+        sample = folder_sample(path, [missing] if isinstance(missing, str) else missing or ())
+        with errors_naming(path):
+            kept = chosen_kinds(sample.columns, include=include, exclude=exclude, kinds=kinds)
+        return folder_table(path, sample, kept, merge=merge)
     check_ending(path, TABLE_READERS, "table")
     if ending(path) == ".data":
         table: Table = function_for(TABLE_READERS, path)(path, shown)

@@ -18,7 +18,7 @@ from conjoin.inference.completion import completed
 from conjoin.jobs import one_thread
 from conjoin.joint.dependence_tree import check_pairs, tree_network
 from conjoin.joint.fine_learning import learn_fine
-from conjoin.joint.refinement import MIN_ROWS, HeldOut, refined
+from conjoin.joint.refinement import HELD_OUT, MIN_ROWS, HeldOut, refined
 from conjoin.learning.conditional_learning import learn_conditionals
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers
@@ -49,7 +49,8 @@ def learn_joint(
     Parameters
     ----------
     table : Table, 2-dimensional array, or frame
-        The rows.
+        The rows. If only a sample of them has the values of numbers (see `Table.with_sample`), the
+        network of the states is learned from all rows, and numbers within states from the sample.
     cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
         How the conditional of each column is learned (see `learn_conditionals`); "auto" is "mixed".
     valid : Table, array or frame, optional
@@ -100,9 +101,13 @@ def learn_joint(
             network, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
         )
     fine = None
-    if ordered.numbers is not None and options.get("forbidden") is None:  # means would link pairs
+    valued = ordered if ordered.sample is None else _in_content_order(ordered.sample)
+    if valued.numbers is not None and options.get("forbidden") is None:  # means would link pairs
+        judges = folds if effort != "quick" else []
+        if judges and ordered.sample is not None:
+            judges = [_of_sample(valued, judges[0].network)]
         with one_thread():
-            fine = _fine(network, ordered, folds if effort != "quick" else [])
+            fine = _fine(network, valued, judges)
     hidden = [variable.name for variable in network.domain if variable.hidden]
     return conditionals.reordered(names), Joint(network, fine).reordered([*names, *hidden])
 
@@ -131,6 +136,15 @@ def _fine(network: MarkovNetwork, table: Table, folds: Sequence[HeldOut]) -> Fin
     complete = [_complete(network, part) for part in parts]
     number = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return learn_fine(reduce(Table.with_rows, complete), number, [fold.network for fold in folds])
+
+
+def _of_sample(sample: Table, network: MarkovNetwork) -> HeldOut:
+    """Return a tenth of a sample, in random order, as rows that are held out from the fine part.
+
+    The network has learned from most of these rows, but they are few among all that it has learned from.
+    """
+    held = np.arange(len(sample)) < HELD_OUT * len(sample)
+    return HeldOut(sample.select(held), sample.select(~held), network)
 
 
 def _complete(network: MarkovNetwork, table: Table) -> Table:
