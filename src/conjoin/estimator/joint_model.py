@@ -297,6 +297,7 @@ class JointModel(RowAnswers, Pictures):
         size = f"{len(self.model_.features):,} features"
         if hidden.any():
             size = f"{int(self.model_.domain.cards[hidden].prod()):,} hidden states"
-        if self.network_ is not None:
-            size += f", {self.network_.provenance['learned']['cpd']} CPDs"
+        learned = {} if self.network_ is None else self.network_.provenance.get("learned", {})
+        if "cpd" in learned:
+            size += f", {learned['cpd']} CPDs"
         return f"{start}{size}, learned from {self.n_rows_:,} rows>"

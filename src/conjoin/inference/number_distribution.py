@@ -72,7 +72,13 @@ class NumberDistributions:
         """
         if parts is None:
             shape = len(p), int(states.intervals.sum()), 1
-            return cls(states, p, np.ones(shape), np.zeros(shape), np.ones(shape))
+            return cls(
+                states,
+                p,
+                np.ones(shape),
+                states.bounded(np.zeros(shape), np.ones(shape)),
+                np.ones(shape),
+            )
         shares, means, sds = (part[:, states.intervals] for part in parts)
         return cls(states, p, shares, states.bounded(means, sds), sds)
 
