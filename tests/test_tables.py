@@ -9,7 +9,7 @@ import pytest
 
 from conjoin import load, read_table
 from conjoin.cli.main import main
-from conjoin.data import Discretizer
+from conjoin.data import Discretizer, with_absent_values, with_telling_edges
 from conjoin.learning import gain_needed
 from test_learning import slow_tree
 
@@ -29,6 +29,7 @@ def test_one_command_a_table(name, data, tmp_path, capsys):
         assert main(["learn", str(file), "-o", out, *options]) == 0
     report = json.loads(capsys.readouterr().out.splitlines()[0])
     dn, mn = (load(tmp_path / f"{name}.{ending}") for ending in ("dn", "conjoin"))
+    table = with_telling_edges(with_absent_values(table))
     table = Discretizer.of(dn.domain).apply(table)  # --cpd needs states: numbers are cut into bins
     assert dn.domain == mn.domain.observed == table.domain
     assert {v.name: v.states for v in dn.domain} == {v.name: v.states for v in table.domain}

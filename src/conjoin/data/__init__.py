@@ -38,10 +38,10 @@ _INTERNAL = {
     "pack_table": "data.packed_table",
     "sample_rows": "data.holdout",
     "with_absent_values": "data.absent_values",
+    "with_telling_edges": "data.telling_edges",
     "shown": "data.labels",
     "statement": "data.bin_labels",
     "table_of_columns": "data.columns",
-    "with_telling_edges": "data.telling_edges",
 }
 """Names for the other packages of Conjoin, and for its tests."""
 

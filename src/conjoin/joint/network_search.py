@@ -57,10 +57,13 @@ MANY_ROWS = {
 FEW_PRIORS = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5), LEAVES)
 FEW_ROWS = {
     "quick": MANY_ROWS["quick"],
-    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 3 << 17, errors=1.0),
+    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 9 << 17, errors=1.0),
     "thorough": Effort((1 << 13, 1 << 17), (8, 64), FEW_PRIORS, 1 << 22, errors=1.0),
 }
 """The settings of `effort`, for tables that are dealt into folds and for others."""
+
+LEAST_HIDDEN_CELLS, HIDDEN_CELLS_PER_ROW = 3 << 17, 800
+"""Networks of few rows may have this number of cells with their hidden column, or more with more rows."""
 
 
 class NetworkSearch:
@@ -81,6 +84,9 @@ class NetworkSearch:
         lacking: Sequence[tuple[Table, Table]] | None = None,
     ) -> None:
         self.model, self.folds, self.everything, self.effort = model, folds, everything, effort
+        if len(folds) > 1:
+            cells = max(LEAST_HIDDEN_CELLS, HIDDEN_CELLS_PER_ROW * len(everything))
+            self.effort = effort._replace(hidden_cells=min(cells, effort.hidden_cells))
         self.rng, self.lacking = rng, lacking
         self.weights = np.concatenate([fold.weights for fold in folds])
         self.may_learn_further = everything is not folds[0].train
