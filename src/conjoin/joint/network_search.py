@@ -31,7 +31,7 @@ from conjoin.joint.missing_values import joined
 from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from conjoin.joint.weight_learning import learn_weights
-from conjoin.models.markov import MarkovNetwork, TableFactor, as_table
+from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
 
 MAX_DIRECTED = 512
@@ -57,7 +57,7 @@ MANY_ROWS = {
 FEW_PRIORS = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5), LEAVES)
 FEW_ROWS = {
     "quick": MANY_ROWS["quick"],
-    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 9 << 17, errors=1.0),
+    "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 5 << 17, errors=1.0),
     "thorough": Effort((1 << 13, 1 << 17), (8, 64), FEW_PRIORS, 1 << 22, errors=1.0),
 }
 """The settings of `effort`, for tables that are dealt into folds and for others."""
@@ -112,7 +112,7 @@ class NetworkSearch:
         record: dict[str, Any] = {"chosen": best.name, "held_out": scores}
         if len(self.folds) > 1:
             record["folds"] = len(self.folds)
-        network = in_single_precision(best.finish()) if best.hidden else best.finish()
+        network = best.finish()
         provenance = {**network.provenance, **self.model.provenance, "refined": record}
         final = MarkovNetwork(network.domain, network.features, network.factors, provenance)
         return final, best.honest()
@@ -256,21 +256,6 @@ class NetworkSearch:
         """Return the log-probability of each fold's rows under the network of this fold."""
         pairs = zip(networks, self.folds, strict=True)
         return np.concatenate([n.log_potential(f.rows) - log_partition(n).value for n, f in pairs])
-
-
-def in_single_precision(network: MarkovNetwork) -> MarkovNetwork:
-    """Return a network with rounded tables: what was learned is no more exact, and its file is smaller.
-
-    The last factor, that of the hidden column alone, makes up for what this adds to log Z.
-    """
-    rounded = [
-        TableFactor(f.variables, f.table.astype(np.float32).astype(np.float64))
-        for f in (as_table(factor, network.domain.cards) for factor in network.factors)
-    ]
-    near = MarkovNetwork(network.domain, network.features, rounded, network.provenance)
-    last = TableFactor(rounded[-1].variables, rounded[-1].table - log_partition(near).value)
-    factors = [*rounded[:-1], last]
-    return MarkovNetwork(network.domain, network.features, factors, network.provenance)
 
 
 def summed_out(network: MarkovNetwork, train: Table, held: Table) -> MarkovNetwork:
