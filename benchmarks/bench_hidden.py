@@ -23,7 +23,8 @@ from conjoin.joint import HiddenModel, HiddenTables, fit_batches, fit_hidden
 from conjoin.joint.dependence_tree import dependence_tree
 from conjoin.joint.hidden_column import SETTINGS
 from conjoin.joint.hidden_tables import HiddenRows
-from conjoin.joint.refinement import EFFORTS, with_weights
+from conjoin.joint.network_search import MANY_ROWS
+from conjoin.joint.thin_weights import with_weights
 from conjoin.joint.thinning import thin
 from goals import cpu, headline, machine
 
@@ -45,12 +46,12 @@ def thin_network(train: cj.Table, valid: cj.Table) -> cj.MarkovNetwork:
     model = cj.convert(cj.learn_conditionals(train, "mixed", valid=valid), train)
     left, right = dependence_tree(train)
     cards = train.domain.cards
-    cells = max(EFFORTS["default"].cells[0], int((cards[left] * cards[right]).sum()))
+    cells = max(MANY_ROWS["default"].cells[0], int((cards[left] * cards[right]).sum()))
     return with_weights(thin(model, train, max_cells=cells), left, right, train, valid)
 
 
 def compare(name: str, model: HiddenModel, train: HiddenRows, valid: HiddenRows) -> None:
-    steps, priors = EFFORTS["default"].batches, model.priors
+    steps, priors = MANY_ROWS["default"].batches, model.priors
     ways = {
         "L-BFGS": lambda: fit_hidden(model, train, valid, np.random.default_rng(0)),
         "batches": lambda: fit_batches(model, train, np.random.default_rng(0), steps),
@@ -70,7 +71,7 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or ["plants", "cr52", "100000x50"]:
         train, valid = tables_of(name)
         with one_thread():
-            tables = HiddenTables(thin_network(train, valid), EFFORTS["default"].states[-1])
+            tables = HiddenTables(thin_network(train, valid), MANY_ROWS["default"].states[-1])
             rows, held = (tables.rows(*merge_rows(t.codes, t.weights)) for t in (train, valid))
             for priors in SETTINGS[:2]:
                 compare(name, HiddenModel(tables, priors), rows, held)
