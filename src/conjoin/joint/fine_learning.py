@@ -111,14 +111,16 @@ def learn_fine(
     judges = [_Judge.of(rows, part == k, network, rng) for k, network in enumerate(networks)]
     best = _best(judges)
     gains = _gains(judges, best.fits)
-    worse = tuple(v for v in np.flatnonzero(gains < 0).tolist())
+    worse = tuple(np.flatnonzero(gains < 0).tolist())
     if worse:
         rows = replace(rows, dropped=worse)
         judges = [judge.without(worse) for judge in judges]
     setting = best.setting
     if setting.classes == CLASSES[-1] and len(rows.codes) >= ENOUGH_ROWS:
         setting = setting._replace(classes=MOST_CLASSES)
-    fits = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
+    fits = best.fits
+    if worse or setting != best.setting or any(judge.learned_from_some for judge in judges):
+        fits = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
     judges = [judge.by_fewer_rows() for judge in judges]
 
     def broader(factor: float) -> list[FineNumbers]:
@@ -219,6 +221,11 @@ class _Judge:
         logs = [network.log_conditional(name, kept.codes) for name in rows.domain.names]
         return cls(learned, rest, kept, logs)
 
+    @property
+    def learned_from_some(self) -> bool:
+        """Whether there are more rows than settings are learned from."""
+        return len(self.learned.codes) < len(self.rest.codes)
+
     def by_fewer_rows(self) -> _Judge:
         """Return the same with fewer held-out rows."""
         few = slice(KEEPING_ROWS)
@@ -228,7 +235,7 @@ class _Judge:
         )  # fmt: skip
 
     def without(self, columns: tuple[int, ...]) -> _Judge:
-        """Return the same for rows in which no number depends on some columns."""
+        """Return the same for fits in which numbers do not depend on some columns."""
         learned, rest = (replace(rows, dropped=columns) for rows in (self.learned, self.rest))
         return replace(self, learned=learned, rest=rest)
 

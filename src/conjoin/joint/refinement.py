@@ -167,7 +167,8 @@ def refined(
 
     def run() -> tuple[MarkovNetwork, list[MarkovNetwork]]:
         parts = [held for _, held in splits] if few else list(splits[0])
-        complete = without_holes(whole, _states(parts), partial(_first_network, whole), rng)
+        states = _states(parts)
+        complete = without_holes(whole, states, partial(_first_network, whole), rng)
         everything = joined(*complete)
         if few:
             folds = [Fold.of(all_but(complete, k), held) for k, held in enumerate(complete)]
@@ -176,8 +177,8 @@ def refined(
         if valid is not None:
             everything = folds[0].train
         lacking = None
-        if few and any(incomplete(part).any() for part in parts):
-            lacking = [(all_but(_states(parts), k), part) for k, part in enumerate(_states(parts))]
+        if few and any(incomplete(part).any() for part in states):
+            lacking = [(all_but(states, k), part) for k, part in enumerate(states)]
         search = NetworkSearch(whole, folds, everything, settings, rng, lacking)
         return search.run(max_cells)
 
