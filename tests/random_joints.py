@@ -8,7 +8,13 @@ import numpy as np
 
 from conjoin import Domain, MarkovNetwork, Table, Variable
 from conjoin.data import NumberMap, NumberScale, NumberStates
-from conjoin.models import FineNumbers, Joint, TableFactor
+from conjoin.models import (
+    BoostedConditional,
+    ConditionalChain,
+    FineNumbers,
+    Joint,
+    TableFactor,
+)
 
 
 def random_number(rng, name):
@@ -50,7 +56,73 @@ def random_joint(rng, hidden=None):
     if domain.hidden.any():
         log_p = np.logaddexp.reduce(log_p, axis=-1)
     log_p -= np.logaddexp.reduce(log_p, axis=None)
-    return Joint(MarkovNetwork(domain, factors=factors), random_fine(rng, domain.observed)), log_p
+    network, fine, chain = (
+        MarkovNetwork(domain, factors=factors),
+        random_fine(rng, domain.observed),
+        None,
+    )
+    if rng.random() < 0.5:
+        chain = random_chain(rng, domain.observed)
+        mixed = np.logaddexp(
+            np.log1p(-chain.share) + log_p, np.log(chain.share) + chain_table(chain)
+        )
+        log_p = mixed
+    return Joint(network, fine, chain), log_p
+
+
+def random_chain(rng, domain):
+    """Conditionals of all columns in a random order."""
+    order = rng.permutation(np.flatnonzero(domain.cards > 1))
+    conditionals = [
+        random_conditional(rng, domain, int(v), order[:k]) for k, v in enumerate(order.tolist())
+    ]
+    names = tuple(domain.names[v] for v in order)
+    return ConditionalChain(domain, names, tuple(conditionals), float(rng.uniform(0.1, 0.9)))
+
+
+def random_conditional(rng, domain, target, parents):
+    """The conditional of a column given some others, with up to four trees."""
+    nodes, values, roots = [], [], []
+    for _ in range(int(rng.integers(0, 5))):
+        roots.append(len(nodes))
+        nodes.append(None)
+        todo = [(roots[-1], 0)]
+        while todo:
+            place, depth = todo.pop()
+            if not len(parents) or depth == 3 or rng.random() < 0.2:
+                nodes[place] = (-1, 0, len(values))
+                values.append(rng.integers(-300, 300, domain.cards[target]) / 256)
+                continue
+            column = int(rng.choice(parents))
+            nodes[place] = (column, int(rng.integers(0, domain.cards[column])), len(nodes))
+            todo += [(len(nodes) + k, depth + 1) for k in range(2)]
+            nodes += [None, None]
+    return BoostedConditional(
+        rng.normal(0, 0.5, domain.cards[target]),
+        np.concatenate([rng.permutation(n) for n in domain.cards.tolist()]),
+        np.array(roots, np.int64),
+        np.array(nodes, np.int64).reshape(-1, 3).T,
+        np.array(values, np.float32).reshape(-1, domain.cards[target]),
+    )
+
+
+def chain_table(chain):
+    """The log-probability of every joint state under a chain, tree by tree."""
+    cards = chain.domain.cards.tolist()
+    first = np.cumsum([0, *cards])
+    table = np.zeros(cards)
+    for name, conditional in zip(chain.names, chain.conditionals, strict=True):
+        target = chain.domain.index(name)
+        for states in itertools.product(*map(range, cards)):
+            scores = conditional.start.copy()
+            for node in conditional.roots.tolist():
+                while (column := conditional.nodes[0, node]) >= 0:
+                    rank = conditional.ranks[first[column] + states[column]]
+                    threshold, below = conditional.nodes[1:, node]
+                    node = below + (rank > threshold)
+                scores = scores + conditional.values[conditional.nodes[2, node]]
+            table[states] += scores[states[target]] - np.logaddexp.reduce(scores)
+    return table
 
 
 def random_fine(rng, domain):

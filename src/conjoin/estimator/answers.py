@@ -99,7 +99,12 @@ class Answers(JointRows):
         checked_statistic(statistic, True)
         if self.fine is not None or self.absent.any():
             return self.filled(statistic, fill_absent=fill_absent)
+        if self.chain is not None and by == "cell":
+            return self.filled(statistic, fill_absent=fill_absent)
         codes = imputed_codes(self.model, self.table, by, self.seed)
+        if self.chain is not None:  # the most probable value is the most probable row
+            single = np.flatnonzero(self.table.holes.sum(axis=1) == 1)
+            codes[single] = self.select(single).filled(statistic).codes
         if self.table.numbers is None:
             return Table.adopt(self.domain, codes, self.table.weights)
         numbers = self.filled(statistic).numbers

@@ -20,6 +20,7 @@ from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_bytes, write_bytes
 from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.conditional_chain import VALUE_UNIT, BoostedConditional, ConditionalChain
 from conjoin.models.cpd import CPD
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.features import Features
@@ -37,7 +38,10 @@ from conjoin.models.vocabulary import Vocabulary, full_masks, mask_words
 MAGIC = b"CONJOIN\n"
 VERSION = 1
 ALIGN = 64
-DTYPES = {"<i4": np.int32, "<i8": np.int64, "<u8": np.uint64, "<f4": np.float32, "<f8": np.float64}
+DTYPES = {
+    "|u1": np.uint8, "<i2": np.int16, "<i4": np.int32, "<i8": np.int64, "<u8": np.uint64,
+    "<f4": np.float32, "<f8": np.float64,
+}  # fmt: skip
 
 
 class _Arrays:
@@ -100,7 +104,10 @@ def _pack_model(model: Network, arrays: _Arrays) -> dict[str, Any]:
         packed["features"] = _pack_features(model.features, arrays)
         packed["factors"] = [_pack_factor(f, arrays) for f in model.factors]
         if isinstance(model, Joint):
-            packed["joint"] = None if model.fine is None else _pack_fine(model.fine, arrays)
+            packed["joint"] = {
+                "fine": None if model.fine is None else _pack_fine(model.fine, arrays),
+                "chain": None if model.chain is None else _pack_chain(model.chain, arrays),
+            }
     else:
         assert isinstance(model, DependencyNetwork | BayesianNetwork)
         packed["kind"] = "DN" if isinstance(model, DependencyNetwork) else "BN"
@@ -123,6 +130,20 @@ def _pack_fine(fine: FineNumbers, arrays: _Arrays) -> dict[str, Any]:
     names = ("log_shares", "gates", "intercepts", "effects", "covariances", "log_inside")
     packed: dict[str, Any] = {name: arrays.add(getattr(fine, name)) for name in names}
     return {**packed, "names": list(fine.names)}
+
+
+def _pack_chain(chain: ConditionalChain, arrays: _Arrays) -> dict[str, Any]:
+    packed = [
+        {
+            "start": arrays.add(conditional.start),
+            "ranks": arrays.add(conditional.ranks.astype(np.uint8)),
+            "roots": arrays.add(conditional.roots.astype(np.int32)),
+            "nodes": arrays.add(conditional.nodes.astype(np.int32)),
+            "values": arrays.add(np.rint(conditional.values / VALUE_UNIT).astype(np.int16)),
+        }
+        for conditional in chain.conditionals
+    ]
+    return {"names": list(chain.names), "share": chain.share, "conditionals": packed}
 
 
 def _pack_tree(tree: Tree, arrays: _Arrays) -> dict[str, int]:
@@ -238,8 +259,12 @@ def _unpack(header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str) -
         network = MarkovNetwork(domain, features, factors, provenance)
         if "joint" not in header:
             return network
-        fine = None if header["joint"] is None else _fine(header["joint"], domain.observed, arrays)
-        return Joint(network, fine)
+        fine, chain = header["joint"]["fine"], header["joint"]["chain"]
+        return Joint(
+            network,
+            None if fine is None else _fine(fine, domain.observed, arrays),
+            None if chain is None else _chain(chain, domain.observed, arrays),
+        )
     cpds = [_cpd(entry, domain, arrays) for entry in header["cpds"]]
     if kind == "DN":
         return DependencyNetwork(domain, cpds, provenance)
@@ -262,6 +287,23 @@ def _fine(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> FineNum
     except np.linalg.LinAlgError:
         _check(False, "a covariance is not positive")
     return FineNumbers(domain, names, **found)
+
+
+def _chain(entry: Any, domain: Domain, arrays: list[npt.NDArray[Any]]) -> ConditionalChain:
+    types: dict[str, tuple[type[np.generic], int]]
+    types = {"ranks": (np.uint8, 1), "roots": (np.int32, 1), "nodes": (np.int32, 2)}
+    conditionals = []
+    for packed in entry["conditionals"]:
+        parts = {
+            name: _array(arrays, packed[name], dtype, ndim).astype(np.int64)
+            for name, (dtype, ndim) in types.items()
+        }
+        values = _array(arrays, packed["values"], np.int16, 2).astype(np.float32) * VALUE_UNIT
+        start = _array(arrays, packed["start"], np.float64, 1)
+        conditionals.append(BoostedConditional(start=start, values=values, **parts))
+    names = tuple(map(str, entry["names"]))
+    _check(len(set(names)) == len(names) == len(conditionals), "the columns of a chain differ")
+    return ConditionalChain(domain, names, tuple(conditionals), float(entry["share"]))
 
 
 def _array(

@@ -55,6 +55,7 @@ class Evidence:
     # {position: ends} of columns of numbers of which nothing but a range is known
     ranges: dict[int, tuple[float, float]] = field(default_factory=dict)
     to_states: tuple[str, ...] = ()  # columns of numbers whose values count as their states only
+    by_network: bool = False  # whether too much is unknown for the chain of a joint to count
 
     @property
     def constant(self) -> float:

@@ -59,10 +59,12 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 def run_of(known: Evidence) -> Run:
     """Return how an answer of exact inference was found; it is not exact if the evidence is not."""
     run = EXACT.noting(known.notes)
-    if not known.to_states:
-        return run
-    told = f"known to its interval: {', '.join(known.to_states)}"
-    return replace(run, note="; ".join(filter(None, [run.note, told])))
+    told = [run.note]
+    if known.by_network:
+        told.append("by the network alone")
+    if known.to_states:
+        told.append(f"known to its interval: {', '.join(known.to_states)}")
+    return replace(run, note="; ".join(filter(None, told)))
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:

@@ -21,6 +21,7 @@ from conjoin.data.number_map import normal_mass
 from conjoin.data.number_states import NumberStates
 from conjoin.data.table import joint_codes
 from conjoin.inference import exact
+from conjoin.inference.chain_evidence import chain_factor
 from conjoin.inference.conditions import Condition, OneOf, Range, edges_of
 from conjoin.inference.evidence import Evidence
 from conjoin.inference.fine_answers import (
@@ -39,7 +40,7 @@ from conjoin.models.network import Network
 
 
 def with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence]:
-    """Return a network in which what is known of numbers counts, and the evidence on states."""
+    """Return a network in which the chain and known numbers count, and the evidence on states."""
     return _with_fine(model, known)[:2]
 
 
@@ -51,12 +52,15 @@ def log_evidence(model: Network, known: Evidence, max_memory: float | None) -> f
 
 def _with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence, float]:
     """Return what `with_fine` does, and the logarithm of the density that the factors lack."""
-    if not isinstance(model, Joint) or model.fine is None:
+    if not isinstance(model, Joint):
         return model, known, 0.0
-    factors, known, scale = _value_factors(model.fine, known)
-    for v, ends in known.ranges.items():
-        if model.fine.domain.names[v] in model.fine.names:
-            factors += _range_factor(model.fine, known, v, ends)
+    factors, known, scale = chain_factor(model, known)
+    if model.fine is not None:
+        of_values, known, of_scores = _value_factors(model.fine, known)
+        factors, scale = factors + of_values, scale + of_scores
+        for v, ends in known.ranges.items():
+            if model.fine.domain.names[v] in model.fine.names:
+                factors += _range_factor(model.fine, known, v, ends)
     if not factors:
         return model, known, scale
     both = [*model.factors, *factors]

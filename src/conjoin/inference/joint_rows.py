@@ -3,6 +3,7 @@
 The states of a row come from the network, and known numbers multiply their likelihoods (see
 `fine_answers`). If other columns are missing that the means of known numbers depend on, these are summed
 over as well, as long as they have few joint states. Otherwise a number is known to its state only.
+A chain of conditionals counts in the same way, where few enough joint states are to be summed over.
 
 An empty cell of a column that may be absent says that there is no value. But where a row also lacks
 another value, which got lost, this one may be lost, too: it is unknown.
@@ -14,18 +15,20 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.number_states import NumberStates
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Table, code_dtype, joint_codes
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
 from conjoin.inference.fine_answers import MAX_STATES, fine_terms, log_likelihoods, parts_of
 from conjoin.inference.number_distribution import NumberDistributions, Parts
+from conjoin.models.conditional_chain import ConditionalChain
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
 from conjoin.models.network import Network
@@ -33,6 +36,9 @@ from conjoin.models.network import Network
 CHECKED_ROWS, MAX_DIFFERENCE = 32, 0.1
 """Maximum number of sampled rows that are sampled a second time, and the largest difference of
 probabilities that is accepted without a warning."""
+
+MAX_CHAIN_STATES = 1 << 5
+"""Maximum number of joint states of unknown columns of a row that a chain is summed over."""
 
 CELLS_AT_ONCE = 1 << 20
 """Maximum number of values that are computed together, in rows by joint states by classes."""
@@ -47,6 +53,15 @@ class Answer:
     p: FloatArray  # of its states; shape (rows, states)
     exact: BoolArray  # which rows are exact
     parts: Parts | None = None  # where a number lies within its states; None if nothing tells
+
+
+class Group(NamedTuple):
+    """Rows that are answered in the same way."""
+
+    rows: IntArray
+    columns: IntArray  # unknown columns whose joint states are summed over
+    scored: bool  # whether the scores of known numbers count
+    conditionals: int  # how many conditionals of a chain count
 
 
 class JointRows:
@@ -67,6 +82,7 @@ class JointRows:
         self.fine: FineNumbers | None = getattr(model, "fine", None)
         if table.numbers is None:
             self.fine = None
+        self.chain: ConditionalChain | None = getattr(model, "chain", None)
         self.absent: BoolArray = table.absent
         # The distributions of all columns that the rows lack, side by side, and which rows are exact
         self.marginals: tuple[FloatArray, BoolArray] | None = None
@@ -93,10 +109,7 @@ class JointRows:
         """Return the distribution of a column given the rest of each row."""
         v = self.domain.index(name)
         given = self._given(v)
-        if self.fine is None:
-            found = Answer(*self._coarse(given, np.arange(len(given)), v))
-        else:
-            found = self._refined(self.fine, given, v)
+        found = self._refined(given, v)
         if not found.exact.all():
             self._warn_of_sampling(given, v, found)
         return found
@@ -145,84 +158,133 @@ class JointRows:
             return p, np.ones(len(p), bool)
         return Completion(self.model, _unsigned(self.domain, codes), self.seed).marginals(v)
 
-    def _refined(self, fine: FineNumbers, given: IntArray, v: int) -> Answer:
-        """Return the distribution of a column in which known numbers count."""
+    def _refined(self, given: IntArray, v: int) -> Answer:
+        """Return the distribution of a column in which known numbers and conditionals count."""
         card = int(self.domain.cards[v])
         p, exact = np.empty((len(given), card)), np.ones(len(given), bool)
         parts: list[tuple[IntArray, Parts]] = []
-        width = card * len(fine.log_shares)
-        is_number = self.domain.names[v] in fine.names
-        for rows, open_columns in self._by_missing(fine, given, v):
-            if open_columns is None:
-                p[rows], exact[rows] = self._coarse(given, rows, v)
+        fine = self.fine
+        width = card * (1 if fine is None else len(fine.log_shares))
+        is_number = fine is not None and self.domain.names[v] in fine.names
+        for group in self._groups(given, v):
+            if not group.scored and not group.conditionals:
+                p[group.rows], exact[group.rows] = self._coarse(given, group.rows, v)
                 continue
-            for block, full, scores in self._completed(given, rows, open_columns, width):
+            for block, full in self._completed(given, group, width):
                 count = len(full) // len(block)
-                logs, sure = self._log_joints(full, v, count)
-                terms = fine_terms(fine, full, scores, v, fine.places(open_columns))
-                logs += terms.log_likelihood
+                logs, sure = self._log_joints(full, v, count, group.conditionals)
+                if fine is not None and group.scored:
+                    scores = np.repeat(self.scores[block], count, axis=0)
+                    terms = fine_terms(fine, full, scores, v, fine.places(group.columns))
+                    logs = logs + terms.log_likelihood
                 logs = logs.reshape(len(block), count, card)
                 top = logs.max(axis=(1, 2), keepdims=True)
                 weights = np.exp(logs - top)
                 total = weights.sum(axis=1)
                 p[block] = total / total.sum(axis=1, keepdims=True)
                 exact[block] = sure.reshape(len(block), count).all(axis=1)
-                if is_number:
+                if is_number and group.scored:
                     weights /= np.maximum(total, 1e-300)[:, None]
                     parts.append((block, parts_of(terms, weights, p[block])))
         return Answer(p, exact, _assembled(parts, len(given), card) if parts else None)
 
-    def _log_joints(self, codes: IntArray, v: int, count: int) -> tuple[FloatArray, BoolArray]:
-        """Return the log of the summed potentials of rows and each state, up to a constant."""
+    def _log_joints(
+        self, codes: IntArray, v: int, count: int, conditionals: int
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return the log-probabilities of rows and each state, up to a constant per `count` rows.
+
+        `conditionals`: how many conditionals of a chain count.
+        """
+        if self.chain is None or not conditionals:
+            return self._of_network(codes, v, count)
+        logs, exact = self._of_network(codes, v, 1)
+        whole = codes.copy()  # with the most probable state: how probable such a row is follows
+        whole[:, v] = logs.argmax(axis=1)
+        sums, also = self._log_sums(whole)
+        logs, exact = logs + (sums - logs.max(axis=1))[:, None], exact & also
+        chain = self.chain.log_likelihoods(codes, v, conditionals)
+        return self._mixed(logs, chain), exact
+
+    def _mixed(self, network: FloatArray, chain: FloatArray) -> FloatArray:
+        """Return the log-probabilities of a mixture, in which the network is not normalised."""
+        assert self.chain is not None
+        share = self.chain.share
+        return np.logaddexp(np.log1p(-share) + network, np.log(share) + self._log_partition + chain)
+
+    @cached_property
+    def _log_partition(self) -> float:
+        from conjoin.inference.engines import log_partition
+
+        return log_partition(getattr(self.model, "network", self.model)).value
+
+    def _of_network(self, codes: IntArray, v: int, count: int) -> tuple[FloatArray, BoolArray]:
+        """Return the same by the network alone."""
         if count == 1:
             p, exact = self._marginals(codes, v)
             with np.errstate(divide="ignore"):
                 return np.log(p), exact
         return row_log_joints(self.model, _unsigned(self.domain, codes), v, self.seed)
 
-    def _by_missing(
-        self, fine: FineNumbers, given: IntArray, v: int | None = None
-    ) -> Iterator[tuple[IntArray, IntArray | None]]:
-        """Yield rows that lack the same columns that matter, other than v, and these columns.
+    def _groups(self, given: IntArray, v: int | None = None) -> Iterator[Group]:
+        """Yield rows that lack the same columns that matter, other than v.
 
-        They matter for known numbers other than v, and for the mean of v. None instead of the columns
-        if no number is known, or they have too many joint states.
+        What counts is, in this order, what can be summed over: known numbers and the chain, known
+        numbers and the network, the network alone.
         """
+        told, matter = self._told(given, v)
+        asked = np.zeros(given.shape, bool)
+        asked[:, [] if v is None else v] = True
+        lacking = (given < 0) & ~asked
+        summed = lacking & matter & told[:, None]
+        counts = np.zeros(len(given), np.int64)
+        if self.chain is not None:
+            counts = self.chain.counting((given >= 0) | asked | summed)
+            dropped = np.zeros(given.shape, bool)
+            dropped[:, self.chain.places] = np.arange(len(self.chain.places)) >= counts[:, None]
+            every = lacking & ~dropped
+            fits = self._fits(every, min(self.max_states, MAX_CHAIN_STATES))
+            counts, summed = np.where(fits, counts, 0), np.where(fits[:, None], every, summed)
+        fits = self._fits(summed, self.max_states)
+        yield from _alike(summed & fits[:, None], told & fits, counts)
+
+    def _told(self, given: IntArray, v: int | None) -> tuple[BoolArray, BoolArray]:
+        """Return which rows have scores that count, and which columns matter for what they say.
+
+        Columns matter for known numbers other than v, and for the mean of v.
+        """
+        if self.fine is None:
+            return np.zeros(len(given), bool), np.zeros(given.shape, bool)
         known = ~np.isnan(self.scores)
         name = "" if v is None else self.domain.names[v]
-        if name in fine.names:
-            known[:, fine.names.index(name)] = False
+        if name in self.fine.names:
+            known[:, self.fine.names.index(name)] = False
         told = known.any(axis=1)
-        if name in fine.names:
-            known[:, fine.names.index(name)] = True
-        matter = (known.astype(np.int64) @ fine.matters.T.astype(np.int64)) > 0
-        lacking = (given < 0) & matter
-        if v is not None:
-            lacking[:, v] = False
-        size = np.where(lacking, np.log(self.domain.cards), 0.0).sum(axis=1)
-        told &= size <= np.log(self.max_states) + 1e-9
-        if not told.all():
-            yield np.flatnonzero(~told), None
-        at = np.flatnonzero(told)
-        for open_columns, rows in patterns(np.where(lacking[at], 0.0, np.nan)):
-            yield at[rows], open_columns
+        if name in self.fine.names:
+            known[:, self.fine.names.index(name)] = True
+        count = known.astype(np.int64) @ self.fine.matters.T.astype(np.int64)
+        return np.asarray(told), np.asarray(count > 0)
+
+    def _fits(self, summed: BoolArray, most: int) -> BoolArray:
+        """Return whether some columns of each row have at most a number of joint states."""
+        size = np.where(summed, np.log(self.domain.cards), 0.0).sum(axis=1)
+        return np.asarray(size <= np.log(most) + 1e-9)
 
     def _completed(
-        self, codes: IntArray, rows: IntArray, columns: IntArray, width: int
-    ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """Yield blocks of rows, each row once for every joint state of some columns, and their scores.
+        self, codes: IntArray, group: Group, width: int
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield blocks of rows, and each of these once for every joint state of the group's columns.
 
         `width`: the number of values that are computed for each of these.
         """
-        cards = self.domain.cards[columns]
+        cards = self.domain.cards[group.columns]
         count = int(np.prod(cards))
-        states = joint_codes(self.domain.cards, columns.tolist())[:, columns]
+        states = joint_codes(self.domain.cards, group.columns.tolist())[:, group.columns]
         size = max(1, CELLS_AT_ONCE // (count * width))
-        for low in range(0, len(rows), size):
-            block = rows[low : low + size]
+        for low in range(0, len(group.rows), size):
+            block = group.rows[low : low + size]
             full = np.repeat(codes[block], count, axis=0)
-            full[:, columns] = np.tile(states, (len(block), 1))
-            yield block, full, np.repeat(self.scores[block], count, axis=0)
+            full[:, group.columns] = np.tile(states, (len(block), 1))
+            yield block, full
 
     def log_density(self) -> FloatArray:
         """Return the log-density of the known values of each row, per unit of each number.
@@ -230,30 +292,30 @@ class JointRows:
         A number that is no evidence for others, and known numbers of rows that lack too many other
         columns, lie within their states as in the training table.
         """
-        from conjoin.inference.engines import log_partition
-
-        result = np.full(len(self.table), -log_partition(self.model).value)
+        result = np.full(len(self.table), -self._log_partition)
         alone = np.zeros((len(self.table), len(self.domain.numeric)), bool)
-        every = np.arange(len(self.table))
-        groups: Any = [(every, None)]
-        if self.fine is not None:
-            groups = self._by_missing(self.fine, self.codes)
-        for rows, open_columns in groups:
-            if self.fine is None or open_columns is None:
-                result[rows] += self._log_sums(self.codes[rows])
-                alone[rows] = True
-                continue
-            inside = self.fine.places(open_columns)
-            for block, full, scores in self._completed(
-                self.codes, rows, open_columns, len(self.fine.log_shares)
-            ):
-                logs = self._log_sums(full)
-                logs += log_likelihoods(self.fine, full, scores, inside)
-                result[block] += np.logaddexp.reduce(logs.reshape(len(block), -1), axis=1)
+        fine = self.fine
+        width = 1 if fine is None else len(fine.log_shares)
+        for group in self._groups(self.codes):
+            alone[group.rows] = not group.scored
+            for block, full in self._completed(self.codes, group, width):
+                count = len(full) // len(block)
+                logs = self._log_rows(full, group.conditionals)
+                if fine is not None and group.scored:
+                    scores = np.repeat(self.scores[block], count, axis=0)
+                    logs += log_likelihoods(fine, full, scores, fine.places(group.columns))
+                result[block] += np.logaddexp.reduce(logs.reshape(len(block), count), axis=1)
         return result + self._of_values(alone)
 
-    def _log_sums(self, codes: IntArray) -> FloatArray:
-        return row_log_sums(self.model, _unsigned(self.domain, codes), self.seed)[0]
+    def _log_rows(self, codes: IntArray, conditionals: int) -> FloatArray:
+        """Return the log-probability of rows, up to the constant of the network."""
+        network = self._log_sums(codes)[0]
+        if self.chain is None or not conditionals:
+            return network
+        return self._mixed(network, self.chain.log_likelihood(codes, conditionals))
+
+    def _log_sums(self, codes: IntArray) -> tuple[FloatArray, BoolArray]:
+        return row_log_sums(self.model, _unsigned(self.domain, codes), self.seed)
 
     def _of_values(self, alone: BoolArray) -> FloatArray:
         """Return the log-density of values per unit, given their scores; `alone`: and of the scores."""
@@ -349,6 +411,18 @@ class JointRows:
             return Table.adopt(self.domain, codes, self.table.weights, None, self.domain.names)
         whole = Table.of_values(self.domain, codes, numbers, self.table.weights)
         return Table.adopt(self.domain, whole.codes, whole.weights, numbers, self.domain.names)
+
+
+def _alike(summed: BoolArray, told: BoolArray, counts: IntArray) -> Iterator[Group]:
+    """Yield groups of rows in which all is the same."""
+    if not len(told):
+        return
+    keys = np.column_stack([summed, told, counts]).astype(np.uint8)
+    first, number = distinct_rows(keys)
+    order = np.argsort(number, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(number))[:-1])
+    for row, rows in zip(first.tolist(), members, strict=True):
+        yield Group(rows, np.flatnonzero(summed[row]), bool(told[row]), int(counts[row]))
 
 
 def with_values(

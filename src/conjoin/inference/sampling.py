@@ -47,7 +47,8 @@ def sample(
 ) -> Any:
     """Draw joint states.
 
-    Hidden columns are drawn, too, and dropped.
+    Hidden columns are drawn, too, and dropped. Given evidence that leaves too much unknown for the chain
+    of a joint, its network draws all rows.
 
     Parameters
     ----------
@@ -98,10 +99,16 @@ def sample(
     domain = network.domain.observed
     empty = np.zeros((0, len(domain)), code_dtype(domain.cards))
     codes = rows[0].codes if len(rows) == 1 else np.concatenate([empty, *(t.codes for t in rows)])
-    drawn = Table.adopt(domain, codes)
     seed = int(seed_sequence(random_state).generate_state(1)[0])
     rng = np.random.default_rng(seed)
-    return with_values(network_of(model), drawn, known.values, rng, known.ranges)
+    joint = network_of(model)
+    chain = getattr(joint, "chain", None)
+    if chain is not None and known.by_network and not len(known):  # a share of the rows is its own
+        other = np.flatnonzero(rng.random(n) < chain.share)
+        codes = codes.copy()
+        codes[other] = chain.sample(len(other), rng)
+    drawn = Table.adopt(domain, codes)
+    return with_values(joint, drawn, known.values, rng, known.ranges)
 
 
 def sampling_method(model: Network, given: Given = None) -> str:

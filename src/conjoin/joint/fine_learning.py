@@ -19,6 +19,7 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.table import Table
 from conjoin.inference.fine_answers import FineTerms, fine_terms, with_usual_masses
+from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.number_distribution import log_masses
 from conjoin.models.fine_numbers import FineNumbers, scored_columns
 from conjoin.models.markov import MarkovNetwork
@@ -218,7 +219,9 @@ class _Judge:
         kept = rows.select(np.flatnonzero(held)[:JUDGING_ROWS])
         others = rng.permutation(np.flatnonzero(~held))
         learned, rest = rows.select(others[:CHOOSING_ROWS]), rows.select(others)
-        logs = [network.log_conditional(name, kept.codes) for name in rows.domain.names]
+        answers = JointRows(network, Table(rows.domain, kept.codes))
+        with np.errstate(divide="ignore"):
+            logs = [np.log(answers.states(name)) for name in rows.domain.names]
         return cls(learned, rest, kept, logs)
 
     @property

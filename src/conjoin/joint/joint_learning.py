@@ -16,12 +16,12 @@ from conjoin.data.table import Table
 from conjoin.errors import names_lack_of_memory
 from conjoin.inference.completion import completed
 from conjoin.jobs import one_thread
+from conjoin.joint.chain_learning import learn_chain
 from conjoin.joint.dependence_tree import check_pairs, tree_network
 from conjoin.joint.fine_learning import learn_fine
 from conjoin.joint.refinement import HELD_OUT, MIN_ROWS, HeldOut, refined
 from conjoin.learning.conditional_learning import learn_conditionals
 from conjoin.models.dependency import DependencyNetwork
-from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.joint import Joint
 from conjoin.models.markov import MarkovNetwork
 
@@ -100,16 +100,17 @@ def learn_joint(
         network, folds = refined(
             network, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
         )
-    fine = None
     valued = ordered if ordered.sample is None else _in_content_order(ordered.sample)
-    if valued.numbers is not None and options.get("forbidden") is None:  # means would link pairs
+    if not closed_form and options.get("forbidden") is None:  # other parts would link such pairs
         judges = folds if effort != "quick" else []
         if judges and ordered.sample is not None:
             judges = [_of_sample(valued, judges[0].network)]
         with one_thread():
-            fine = _fine(network, valued, judges)
+            joint = _with_more(network, valued, judges)
+    else:
+        joint = Joint(network)
     hidden = [variable.name for variable in network.domain if variable.hidden]
-    return conditionals.reordered(names), Joint(network, fine).reordered([*names, *hidden])
+    return conditionals.reordered(names), joint.reordered([*names, *hidden])
 
 
 def _in_content_order(table: Table) -> Table:
@@ -122,20 +123,28 @@ def _in_content_order(table: Table) -> Table:
     return table.select(content_order(np.column_stack([codes, table.numbers]), weights))
 
 
-def _fine(network: MarkovNetwork, table: Table, folds: Sequence[HeldOut]) -> FineNumbers | None:
-    """Return where the numbers of a table lie within their states; missing states are drawn.
+def _with_more(network: MarkovNetwork, table: Table, folds: Sequence[HeldOut]) -> Joint:
+    """Return the joint with a chain of conditionals, and with numbers within their states.
 
-    Settings are chosen by held-out rows and by networks that have not learned from these.
+    Missing states are drawn. What is learned is chosen by held-out rows, and by networks that have not
+    learned from these.
     """
     if not folds:
+        if table.numbers is None:
+            return Joint(network)
         source = tree_network(table) if table.holes.any() else network
-        return learn_fine(_complete(source, table))
+        return Joint(network, learn_fine(_complete(source, table)))
     parts = [fold.held for fold in folds]
     if len(folds) == 1:
         parts.append(folds[0].train)
-    complete = [_complete(network, part) for part in parts]
+    rows = reduce(Table.with_rows, [_complete(network, part) for part in parts])
     number = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return learn_fine(reduce(Table.with_rows, complete), number, [fold.network for fold in folds])
+    honest = [fold.network for fold in folds]
+    learned = learn_chain(rows, number, honest)
+    if learned is not None:
+        honest = [Joint(n, None, c) for n, c in zip(honest, learned.of_parts, strict=True)]
+    fine = None if rows.numbers is None else learn_fine(rows, number, honest)
+    return Joint(network, fine, None if learned is None else learned.chain)
 
 
 def _of_sample(sample: Table, network: MarkovNetwork) -> HeldOut:

@@ -32,6 +32,7 @@ Float2 = npt.NDArray[np.float64]
 Float3 = npt.NDArray[np.float64]
 Single1 = npt.NDArray[np.float32]
 Single2 = npt.NDArray[np.float32]
+Single3 = npt.NDArray[np.float32]
 Codes2 = npt.NDArray[Any]
 """State numbers of a table, in the smallest type that holds them: uint8, uint16 or uint32."""
 
@@ -77,6 +78,14 @@ class FeatureArrays(NamedTuple):
     own: Int1
     column_first: Int1  # where the entries of each test start in `column_entry`
     column_entry: Int1  # the entries, sorted by test
+
+
+class TreeNodes(NamedTuple):
+    """A tree that splits columns at thresholds."""
+
+    column: Int1  # the column that each node splits, -1 for a leaf
+    threshold: Int1  # the largest code that goes to the first child
+    below: Int1  # the first of the two children of a split, which stand side by side
 
 
 class ChainArrays(NamedTuple):

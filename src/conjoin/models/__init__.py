@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _INTERNAL = {
     "CPD": "models.cpd",
+    "BoostedConditional": "models.conditional_chain",
+    "ConditionalChain": "models.conditional_chain",
     "FineNumbers": "models.fine_numbers",
     "TableFactor": "models.markov",
     "Tree": "models.tree",

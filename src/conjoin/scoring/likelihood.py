@@ -100,8 +100,8 @@ def log_likelihood(
     if not len(rows):
         raise DataError("the table has no rows to score")
     sums, exact = row_log_sums(model, rows.codes, random_state)
-    whole = log_partition(model, max_memory=max_memory)
-    if rows.numbers is not None:
+    whole = log_partition(getattr(model, "network", model), max_memory=max_memory)
+    if rows.numbers is not None or getattr(model, "chain", None) is not None:
         sums = JointRows(model, rows, random_state).log_density() + whole.value
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     return LogLikelihood(
