@@ -2,8 +2,8 @@
 
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
-network; a result written as .dn is the dependency network of the conditionals; one written as .bif,
-.xdsl (GeNIe), .net (Hugin) or .bn is a Bayesian network. The states of columns of numbers and dates are
+network; a result written as .dn is the dependency network of the conditionals; one written as .bif
+or .bn is a Bayesian network. The states of columns of numbers and dates are
 intervals; where numbers lie within these is part of the joint distribution in a .conjoin file only.
 """
 
@@ -29,10 +29,10 @@ MAX_COLUMNS = 12
 FEATURE_METHODS = ("top-down", "bottom-up")
 """The methods of `learn_features`."""
 
-BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
+BAYESIAN = (".bif", ".bn")
 """The formats that hold Bayesian networks only."""
 
-TABLE_CELLS = {".bif": 1 << 14, ".xdsl": 1 << 14, ".net": 1 << 14, ".uai": 1 << 14}
+TABLE_CELLS = {".bif": 1 << 14, ".uai": 1 << 14}
 """The maximum size of a conditional in formats that write it out as a table."""
 
 SHOWN = 6
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_output(
         parser,
         "MODEL",
-        "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)",
+        "the model to write (.conjoin, .mn, .uai, .dn, .bif, .bn)",
         "TABLE.conjoin",
     )
     add(
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--structure",
         "learn a Bayesian network: by a search for the best order of the columns (order, the "
-        "default for .bif, .xdsl, .net and .bn), or by removing the least essential edges on cycles of "
+        "default for .bif and .bn), or by removing the least essential edges on cycles of "
         "the dependency network",
         choices=("order", "break-cycles"),
     )
