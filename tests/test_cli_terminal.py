@@ -242,7 +242,7 @@ def test_messages_name_the_options_of_the_command_line(tmp_path, capsys):
     assert main(["learn", table, "-o", model]) == 0
     assert main(["query", model, "--task", "PR"]) == 1
     said = capsys.readouterr().err
-    assert "--method mean_field" in said and "method='" not in said
+    assert "--method gibbs" in said and "method='" not in said
 
 
 def test_every_command_that_reads_tables_takes_their_dialect(tmp_path, capsys):

@@ -267,7 +267,6 @@ def test_new_marginals_that_cannot_be_reached():
 
 APPROXIMATE = {
     "bp": {},
-    "mean_field": {},
     "gibbs": {"n_samples": 4000},
 }
 
@@ -300,7 +299,7 @@ def test_other_engines_use_all_evidence(method, seed):
     assert float(found) == pytest.approx(both, abs=0.05)
 
 
-@pytest.mark.parametrize("method", [m for m in ENGINES["most_probable"] if m != "viterbi"])
+@pytest.mark.parametrize("method", ENGINES["most_probable"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_most_probable_instance_by_every_engine(method, seed):
     _, model, states, potential = random_model("features and factors", seed)
@@ -317,28 +316,23 @@ def test_the_most_probable_instance_by_every_engine(method, seed):
     found = cj.most_probable(model, given, method=method)
     own = p[(states == domain.encode(dict(found))).all(1)]
     assert found.score == pytest.approx(float(np.log(own[0])), abs=1e-6)
-    if method in ("exact", "ilp", "annealing"):
-        assert own[0] == pytest.approx(p.max())
+    assert own[0] == pytest.approx(p.max())
 
 
-@pytest.mark.parametrize("method", ["gibbs", "mean_field", "auto"])
+@pytest.mark.parametrize("method", ["gibbs", "auto"])
 def test_dependency_networks_take_conditions(method):
     domain = Domain({"n": [1, 2, 5], "word": ["a", "b", "c"]})
     rng = np.random.default_rng(3)
-    table = rng.normal(size=(3, 3)) * (0.1 if method == "mean_field" else 1.0)
-    mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), table)])
+    mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), rng.normal(size=(3, 3)))])
     dn = DependencyNetwork.from_markov_network(mn)
     given = "n >= 2, word likelihood {a: 1, b: 0.2, c: 0}"
-    options = {} if method == "mean_field" else {"n_samples": 8000}
-    found = cj.marginals(dn, given, method=method, **options)
+    found = cj.marginals(dn, given, method=method, n_samples=8000)
     true = cj.marginals(mn, given)
     for name in domain.names:
         np.testing.assert_allclose(found.array(name), true.array(name), atol=0.03)
-    if method != "mean_field":
-        event = "n in {1, 2}, word != b"
-        p = cj.probability(dn, event, given, method=method, **options)
-        assert float(p) == pytest.approx(float(cj.probability(mn, event, given)), abs=0.03)
-    assert cj.most_probable(dn, given)["n"] in (2, 5)
+    event = "n in {1, 2}, word != b"
+    p = cj.probability(dn, event, given, method=method, n_samples=8000)
+    assert float(p) == pytest.approx(float(cj.probability(mn, event, given)), abs=0.03)
     assert set(cj.sample(dn, 500, given).codes[:, 0].tolist()) == {1, 2}
     with pytest.raises(ModelError, match="convert"):
         cj.marginals(dn, {"n": Marginal({1: 1.0})})

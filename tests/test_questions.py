@@ -268,7 +268,7 @@ def test_quoting_is_explained(path, capsys):
 def test_approximate_answers_say_so(task, path, capsys):
     said = asked(capsys, path, "--task", task)
     assert said.err == "" and said.out.startswith(task)
-    method = {"MAR": "gibbs", "PR": "ais", "MAP": "icm"}[task]
+    method = {"MAR": "gibbs", "PR": "ais", "MAP": "annealing"}[task]
     said = asked(capsys, path, "--task", task, "--method", method)
     assert f"conjoin: the answer is approximate ({method}: " in said.err
     said = asked(capsys, path, "--target", "rain", "--method", "bp")

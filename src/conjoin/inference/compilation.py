@@ -178,6 +178,6 @@ def refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:
     return TooLarge(
         f"exact inference would need at least {size_text(size)}{over} and may use "
         f"{size_text(max_memory)}. Raise the limit with max_memory, give more evidence, or use an "
-        "approximation: method='gibbs', 'bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
-        "'annealing' for the most probable instance"
+        "approximation: method='gibbs' or 'bp' for marginals, 'ais' for log Z, 'annealing' for the most "
+        "probable instance"
     )

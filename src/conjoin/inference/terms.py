@@ -21,7 +21,6 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.feature_tables import literals, scope_tables
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.network import Network
 from conjoin.models.tree import factor_features
 
 CELLS_PER_FEATURE = 4
@@ -184,23 +183,6 @@ def as_markov_network(model: object) -> MarkovNetwork:
     if isinstance(model, DependencyNetwork):
         raise ModelError(
             "a dependency network specifies conditionals, not one joint distribution; `convert` it "
-            "first, or use method='mean_field', 'gibbs', 'icm' or 'viterbi'"
+            "first, or sample its marginals with method='gibbs'"
         )
     raise ModelError(f"expected a model, not {type(model).__name__}")
-
-
-def score(model: Network, row: IntArray) -> float:
-    """Return the log-potential of an instance; of a dependency network, the sum of log conditionals."""
-    codes = row[None, :].astype(np.uint16)
-    if isinstance(model, DependencyNetwork):
-        return float(sum(cpd.log_probabilities(codes)[0, row[cpd.target]] for cpd in model.cpds))
-    return float(as_markov_network(model).log_potential(codes)[0])
-
-
-def no_dependency_network(model: Network, method: str) -> None:
-    """Reject a dependency network where a joint distribution is needed."""
-    if isinstance(model, DependencyNetwork):
-        raise ModelError(
-            f"method={method!r} needs a joint distribution, and a dependency network specifies "
-            "conditional distributions; `convert` it first"
-        )
