@@ -150,7 +150,6 @@ DEEP_IMPORTS = {
     "conjoin.inference.ancestral",
     "conjoin.inference.annealing",
     "conjoin.inference.chain",
-    "conjoin.inference.compilation",
     "conjoin.inference.exact",
     "conjoin.inference.free_memory",
     "conjoin.inference.gibbs",

@@ -26,8 +26,7 @@ from conjoin import (
 from conjoin.cli.main import main
 from conjoin.errors import DataError, ModelError
 from conjoin.formats import read_evidence
-from conjoin.inference import ENGINES, Plan, TooLarge, find_order
-from conjoin.inference.compilation import Compiled
+from conjoin.inference import ENGINES, TooLarge, find_order
 from conjoin.models import TableFactor
 from reference import all_states, log_potentials, normalized
 from strategies import (
@@ -253,55 +252,6 @@ def test_rows_with_missing_values():
         agree = ((states == row) | (row < 0)).all(1)
         given = np.where(agree, whole, -np.inf)
         assert found[r] == pytest.approx(log_sum(given) - log_sum(whole), abs=1e-9)
-
-
-def chain_with_a_long_feature(n):
-    domain = Domain.numbered([2] * n)
-    rng = np.random.default_rng(n)
-    pairs = [TableFactor((i, i + 1), rng.normal(size=(2, 2))) for i in range(n - 1)]
-    states = rng.integers(0, 2, n)
-    term = (2.5, {f"v{i}": int(s) for i, s in enumerate(states)})
-    return MarkovNetwork(domain, Features.from_terms(domain, [term]), pairs), states
-
-
-def test_a_conjunction_over_forty_variables_is_taken_apart():
-    mn, states = chain_with_a_long_feature(40)
-    cost = cj.inference.forecast(mn)
-    assert cost.largest <= 16 and cost.bytes < 20_000
-    plain = MarkovNetwork(mn.domain, factors=mn.factors)
-    # Only one state's potential differs: Z' = Z + (e^w - 1) * potential.
-    z = cj.log_partition(plain).value
-    own = plain.log_potential(states[None, :])[0]
-    true = z + math.log1p(math.expm1(2.5) * math.exp(own - z))
-    assert cj.log_partition(mn).value == pytest.approx(true, abs=1e-9)
-    small, _ = chain_with_a_long_feature(9)
-    values = log_potentials(small, all_states(small.domain))
-    taken_apart = Compiled(small).with_helpers
-    assert len(taken_apart) == 2
-    for cards, finer in taken_apart:
-        assert len(cards) == 9 + 7
-        none = np.zeros(0, np.int64)
-        order = find_order(cards, finer.first, finer.var, none, 1e9)
-        plan = Plan(finer, order)
-        log_z, flat, _ = plan.run(np.zeros((1, 0), np.int64), 1)
-        assert log_z[0] == pytest.approx(log_sum(values), abs=1e-9)
-        for v, true in enumerate(true_marginals(small.domain, all_states(small.domain), values)):
-            np.testing.assert_allclose(flat[0, 2 * plan.place[v] :][:2], true, atol=1e-9)
-
-
-def test_a_deep_tree_factor_is_not_written_out():
-    domain = Domain.numbered([2] * 30)
-    rng = np.random.default_rng(0)
-    # A tree that asks one variable after the other and stops at the first that is 1.
-
-    from conjoin.models import Tree
-
-    values = rng.normal(size=31)
-    tree = Tree.grow(0, lambda i: float(values[i]) if i < 0 or i >= 30 else (i, [i + 1, -1 - i]))
-    mn = MarkovNetwork(domain, factors=[tree])
-    assert cj.inference.forecast(mn).largest < 100
-    leaf = [values[-1 - i] + (29 - i) * math.log(2) for i in range(30)] + [values[30]]
-    assert cj.log_partition(mn).value == pytest.approx(log_sum(np.array(leaf)), abs=1e-9)
 
 
 def test_what_does_not_fit_is_refused_at_once(monkeypatch):
