@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conjoin
-from conjoin import BayesianNetwork, Domain, TableCPD, Variable
+from conjoin import BayesianNetwork, Domain, TableCPD
 from conjoin.errors import FormatError
 from conjoin.formats import safe_domain, safe_words
 from conjoin.models import Tree, TreeCPD
@@ -128,14 +128,6 @@ def test_any_labels_survive_beside_the_file(names, states):
         again = conjoin.load(path)
     assert again.domain == domain
     assert [v.states for v in again.domain] == [v.states for v in domain]
-
-
-def test_bins_survive_beside_the_file(tmp_path):
-    domain = Domain([Variable("age", ["young", "old"], [0, 40, 99])])
-    network = BayesianNetwork(domain, [TableCPD.of(domain, "age", [], 0.5)])
-    for name in ("a.bif", "a.bn", "a.uai"):
-        network.save(tmp_path / name)
-        assert conjoin.load(tmp_path / name).domain["age"].cuts == (0.0, 40.0, 99.0)
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])

@@ -647,8 +647,8 @@ def test_more_variables_together_than_a_float_has_powers_of_two():
 
 @pytest.fixture
 def ages():
-    """A network whose first variable has bins, and accepts numbers that lie in them."""
-    age = Variable("age", ("20-29", "30-39", "40-49"), (20.0, 30.0, 40.0, 50.0))
+    """A network whose first variable has numbers as states."""
+    age = Variable("age", (25, 34, 45))
     domain = Domain([age, Variable("ill", ("no", "yes"))])
     rng = np.random.default_rng(0)
     mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), rng.normal(size=(3, 2)))])
@@ -657,19 +657,18 @@ def ages():
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "bp", "ais", "gibbs"])
-def test_numbers_stand_for_the_bins_that_hold_them(ages, method):
+def test_numbers_are_states_however_they_are_written(ages, method):
     mn, states, p = ages
     options = {"ais": {"chains": 200}, "gibbs": {"n_samples": 4000}}.get(method, {})
     within = {"auto": 1e-9, "exact": 1e-9, "bp": 1e-7}.get(method, 0.05)  # messages: to 1e-8
-    assert mn.domain["age"].index(34) == 1
     ill = p[(states == [1, 1]).all(1)].sum() / p[states[:, 0] == 1].sum()
-    for age in (34, "30-39"):
-        for given_age in (34, "30-39"):
+    for age in (34, 34.0):
+        for given_age in (34, 34.0):
             found = cj.probability(
                 mn, {"age": age, "ill": "yes"}, {"age": given_age}, method=method, **options
             )
             assert float(found) == pytest.approx(ill, abs=within)
-    other = cj.probability(mn, {"age": 34}, {"age": "40-49"}, method=method, **options)
+    other = cj.probability(mn, {"age": 34}, {"age": 45}, method=method, **options)
     assert float(other) == 0 and other.log == -np.inf
     old = cj.probability(mn, {"age": 34}, method=method, **options)
     assert float(old) == pytest.approx(p[states[:, 0] == 1].sum(), abs=within)
@@ -683,7 +682,7 @@ def test_answers_are_labelled(ages):
     assert f"{found:.3f}" == f"{float(found):.3f}"
     assert repr(cj.log_partition(mn)).startswith("log Z = ")
     assert repr(cj.log_partition(mn, {"age": 34})).startswith("log Z(age=34) = ")
-    sampled = cj.probability(mn, {"ill": "yes", "age": "20-29"}, method="gibbs", random_state=1)
+    sampled = cj.probability(mn, {"ill": "yes", "age": 25}, method="gibbs", random_state=1)
     assert " ± " in repr(sampled) and "(gibbs" in repr(sampled)
     assert sampled.error == pytest.approx(float(sampled) * sampled.log_error)
 

@@ -825,7 +825,6 @@ def test_learn_with_a_classifier():
 
 
 def test_which_columns_are_ordered():
-    assert Variable("age", ["17-29", "30-90"], cuts=[17, 30, 90]).ordered
     assert Variable("grade", [1, 2, 3.5]).ordered
     assert not Variable("grade", [3, 1, 2]).ordered
     assert not Variable("grade", [1, 2, 3], ordered=False).ordered

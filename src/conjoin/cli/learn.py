@@ -112,14 +112,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="default",
     )
     add(
-        "--discretize HOW ...",
-        "cut numeric columns into bins: quantile:N or width:N (N bins), for all columns of numbers with "
-        "more than N distinct values; COLUMN=HOW for one column, where HOW may also be cut points: "
-        "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
-        "more than 5 if some have a fraction, are not cut but modelled as numbers",
-        default=None,
-    )
-    add(
         "--include COLUMN ...",
         "keep a column that would be left out because it has a different value in almost every "
         "row; may be repeated",

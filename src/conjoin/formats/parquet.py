@@ -226,7 +226,7 @@ def folder_table(
         return table
     coders = [
         _FolderStates(v.name, v.absent)
-        if v.cuts is None
+        if v.numbers is None
         else _KnownStates(v, keeps_values=not merge)
         for v in table.domain
     ]

@@ -141,7 +141,6 @@ def _marginals(
             found.run = explained(found.run, why)
     else:
         found = engine("marginals", method)(*asked, targets=targets, **options)
-    found.run = found.run.noting(known.notes)
     return found
 
 
@@ -199,7 +198,6 @@ def log_partition(
     return replace(
         found,
         value=found.value + known.constant,
-        run=found.run.noting(known.notes),
         given=dict(known.given),
     )
 
@@ -274,7 +272,6 @@ def _probability(
         return found
     fitted = _fitted(model, known, max_memory)
     log, error, run = event_probability(model, event, fitted, method, max_memory, options)
-    run = run.noting(fitted.both(event).notes)
     return Probability(log, run, error, event.given, known.given)
 
 
@@ -417,7 +414,6 @@ def _most_probable(
         found,
         score=found.score + known.constant,
         bound=found.bound + known.constant,
-        run=found.run.noting(known.notes),
     )
 
 

@@ -56,12 +56,10 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 
 def run_of(known: Evidence) -> Run:
-    """Return how an answer of exact inference was found; it is not exact if the evidence is not."""
-    run = EXACT.noting(known.notes)
+    """Return how an answer of exact inference was found."""
     if not known.to_states:
-        return run
-    told = f"known to its interval: {', '.join(known.to_states)}"
-    return replace(run, note="; ".join(filter(None, [run.note, told])))
+        return EXACT
+    return replace(EXACT, note=f"known to its interval: {', '.join(known.to_states)}")
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.discretization import Discretizer, discretize_by
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
@@ -55,7 +54,6 @@ def learn_conditionals(
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
     exhaustive: bool = False,
-    discretize: Any = None,
     limits: Limits = LIMITS,
 ) -> DependencyNetwork:
     """Learn one conditional distribution per variable from a table.
@@ -121,11 +119,6 @@ def learn_conditionals(
         considers the columns that tell most about its target, and those that its tree tests; 50 to
         100 targets choose kappa and the penalty. With True, all rows and columns are always
         considered.
-    discretize : str, mapping or Discretizer, optional
-        How to cut numeric columns into bins: "quantile:5", "width:5", or {column: one of these, or a
-        list of cut points}, where the key None stands for all other numeric columns. The network's
-        domain keeps the cut points, so that numbers are accepted wherever its states are, for example
-        in later tables.
     limits : Limits
         The sizes from which tables are treated differently; for experiments.
 
@@ -155,15 +148,11 @@ def learn_conditionals(
     table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")
-    if discretize is not None:
-        table, _ = discretize_by(table, discretize)
     check_states(table.domain)
     names = table.domain.names
     table = in_content_order(table.reordered(table.domain.sorted_names()))
     if valid is not None:
         valid = as_table(valid, table.domain)
-        if discretize is not None and valid.domain != table.domain:
-            valid = Discretizer.of(table.domain).apply(valid)
         codes_of(table.domain, valid, complete=False)
         valid = in_content_order(valid.reordered(table.domain.names))
     leaves = leaf_options(min_leaf, pseudo)
