@@ -480,25 +480,22 @@ def test_any_number_of_jobs_gives_the_same():
     assert not hasattr(forest, "classes_")
 
 
-# ---- boosted trees of whichever library is installed ----------------------------------------------
+# ---- boosted trees ----------------------------------------------------------------------------------
 
 
 FIND = "conjoin.classifiers.boosted_learning.find_spec"
 
 
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "sklearn"])
 @pytest.mark.parametrize("options", [{}, {"folds": 2}, {"valid": True}], ids=str)
-def test_boosted_trees_come_from_an_installed_library(library, options, monkeypatch):
-    pytest.importorskip(library)
-    monkeypatch.setattr(FIND, lambda name: True if name in (library, "sklearn") else None)
+def test_boosted_trees_are_those_of_lightgbm(options):
+    pytest.importorskip("lightgbm")
     table = random_table((2, 3, 2, 2), rows=400, missing=0.1, weighted=True)
     if options.get("valid"):
         options = {"valid": random_table((2, 3, 2, 2), seed=1, missing=0.1)}
     one, two = (learn_conditionals(table, "boosted", n_jobs=n, **options) for n in (1, 2))
     record = one.provenance["learned"]
     assert record == two.provenance["learned"]
-    name = "scikit-learn" if library == "sklearn" else library
-    assert record["library"].partition(" ")[0] == name
+    assert record["library"].partition(" ")[0] == "lightgbm"
     assert all(0 < rounds < 100 for rounds in record["rounds"])
     states = all_states(table.domain)
     for a, b in zip(one.cpds, two.cpds, strict=True):
@@ -513,7 +510,7 @@ def test_boosted_trees_need_a_library_and_have_no_kappa(monkeypatch):
     with pytest.raises(ModelError, match="neither kappa nor penalty"):
         learn_conditionals(table, "boosted", kappa=0.1)
     monkeypatch.setattr(FIND, lambda name: None)
-    with pytest.raises(ModelError, match="boosted trees need scikit-learn"):
+    with pytest.raises(ModelError, match="boosted trees need LightGBM"):
         learn_conditionals(table, "boosted")
 
 

@@ -76,8 +76,8 @@ def learn_conditionals(
         * "logistic": logistic regression alone.
         * "mixed": hybrids for binary variables and trees for all others, which is much faster if many
           variables have several states.
-        * "boosted": sums of small trees, fitted by LightGBM, XGBoost or scikit-learn, the first of
-          them that is installed. Their number is chosen for each variable on the validation rows.
+        * "boosted": sums of small trees, fitted by LightGBM. Their number is chosen for each variable on
+          the validation rows.
         * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
           `read_classifier`): a copy is fitted for each variable, with its own settings and without
           tuning.
@@ -125,8 +125,8 @@ def learn_conditionals(
     Returns
     -------
     DependencyNetwork
-        Its provenance has the settings that were chosen, the scores along the path, and the library
-        that boosted trees come from.
+        Its provenance has the settings that were chosen, the scores along the path, and the version
+        of LightGBM that fitted boosted trees.
 
     Examples
     --------
