@@ -486,7 +486,7 @@ def test_any_number_of_jobs_gives_the_same():
 FIND = "conjoin.classifiers.boosted_learning.find_spec"
 
 
-@pytest.mark.parametrize("options", [{}, {"folds": 2}, {"valid": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"valid": True}], ids=str)
 def test_boosted_trees_are_those_of_lightgbm(options):
     pytest.importorskip("lightgbm")
     table = random_table((2, 3, 2, 2), rows=400, missing=0.1, weighted=True)

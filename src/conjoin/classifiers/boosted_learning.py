@@ -39,22 +39,19 @@ RATE = 0.15
 
 def learn_boosted(
     table: Table,
-    splits: Sequence[tuple[Table, Table]],
+    split: tuple[Table, Table],
     min_leaf: float,
     rules: npt.NDArray[np.int8],
     runner: TaskRunner,
 ) -> tuple[list[CPD], dict[str, Any]]:
     """Learn one CPD per variable; return them, with the library and the rounds of each variable."""
     classifier = _classifier(min_leaf)
-    counts = []
-    for i, (train, held) in enumerate(splits):
-        tasks = [
-            (classifier, train, held, target, possible_parents(rules, target))
-            for target in range(len(table.domain))
-        ]
-        fold = runner.fold(i, len(splits))
-        counts.append(fold.run(_count_rounds, tasks, "boosted trees", [1] * len(tasks)))
-    rounds = np.maximum(1, np.mean(counts, axis=0).round().astype(np.int64)).tolist()
+    tasks = [
+        (classifier, *split, target, possible_parents(rules, target))
+        for target in range(len(table.domain))
+    ]
+    counts = runner.run(_count_rounds, tasks, "boosted trees", [1] * len(tasks))
+    rounds = [max(1, count) for count in counts]
     classifiers = [_classifier(min_leaf, number) for number in rounds]
     cpds = learn_classifiers(table, classifiers, rules, runner.labelled("all rows"))
     return cpds, {"library": f"lightgbm {version('lightgbm')}", "rounds": rounds}

@@ -42,7 +42,6 @@ FOR_CONDITIONALS = {
     "cpd": "auto",
     "kappa": None,
     "penalty": None,
-    "folds": None,
     "min_leaf": None,
     "closed_form": False,
 }
@@ -83,7 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
     )
     add("--penalty L", "the L1 penalty of regressions (default: tuned)", type=float)
-    add("--folds N", "tune kappa and the penalty by cross-validation with N folds", type=int)
     add("--min-leaf N", "minimum number of rows in a leaf", type=float)
     add(
         "--structure",
@@ -190,7 +188,6 @@ def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Lea
         valid=shared.optional_table(options.valid, table.domain, options),
         effort=options.effort if _ending(options) == ".conjoin" else "quick",
         closed_form=options.closed_form or to_dn,
-        folds=options.folds,
         kappa=options.kappa,
         penalty=options.penalty,
         min_leaf=options.min_leaf,
@@ -219,7 +216,6 @@ def _learn_bayesian(table: Table, options: argparse.Namespace) -> _Learned:
         ordered,
         "tree",
         valid=None if valid is None else valid.reordered(ordered.domain.names),
-        folds=options.folds,
         kappa=options.kappa,
         min_leaf=leaf,
         random_state=options.random_state,

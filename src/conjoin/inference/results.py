@@ -214,9 +214,7 @@ class Assignment(Mapping[str, Any]):
     """A state for each variable: a mapping of names to states."""
 
     states: dict[str, Any]  # the states, including the evidence
-    # The log-potential of this instance (for a dependency network, the sum of the logarithms of its
-    # conditionals)
-    score: float
+    score: float  # the log-potential of this instance
     run: Run  # how it was found
     # Upper bound of the score of any instance that agrees with the evidence; infinite if unknown
     bound: float = field(default=np.inf)
