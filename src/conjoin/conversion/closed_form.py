@@ -37,7 +37,6 @@ def convert(
     order: Sequence[Any] | None = None,
     reverse: bool = True,
     max_length: int = MAX_LENGTH,
-    merge: bool = True,
 ) -> MarkovNetwork:
     """Convert a dependency network to a Markov network of features, in closed form.
 
@@ -67,8 +66,6 @@ def convert(
     max_length : int
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
-    merge : bool
-        Merge equal features and drop features of weight 0.
 
     Examples
     --------
@@ -99,7 +96,7 @@ def convert(
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
     bound = distribution.bind(features.tests)
-    result = _convert(features, owner, bound, family, max_length, merge)
+    result = _convert(features, owner, bound, family, max_length)
     options: dict[str, Any] = {"base": base_name, "orders": orders}
     if family.everything:
         options["max_length"] = max_length
@@ -111,15 +108,15 @@ def convert(
 
 
 def _convert(
-    features: Features, owner: IntArray, bound: Any, family: Orders, max_length: int, merge: bool
+    features: Features, owner: IntArray, bound: Any, family: Orders, max_length: int
 ) -> Features:
     sub = SubFeatures(features.tests)
     if not family.everything:
         expand_orders(sub, features, owner, bound, family)
-        return sub.collect(merge)
+        return sub.collect()
     short = np.flatnonzero(features.lengths <= max_length)
     expand_all(sub, features.select(short), owner[short], bound)
-    expanded = sub.collect(merge)
+    expanded = sub.collect()
     long = np.flatnonzero(features.lengths > max_length)
     if not len(long):
         return expanded
