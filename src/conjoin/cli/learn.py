@@ -3,8 +3,8 @@
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
 network; a result written as .dn is the dependency network of the conditionals; one written as .bif
-or .bn is a Bayesian network. The states of columns of numbers and dates are
-intervals; where numbers lie within these is part of the joint distribution in a .conjoin file only.
+or .bn is a Bayesian network. The states of columns of numbers and dates are intervals; where numbers
+lie within these is part of the joint distribution in a .conjoin file only.
 """
 
 from __future__ import annotations
