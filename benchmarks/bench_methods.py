@@ -28,7 +28,7 @@ from conjoin.errors import ConjoinError
 from conjoin.inference import forecast
 from conjoin.joint import learn_weights, tree_network
 from conjoin.models import BayesianNetwork
-from conjoin.research import learn_features, learn_say, to_bayesian_network
+from conjoin.research import learn_features, learn_say, to_bayesian_network, weighted_conversion
 from conjoin.research.reproduction import DATA_SETS, Files, find_folder
 from conjoin.scoring import cmll, log_likelihood, signed_ranks
 
@@ -56,11 +56,13 @@ def closed_form(cpd: str, train: Table, valid: Table) -> Any:
 
 def all_orders(cpd: str, weighted: bool, train: Table, valid: Table) -> Any:
     dn = conditionals(cpd, train, valid)
-    say = learn_say(dn, train, valid) if weighted else None
     # Chains are sampled much faster if all features are plain conjunctions.
     lengths = dn.features()[0].lengths
     longest = int(lengths.max(initial=0)) if (2.0**lengths).sum() <= MAX_EXPANDED else MAX_LENGTH
-    return convert(dn, train, orders="all", max_length=max(longest, MAX_LENGTH), say=say)
+    settings = {"orders": "all", "max_length": max(longest, MAX_LENGTH)}
+    if not weighted:
+        return convert(dn, train, **settings)
+    return weighted_conversion(dn, train, learn_say(dn, train, valid), **settings)
 
 
 def weights(cpd: str, train: Table, valid: Table) -> Any:

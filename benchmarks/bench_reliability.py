@@ -23,10 +23,10 @@ import numpy as np
 
 from conjoin import DependencyNetwork, Table, convert, learn_conditionals, pll
 from conjoin.conversion.base_distribution import resolve_base
-from conjoin.conversion.pair_opinions import PairOpinions, Say
 from conjoin.data.arrays import FloatArray
 from conjoin.data.holdout import deal_out
-from conjoin.research import learn_say
+from conjoin.research import learn_say, weighted_conversion
+from conjoin.research.pair_opinions import PairOpinions, Say
 from conjoin.research.reproduction.experiment_files import Files, find_folder
 from conjoin.research.say_learning import POWERS, expit, log_ratio
 
@@ -77,7 +77,7 @@ def strength(dn: DependencyNetwork, train: Table, rows: Table) -> Say:
     opinions = PairOpinions.of(dn.form, resolve_base(dn.domain, None, train)[0])
     ratio = log_ratio(opinions)
     says = [Say(opinions.pairs, expit(power * ratio)) for power in POWERS]
-    return max(says, key=lambda s: pll(convert(dn, train, orders="all", say=s), rows).mean)
+    return max(says, key=lambda s: pll(weighted_conversion(dn, train, s, orders="all"), rows).mean)
 
 
 MEASURES: dict[str, Callable[..., Say]] = {
@@ -106,7 +106,7 @@ def main(names: list[str]) -> None:
                 row = [pll(rotations, judged).mean - base]
                 for measure in MEASURES.values():
                     say = measure(dn, files.train, measured)
-                    weighed = convert(dn, files.train, orders="all", say=say)
+                    weighed = weighted_conversion(dn, files.train, say, orders="all")
                     row.append(pll(weighed, judged).mean - base)
                 gains.append(row)
             cells = " | ".join(f"{gain:+.3f}" for gain in np.mean(gains, axis=0))

@@ -26,15 +26,23 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
-from conjoin import Domain, JointModel, Table, read_table
-from conjoin.data.discretization import discretize_by
+from conjoin import Domain, JointModel, Table, Variable, read_table
 from goals import headline, machine
 
 
 def binned(path):
     """Return a table of states: numbers are cut into five bins."""
     table = read_table(path)
-    return discretize_by(table, dict.fromkeys(table.domain.numeric, "quantile:5"))[0]
+    codes, variables = table.codes.astype(np.int64), list(table.domain)
+    codes[table.holes] = -1
+    for name in table.domain.numeric:
+        v, x = table.domain.index(name), table.column(name)
+        edges = np.unique(np.nanquantile(x, [0.2, 0.4, 0.6, 0.8], method="higher"))
+        places = np.searchsorted(edges, x, side="right")
+        occurring, codes[:, v] = np.unique(places, return_inverse=True)
+        codes[np.isnan(x), v] = -1
+        variables[v] = Variable(name, [f"bin {k}" for k in occurring.tolist()], ordered=True)
+    return Table(Domain(variables), codes, table.weights)
 
 
 def load(path, rows, rng):
@@ -69,7 +77,7 @@ def iterative(estimator):
 def fitted(table):
     """Return a model of the table, and the time it took; both ways of imputing share it."""
     start = time.process_time()
-    model = JointModel(discretize=None).fit(table)
+    model = JointModel().fit(table)
     return model, time.process_time() - start
 
 
@@ -178,7 +186,7 @@ def prediction(names, folder, rows, columns, rivals):
         for who in ("boosting",) * rivals + tuple(models):
             start = time.process_time()
             if who != "boosting":
-                model = JointModel(discretize=None, **MODELS[who]).fit(train)
+                model = JointModel(**MODELS[who]).fit(train)
             losses = []
             for v in targets:
                 known = test.codes[:, v] != test.missing
@@ -230,7 +238,7 @@ def few_known(names, folder, rows, columns, rivals):
             Table(table.domain, part) for part in (table.codes[:cut], table.codes[cut:][:60])
         )
         several = [v for v in range(len(table.domain)) if np.count_nonzero(train.counts(v)) > 1]
-        models = {w: JointModel(discretize=None, **MODELS[w]).fit(train) for w in who[2:]}
+        models = {w: JointModel(**MODELS[w]).fit(train) for w in who[2:]}
         for count in (1, 3, 8):
             if count >= len(several):
                 continue
@@ -268,7 +276,7 @@ def warm_up():
     table = Table(Domain({f"x{i}": range(6) for i in range(24)}), codes.astype(np.uint8))
     for method in OURS:
         METHODS[method](table)
-    JointModel("hybrid", discretize=None).fit(table)
+    JointModel("hybrid").fit(table)
 
 
 def main() -> None:

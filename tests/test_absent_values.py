@@ -156,13 +156,9 @@ def test_updates_keep_the_state():
     assert more.n_rows_ == 2 * ROWS
 
 
-def test_bins_and_ordered_states():
+def test_absent_ordered_states():
     domain = Domain({"n": [1, 2, 3], "left": ["no", "yes"]})
     table = Table(domain, [[0, 1], [2, 1], [-1, 0]]).with_absent(["n"])
     variable = table.domain["n"]
     assert variable.states == (1, 2, 3, "(absent)") and variable.values == (1, 2, 3)
     assert variable.ordered and table.codes.tolist() == [[0, 1], [2, 1], [3, 0]]
-    binned = JointModel(discretize="quantile:3", effort="quick").fit(customers())
-    assert binned.domain_["day"].absent
-    p = [probability(binned, text) for text in ("day < 60", "day >= 60", "day is absent")]
-    assert sum(p) == pytest.approx(1) and min(p) > 0.05

@@ -20,10 +20,8 @@ from reference import all_states, feature_rows, feature_sum, normalized
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     ExtraTreesClassifier,
-    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
@@ -104,12 +102,6 @@ def check_features(cpd, domain):
 
 
 EXACT = {
-    "gb": GradientBoostingClassifier(n_estimators=8, max_depth=3, random_state=0),
-    "gb zero": GradientBoostingClassifier(n_estimators=3, init="zero", learning_rate=0.7),
-    "gb uniform": GradientBoostingClassifier(
-        n_estimators=3, init=DummyClassifier(strategy="uniform")
-    ),
-    "gb subsample": GradientBoostingClassifier(n_estimators=5, subsample=0.5, random_state=1),
     "hist": HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=5),
     "hist stopped": HistGradientBoostingClassifier(
         max_iter=30, early_stopping=True, random_state=0
@@ -144,10 +136,6 @@ def test_exact_kinds_have_the_classifiers_probabilities(kind, cards):
     assert isinstance(cpd, LogLinearCPD if "logistic" in kind else BoostedTreesCPD)
 
 
-def test_exponential_loss_is_twice_the_score():
-    check_exact(GradientBoostingClassifier(loss="exponential", n_estimators=6), (2, 2, 2, 2))
-
-
 def test_liblinear_of_two_classes():
     check_exact(LogisticRegression(solver="liblinear", intercept_scaling=3.0), (2, 2, 2))
 
@@ -157,7 +145,7 @@ def test_logistic_regression_cv():
     check_exact(LogisticRegressionCV(Cs=3, cv=3, max_iter=2000, tol=1e-3), (2, 3, 2))
 
 
-@pytest.mark.parametrize("kind", ["gb", "hist", "logistic"])
+@pytest.mark.parametrize("kind", ["hist", "logistic"])
 def test_weights_reach_the_classifier(kind):
     check_exact(EXACT[kind], (2, 3, 2, 4), weighted=True)
     table = random_table((2, 3, 2), weighted=True)
@@ -208,7 +196,6 @@ XGBOOST = {
     "plain": {},
     "deep": {"max_depth": 6, "min_child_weight": 0},
     "base score": {"base_score": 0.3},
-    "dart": {"booster": "dart", "rate_drop": 0.5, "random_state": 1},
     "parallel": {"num_parallel_tree": 3, "subsample": 0.5, "learning_rate": 0.5},
     "zero is missing": {"missing": 0.0},
     "exact": {"tree_method": "exact"},
@@ -359,7 +346,7 @@ def test_a_variable_with_many_states():
 
 @pytest.mark.parametrize(
     "classifier",
-    [EXACT["gb"], EXACT["hist"], EXACT["logistic"], DecisionTreeClassifier(random_state=0)],
+    [EXACT["hist"], EXACT["logistic"], DecisionTreeClassifier(random_state=0)],
 )
 def test_forbidden_parents_are_not_used(classifier):
     table = random_table((2, 3, 2, 4))
@@ -374,7 +361,7 @@ def test_forbidden_parents_are_not_used(classifier):
     assert len(cpds[1].blanket) == 3
 
 
-@pytest.mark.parametrize("kind", ["gb", "hist", "logistic"])
+@pytest.mark.parametrize("kind", ["hist", "logistic"])
 def test_a_constant_target_and_one_without_rows(kind):
     table = random_table((2, 3, 2, 2))
     codes = table.codes.astype(int)
@@ -399,7 +386,7 @@ def test_rows_of_weight_zero_do_not_count():
 
 
 def unseen_kinds():
-    kinds = {k: EXACT[k] for k in ("gb", "hist", "logistic")}
+    kinds = {k: EXACT[k] for k in ("hist", "logistic")}
     kinds["tree"] = DecisionTreeClassifier(random_state=0)
     kinds["forest"] = RandomForestClassifier(5, random_state=0)
     kinds["lightgbm"] = kinds["xgboost"] = None
@@ -493,25 +480,22 @@ def test_any_number_of_jobs_gives_the_same():
     assert not hasattr(forest, "classes_")
 
 
-# ---- boosted trees of whichever library is installed ----------------------------------------------
+# ---- boosted trees ----------------------------------------------------------------------------------
 
 
 FIND = "conjoin.classifiers.boosted_learning.find_spec"
 
 
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "sklearn"])
-@pytest.mark.parametrize("options", [{}, {"folds": 2}, {"valid": True}], ids=str)
-def test_boosted_trees_come_from_an_installed_library(library, options, monkeypatch):
-    pytest.importorskip(library)
-    monkeypatch.setattr(FIND, lambda name: True if name in (library, "sklearn") else None)
+@pytest.mark.parametrize("options", [{}, {"valid": True}], ids=str)
+def test_boosted_trees_are_those_of_lightgbm(options):
+    pytest.importorskip("lightgbm")
     table = random_table((2, 3, 2, 2), rows=400, missing=0.1, weighted=True)
     if options.get("valid"):
         options = {"valid": random_table((2, 3, 2, 2), seed=1, missing=0.1)}
     one, two = (learn_conditionals(table, "boosted", n_jobs=n, **options) for n in (1, 2))
     record = one.provenance["learned"]
     assert record == two.provenance["learned"]
-    name = "scikit-learn" if library == "sklearn" else library
-    assert record["library"].partition(" ")[0] == name
+    assert record["library"].partition(" ")[0] == "lightgbm"
     assert all(0 < rounds < 100 for rounds in record["rounds"])
     states = all_states(table.domain)
     for a, b in zip(one.cpds, two.cpds, strict=True):
@@ -526,7 +510,7 @@ def test_boosted_trees_need_a_library_and_have_no_kappa(monkeypatch):
     with pytest.raises(ModelError, match="neither kappa nor penalty"):
         learn_conditionals(table, "boosted", kappa=0.1)
     monkeypatch.setattr(FIND, lambda name: None)
-    with pytest.raises(ModelError, match="boosted trees need scikit-learn"):
+    with pytest.raises(ModelError, match="boosted trees need LightGBM"):
         learn_conditionals(table, "boosted")
 
 
@@ -596,9 +580,6 @@ def test_settings_that_are_not_log_linear():
     one.multi_class = "ovr"
     with pytest.raises(ModelError, match="one-vs-rest"):
         read_classifier(one, cards, 0, columns)
-    start = GradientBoostingClassifier(n_estimators=2, init=LogisticRegression())
-    with pytest.raises(ModelError, match="init=LogisticRegression"):
-        learn_classifiers(table, start, rules=free(table))
     categories = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0])
     with pytest.raises(ModelError, match="categorical_features"):
         learn_classifiers(table, categories, rules=free(table))

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from conjoin import (
-    BayesianNetwork,
     DependencyNetwork,
     Domain,
     Table,
     TableCPD,
-    Variable,
     convert,
     load,
     write_table,
@@ -321,32 +319,3 @@ def test_columns_without_values_are_left_out_with_a_warning(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "conjoin: warning: left out: 'none' (no values)" in said
     assert load(tmp_path / "m.conjoin").domain.names == ("a", "b")
-
-
-def test_a_range_that_cuts_a_bin_is_approximate(tmp_path, capsys):
-    domain = Domain([
-        Variable("age", ["20-29", "30-39", "40-59"], cuts=[20, 30, 40, 59]),
-        Variable("old", ["no", "yes"]),
-    ])  # fmt: skip
-    tables = [TableCPD.of(domain, "age", [], [0.2, 0.5, 0.3])]
-    old = {"20-29": 0.1, "30-39": 0.2, "40-59": 0.9}
-    tables.append(TableCPD.of(domain, "old", ["age"], old))
-    model = str(tmp_path / "m.conjoin")
-    BayesianNetwork(domain, tables).save(model)
-    command = ["query", model, "--given", "age > 33", "--target", "old"]
-    assert main(command) == 0
-    said = capsys.readouterr()
-    note = "60% of the bin 30-39 of age counts, its values are spread evenly"
-    assert said.err == f"conjoin: the answer is approximate (shares of bins: {note})\n"
-    assert said.out.startswith(f"Probabilities given age > 33 (shares of bins: {note})\n")
-    assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["exact"] is False and told["method"] == "shares of bins" and told["note"] == note
-    assert told["marginals"]["old"]["yes"] == pytest.approx((0.3 * 0.2 + 0.3 * 0.9) / 0.6)
-    drawn = ["sample", model, "-n", "5", "-o", str(tmp_path / "t.csv")]
-    assert main([*drawn, "--given", "age > 33"]) == 0
-    said = capsys.readouterr()
-    assert "is approximate (shares of bins" in said.err and "exactly" not in said.out
-    assert main([*drawn, "--given", "age >= 30"]) == 0
-    said = capsys.readouterr()
-    assert said.err == "" and "5 rows drawn exactly" in said.out

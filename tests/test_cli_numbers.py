@@ -287,26 +287,17 @@ def test_impute_keeps_values_that_the_model_does_not_know(folder, tmp_path, caps
     assert "only a table of the same format can keep them" in capsys.readouterr().err
 
 
-def test_other_formats_hold_states_and_options_cut_numbers(folder, tmp_path, capsys):
+def test_other_formats_hold_states(folder, tmp_path, capsys):
     table, out = str(folder / "t.csv"), str(tmp_path / "m.mn")
     assert main(["learn", table, "-o", out, "--cpd", "tree", "--exclude", "id"]) == 0
     assert "only .conjoin also holds" in capsys.readouterr().err
     assert load(out).domain.numeric == ("age", "debt", "born")
     native = str(tmp_path / "m.conjoin")
     command = ["learn", table, "-o", native, "--exclude", "id", "--effort", "quick"]
-    for more, fine in (
-        (["--cpd", "tree"], ("age", "born", "debt")),
-        (["--closed-form"], ("age", "born", "debt")),
-        (["--discretize", "age=30,60"], ("born", "debt")),
-    ):
+    for more in (["--cpd", "tree"], ["--closed-form"]):
         assert main([*command, *more]) == 0
         assert capsys.readouterr().err == ""
-        assert sorted(load(native).fine.names) == list(fine)
-    assert load(native).domain["age"].states == ("18-29", "30-59", "60-89")
-    assert main([*command, "--discretize", "quantile:3"]) == 0
-    domain = load(native).domain
-    assert not domain.numeric and [len(v) for v in domain][1:] == [3, 3, 3]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d", domain["born"].states[1])
+        assert sorted(load(native).fine.names) == ["age", "born", "debt"]
     assert main(["convert", str(folder / "m.conjoin"), "-o", out]) == 1
     assert "nothing to convert" in capsys.readouterr().err
 
@@ -364,11 +355,10 @@ def test_every_command_that_reads_a_table_takes_missing_and_unseen(kind, folder,
     model, dn = str(folder / "m.conjoin"), str(tmp_path / "m.dn")
     if kind == "states":
         model = str(tmp_path / "states.conjoin")
-        bins = ["--discretize", "quantile:3", "--exclude", "born", "--missing", "?"]
+        options = ["--kind", "age=category", "--kind", "debt=category", "--exclude", "born"]
+        options += ["--missing", "?", "--effort", "quick"]
         for file in (model, dn):
-            assert (
-                main(["learn", str(folder / "t.csv"), "-o", file, *bins, "--effort", "quick"]) == 0
-            )
+            assert main(["learn", str(folder / "t.csv"), "-o", file, *options]) == 0
     table, out = tmp_path / "new.csv", tmp_path / "out"
     frame = people()[:40].astype(object)
     frame.loc[3, "age"], frame.loc[4, "old"] = -999, "-999"
@@ -398,7 +388,7 @@ def test_every_command_that_reads_a_table_takes_missing_and_unseen(kind, folder,
     for options in ((), ("--missing", "-999")):
         assert main(["check", model, str(table), "-o", f"{out}.csv", "--top", "200", *options]) == 0
         checked[options] = pd.read_csv(f"{out}.csv", dtype=str)["value"]
-    assert (checked[()] == "-999").sum() == (2 if kind == "numbers" else 1)  # or it is in a bin
+    assert (checked[()] == "-999").sum() == 2
     assert not (checked["--missing", "-999"] == "-999").any()
     capsys.readouterr()
     assert main(["info", str(table), "--missing", "-999", "--json"]) == 0

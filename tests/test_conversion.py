@@ -111,7 +111,6 @@ def test_every_choice_is_equation_4(rng, base_kind, order_kind):
     options, orders = random_orders(rng, dn.domain, order_kind)
     expected = converted(dn.domain, log_conditionals(dn), bases, orders)
     assert_same_function(convert(dn, **base, **options), expected)
-    assert_same_function(convert(dn, **base, **options, merge=False), expected)
 
 
 @pytest.mark.parametrize("order_kind", ORDERS)
@@ -266,7 +265,7 @@ def test_section_5_2_rotations():
     family = resolve_orders(domain, "rotations", None, False)
     ones = Product.of_instance(domain, [1] * n).bind(feature.tests)  # every test is satisfied
     expand_orders(sub, feature, np.array([6]), ones, family)
-    rows = [(w, {v + 1 for v in t}) for w, t in feature_rows(sub.collect(merge=True)) if 6 in t]
+    rows = [(w, {v + 1 for v in t}) for w, t in feature_rows(sub.collect()) if 6 in t]
     expected = {
         frozenset({4, 6, 7, 13}): 1 / n,
         frozenset({4, 7, 13}): 2 / n,
@@ -393,18 +392,15 @@ def test_very_long_features_keep_their_length():
     sub = SubFeatures(features.tests)
     ones = Product.of_instance(domain, [1] * n).bind(features.tests)
     expand_orders(sub, features, np.array([0]), ones, resolve_orders(domain, "single", None, False))
-    assert sorted(sub.collect(merge=True).lengths.tolist()) == [n - 1, n]
+    assert sorted(sub.collect().lengths.tolist()) == [n - 1, n]
 
 
-def test_merge_is_an_option_of_every_path():
+def test_equal_features_are_merged():
     domain = Domain.numbered([2, 2])
     cpds = [logistic_cpd(domain, i, 0.1, {1 - i: 1.0}) for i in range(2)]
-    dn = DependencyNetwork(domain, cpds)
-    plain, merged = convert(dn, merge=False), convert(dn)
-    assert len(plain.features) > len(merged.features)
-    states = all_states(domain)
-    a, b = plain.log_potential(states), merged.log_potential(states)
-    np.testing.assert_allclose(a - a[0], b - b[0], atol=1e-12)
+    for options in ({}, {"orders": "all"}, {"orders": "single"}):
+        features = convert(DependencyNetwork(domain, cpds), **options).features
+        assert len(features) == len(features.merged()) and (features.weights != 0).all()
 
 
 def test_instances_without_weight_are_refused():

@@ -90,10 +90,15 @@ def learned(tmp_path, command):
         marginals = command("query", model)["marginals"]
         for shares in marginals.values():
             assert "mean" in shares or sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
-        best = command("query", model, "--map")["most_probable"]
-        assert list(best) == list(marginals)
-        first = next(iter(best))
-        given = command("query", model, "--given", f"{first}={best[first]}")["marginals"]
+        first = next(iter(marginals))
+        if ending == ".dn":  # it has no joint distribution
+            assert "`convert` it" in command("query", model, "--map")
+            state = max(marginals[first], key=marginals[first].get)
+        else:
+            best = command("query", model, "--map")["most_probable"]
+            assert list(best) == list(marginals)
+            state = best[first]
+        given = command("query", model, "--given", f"{first}={state}")["marginals"]
         assert list(given) == [name for name in marginals if name != first]
         assert math.isfinite(command("score", model, data)["mean"])
         command("impute", model, data, "-o", tmp_path / "full.csv")
@@ -160,7 +165,6 @@ def test_a_column_without_values_is_left_out(learned):
     [
         (np.full((80, 3), ""), [], "the table has no values: all are missing"),
         ([[f"name {i}"] for i in range(80)], [], "no column is left to learn from"),
-        (grouped(1, 3), ["--folds", "3"], "folds must be between 2 and the number of rows, not 3"),
         (grouped(1, 3), ["--features", "bottom-up"], "the table has too few rows to hold some out"),
         (
             np.where(np.eye(80, 2) == 1, np.inf, numbers(80, 2)),

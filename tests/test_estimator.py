@@ -36,7 +36,7 @@ from conjoin import (
     surprises,
 )
 from conjoin.cli.main import main
-from conjoin.data import Discretizer, as_table
+from conjoin.data import as_table
 from conjoin.errors import ConvergenceWarning, DataError, DataWarning
 from conjoin.estimator import explain_row
 from conjoin.inference import Completion, TooLarge, completed
@@ -374,8 +374,9 @@ def test_any_column_from_any_others(fitted):
     assert fitted.predict(frame, "visits").dtype == np.int64
     assert fitted.states() == ["none", "old", "young"]  # the last column
     assert fitted.predict_proba(frame, "age").shape == (30, len(fitted.states("age")))  # bins
-    plain = JointModel("tree", refine=False, discretize="quantile:5").fit(people())
-    read = plain.encoding_.table(people())
+    some = people().drop(columns=["age", "height"])
+    plain = JointModel("tree", refine=False).fit(some)
+    read = plain.encoding_.table(some)
     ordered = read.reordered(read.domain.sorted_names())
     mn = convert(learn_conditionals(ordered, "tree", min_leaf=None), ordered).reordered(
         read.domain.names
@@ -696,14 +697,11 @@ def test_numbers_and_line_breaks_as_conditions(tmp_path, capsys):
     table = pd.DataFrame({"height": height, "tall": height > 1.75, "n": rng.integers(0, 3, 200)})
     table["text"] = np.where(table["tall"], "x\ny", "z")
     model = str(tmp_path / "m.conjoin")
-    network = learn_conditionals(table, "tree", discretize={"height": "quantile:4"})
-    convert(network, Discretizer.of(network.domain).apply(as_table(table))).save(model)
-    top = network.domain["height"].states[-1]
-    answers = []
-    for given in ("height=1.95", f"height={top}", "height=1.95, n=1.0", 'n=1,"text=x\ny"'):
+    coded = as_table(table)
+    convert(learn_conditionals(coded, "tree"), coded).save(model)
+    for given in ("height=1.75", "height=1.75, n=1.0", 'n=1,"text=x\ny"'):
         assert main(["query", model, "--given", given, "--target", "tall", "--json"]) == 0
-        answers.append(json.loads(capsys.readouterr().out)["marginals"]["tall"])
-    assert answers[0] == answers[1]
+        capsys.readouterr()
     for given, message in (('"n=1', "not closed"), ("text=x\nz", "no state")):
         assert main(["query", model, "--given", given]) == 1
         assert re.search(message, capsys.readouterr().err)
@@ -735,16 +733,14 @@ def test_impute_keeps_numbers_that_are_there(tmp_path, capsys):
     model = str(tmp_path / "m.conjoin")
     with pytest.warns(DataWarning, match="left out: 'id'"):
         table = read_table(plain)
-    dn = learn_conditionals(table, "tree", discretize={"age": [50.5]})
-    dn.save(model)
+    learn_conditionals(table, "tree").save(model)
     holes = tmp_path / "holes.csv"
     holes.write_text('id,"age",old\n"a, b",33,\n2,,yes\n\n3,71,yes\n')
     out = tmp_path / "full.csv"
     assert main(["impute", model, str(holes), "-o", str(out)]) == 0
-    over = dn.domain["age"].states[1]
-    assert out.read_text().splitlines() == [
-        'id,"age",old', '"a, b",33,no', f"2,{over},yes", "3,71,yes"
-    ]  # fmt: skip
+    header, first, second, third = out.read_text().splitlines()
+    assert (header, first, third) == ('id,"age",old', '"a, b",33,no', "3,71,yes")
+    assert re.fullmatch(r"2,[567]\d,yes", second)
     capsys.readouterr()
 
 
@@ -755,10 +751,8 @@ def test_impute_keeps_what_a_parquet_file_has_besides(tmp_path, capsys):
     rng = np.random.default_rng(1)
     age = rng.integers(18, 80, 300)
     frame = pd.DataFrame({"age": age, "old": np.where(age > 50, "yes", "no"), "n": age // 40})
-    dn = learn_conditionals(frame, "tree", discretize={"age": [50.5]})
     model = str(tmp_path / "m.conjoin")
-    dn.save(model)
-    under, over = dn.domain["age"].states
+    learn_conditionals(frame, "tree").save(model)
     old = pa.DictionaryArray.from_arrays(pa.array([None, 0, 0]), pa.array(["yes"]))
     columns = {"id": ["x", "y", None], "old": old, "age": [33, 70, 71], "n": [0, None, 1]}
     holes, out = tmp_path / "holes.parquet", tmp_path / "full.parquet"
@@ -774,10 +768,6 @@ def test_impute_keeps_what_a_parquet_file_has_besides(tmp_path, capsys):
     assert full.to_pydict() == want
     assert full.schema.field("n").type == pa.int64()
     assert pa.types.is_dictionary(full.schema.field("old").type)
-    parquet.write_table(pa.table({**columns, "age": [None, 70, 71]}), holes)  # a bin is no number
-    assert main(["impute", model, str(holes), "-o", str(out)]) == 0
-    ages = parquet.read_table(out).to_pydict()["age"]
-    assert ages[0] in (under, over) and ages[1:] == ["70", "71"]
     capsys.readouterr()
 
 

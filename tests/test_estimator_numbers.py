@@ -225,7 +225,7 @@ def test_pictures_show_bins(model, tmp_path):
     assert "5 columns (grade, age, bonus, since, manages): " in repr(model)
 
 
-# ---- bins ---------------------------------------------------------------------------------------
+# ---- settings ---------------------------------------------------------------------------------------
 
 
 def test_settings_of_conditionals_keep_numbers(test_rows):
@@ -234,16 +234,6 @@ def test_settings_of_conditionals_keep_numbers(test_rows):
     assert np.sqrt(((mean - test_rows["age"]) ** 2).mean()) < 0.6 * test_rows["age"].std()
     assert learned.predict(test_rows, "since").dtype.kind == "M"
     assert learned.quantiles(test_rows, [0.1, 0.9], "bonus").shape == (200, 2)
-
-
-def test_bins_are_states(test_rows):
-    asked = JointModel("tree", discretize="quantile:4").fit(staff())
-    assert set(asked.predict(test_rows, "age")) <= set(asked.states("age"))
-    assert len(asked.states("age")) == 4 and asked.model_.fine is None
-    dates = asked.predict_proba(test_rows[["since"]], "grade")
-    assert dates.shape == (200, 2) and dates[:, 0].std() > 0.1
-    filled = asked.impute(test_rows.assign(age=np.where(np.arange(200) < 9, np.nan, 30.0)))
-    assert filled["age"].between(20, 65).all()
 
 
 def test_states_that_are_numbers_have_means():

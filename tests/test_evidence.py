@@ -41,9 +41,9 @@ CASES = [(kind, seed) for kind in KINDS for seed in range(8)]
 
 
 def random_model(kind, seed):
-    """A model over numbers, dates, bins and words, and the potential of each joint state."""
+    """A model over numbers, dates and words, and the potential of each joint state."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
-    ages = Variable("age", ["20-29", "30-39", "40-59"], cuts=[20, 30, 40, 59])
+    ages = Variable("age", [20.5, 30, 40])
     days = Variable("day", ["2024-01-01", "2024-02-01", "2024-03-01"])
     columns = [Variable("n", [1, 2, 5]), ages, days, Variable("word", ["a", "b", "c, d"])]
     columns = [columns[i] for i in rng.permutation(4)]
@@ -91,8 +91,8 @@ def random_condition(rng, domain, name):
             (Range(above=0.5, at_most=1), [1, 0, 0]),
         ],
         "age": [
-            (Range(above=34), [0, 0.5, 1]),
-            (Range(at_least=25, below=50), [0.5, 1, 0.5]),
+            (Range(above=30), [0, 0, 1]),
+            (Range(at_least=25, below=50), [0, 1, 1]),
             (Range(at_most=59), [1, 1, 1]),
             (Range(below=40), [1, 1, 0]),
         ],
@@ -135,7 +135,7 @@ def test_answers_given_any_evidence(kind, seed):
         answered += 1
         asked = given if rng.random() < 0.5 else str(evidence_of(domain, given))
         found = cj.marginals(model, asked, targets=domain.names)
-        assert found.run.exact == (not evidence_of(domain, given).notes)
+        assert found.run.exact
         for v, name in enumerate(domain.names):
             true = true_marginal(states, p, v, domain.cards[v])
             np.testing.assert_allclose(found.array(name), true, atol=1e-9)
@@ -175,37 +175,17 @@ def test_conditions_on_one_column_are_joined(kind, seed):
     _, model, states, potential = random_model(kind, seed)
     domain = model.domain
     v = domain.index("age")
-    ages = {0: range(20, 30), 1: range(30, 40), 2: range(40, 60)}  # evenly spread
 
     def weight(test):
-        share = np.array([np.mean([test(x) for x in ages[s]]) for s in range(3)])
-        return potential * share[states[:, v]]
+        holds = np.array([test(x) for x in domain["age"].states])
+        return potential * holds[states[:, v]]
 
-    given, event = "age > 24, age != 30-39", "age > 27 and age < 44"
-    below = weight(lambda x: x > 24 and not 30 <= x < 40).sum()
-    above = weight(lambda x: 27 < x < 44 and not 30 <= x < 40).sum()
+    given, event = "age > 10, age != 30", "age > 27 and age < 44"
+    below = weight(lambda x: x > 10 and x != 30).sum()
+    above = weight(lambda x: 27 < x < 44 and x != 30).sum()
     if below:
         assert float(cj.probability(model, event, given)) == pytest.approx(above / below, abs=1e-9)
-        assert float(cj.probability(model, "age=30-39", given)) == 0
-        told = cj.marginals(model, given).run.note
-        assert "50% of the bin 20-29 of age counts" in told
-
-
-@pytest.mark.parametrize(("kind", "seed"), CASES)
-def test_an_answer_that_cuts_a_bin_is_not_exact(kind, seed):
-    _, model, *_ = random_model(kind, seed)
-    whole, cut = "age >= 30", "age > 33"
-    likelihood = {"age": Likelihood({Range(at_most=33): 1, Range(above=33): 2})}
-    for asked, given in ((cut, None), ("age=40-59", cut), ("age=40-59", likelihood)):
-        try:
-            runs = [cj.probability(model, asked, given).run]
-            runs += [cj.marginals(model, given).run, cj.most_probable(model, given).run]
-        except ModelError as error:
-            assert "impossible" in str(error)
-            continue
-        for run in runs if given else runs[:1]:
-            assert not run.exact and run.method != "exact" and "the bin 30-39 of age" in run.note
-    assert cj.probability(model, whole).run.note.count("bin") == 0
+        assert float(cj.probability(model, "age=30", given)) == 0
 
 
 def fitted(p, states, wanted):
@@ -267,7 +247,6 @@ def test_new_marginals_that_cannot_be_reached():
 
 APPROXIMATE = {
     "bp": {},
-    "mean_field": {},
     "gibbs": {"n_samples": 4000},
 }
 
@@ -300,7 +279,7 @@ def test_other_engines_use_all_evidence(method, seed):
     assert float(found) == pytest.approx(both, abs=0.05)
 
 
-@pytest.mark.parametrize("method", [m for m in ENGINES["most_probable"] if m != "viterbi"])
+@pytest.mark.parametrize("method", ENGINES["most_probable"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_most_probable_instance_by_every_engine(method, seed):
     _, model, states, potential = random_model("features and factors", seed)
@@ -308,7 +287,7 @@ def test_the_most_probable_instance_by_every_engine(method, seed):
     given = {
         "n": Range(above=1),
         "word": Not("a"),
-        "age": Likelihood({"20-29": 0.3, "30-39": 1, "40-59": 2}),
+        "age": Likelihood({20.5: 0.3, 30: 1, 40: 2}),
     }
     weights = np.array([0, 1, 1])[states[:, domain.index("n")]] * np.array([0, 1, 1])[
         states[:, domain.index("word")]
@@ -317,28 +296,23 @@ def test_the_most_probable_instance_by_every_engine(method, seed):
     found = cj.most_probable(model, given, method=method)
     own = p[(states == domain.encode(dict(found))).all(1)]
     assert found.score == pytest.approx(float(np.log(own[0])), abs=1e-6)
-    if method in ("exact", "ilp", "annealing"):
-        assert own[0] == pytest.approx(p.max())
+    assert own[0] == pytest.approx(p.max())
 
 
-@pytest.mark.parametrize("method", ["gibbs", "mean_field", "auto"])
+@pytest.mark.parametrize("method", ["gibbs", "auto"])
 def test_dependency_networks_take_conditions(method):
     domain = Domain({"n": [1, 2, 5], "word": ["a", "b", "c"]})
     rng = np.random.default_rng(3)
-    table = rng.normal(size=(3, 3)) * (0.1 if method == "mean_field" else 1.0)
-    mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), table)])
+    mn = MarkovNetwork(domain, factors=[TableFactor((0, 1), rng.normal(size=(3, 3)))])
     dn = DependencyNetwork.from_markov_network(mn)
     given = "n >= 2, word likelihood {a: 1, b: 0.2, c: 0}"
-    options = {} if method == "mean_field" else {"n_samples": 8000}
-    found = cj.marginals(dn, given, method=method, **options)
+    found = cj.marginals(dn, given, method=method, n_samples=8000)
     true = cj.marginals(mn, given)
     for name in domain.names:
         np.testing.assert_allclose(found.array(name), true.array(name), atol=0.03)
-    if method != "mean_field":
-        event = "n in {1, 2}, word != b"
-        p = cj.probability(dn, event, given, method=method, **options)
-        assert float(p) == pytest.approx(float(cj.probability(mn, event, given)), abs=0.03)
-    assert cj.most_probable(dn, given)["n"] in (2, 5)
+    event = "n in {1, 2}, word != b"
+    p = cj.probability(dn, event, given, method=method, n_samples=8000)
+    assert float(p) == pytest.approx(float(cj.probability(mn, event, given)), abs=0.03)
     assert set(cj.sample(dn, 500, given).codes[:, 0].tolist()) == {1, 2}
     with pytest.raises(ModelError, match="convert"):
         cj.marginals(dn, {"n": Marginal({1: 1.0})})
@@ -350,7 +324,7 @@ def test_plans_are_reused():
         cj.marginals(
             model, {"n": Range(above=low), "word": Likelihood({"a": 1, "b": low, "c, d": 3})}
         )
-        cj.marginals(model, {"age": Range(above=30 + low)})
+        cj.marginals(model, {"age": Range(at_most=30 + low)})
     assert len(compiled(model).plans) == 1
     before = dict(compiled(model).plans)
     cj.marginals(model, "n < 5, day > 2024-01-15")
@@ -549,8 +523,7 @@ def test_kinds_of_values():
     assert numpy.states[4] == 0 and np.exp(numpy.likelihoods[3]).tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("discretize", ["auto", "quantile:3"])
-def test_a_column_that_was_left_out_is_named(discretize, tmp_path, capsys):
+def test_a_column_that_was_left_out_is_named(tmp_path, capsys):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({
         "id": [f"r{i}" for i in range(120)],
@@ -559,7 +532,7 @@ def test_a_column_that_was_left_out_is_named(discretize, tmp_path, capsys):
         "none": [None] * 120,
     })  # fmt: skip
     with pytest.warns(DataWarning, match="left out: 'id'"):
-        model = JointModel(effort="quick", discretize=discretize).fit(frame)
+        model = JointModel(effort="quick").fit(frame)
     assert model.left_out_ == ("id", "none")
     said = "column 'id' was left out of the model.*include"
     for given in ("id=r1", {"id": "r1"}, 'kids=1, "id"=r1'):
@@ -576,8 +549,7 @@ def test_a_column_that_was_left_out_is_named(discretize, tmp_path, capsys):
         cj.marginals(model, "ids=r1")
     table, file = tmp_path / "t.csv", str(tmp_path / "m.conjoin")
     frame.to_csv(table, index=False)
-    options = [] if discretize == "auto" else ["--discretize", discretize]
-    command = ["learn", str(table), "-o", file, "--effort", "quick", "--exclude", "pay", *options]
+    command = ["learn", str(table), "-o", file, "--effort", "quick", "--exclude", "pay"]
     frame["more"] = rng.normal(0, 1, 120)
     frame.to_csv(table, index=False)
     assert main(command) == 0

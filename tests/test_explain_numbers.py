@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from itertools import permutations
 
@@ -11,7 +12,7 @@ import pytest
 
 import conjoin as cj
 from conjoin import Domain, JointModel, Variable
-from conjoin.data import statement
+from conjoin.data import NumberScale, NumberStates, statement
 from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.estimator import imputed_codes
 from conjoin.estimator.explain import explain_number
@@ -73,49 +74,48 @@ def test_means_and_dates_are_explained():
         model.explain({"old": "yes"}, "age", state=3)
 
 
+def intervals(name, values, edges):
+    scale = NumberScale.of(name, values)
+    return Variable.of_numbers(NumberStates.learn(scale, scale.numbers(values), edges=edges))
+
+
 def test_ranges_in_words():
-    day = Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-02-28"], [0, 31, 59])
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(k) for k in range(59)]
+    day = intervals("day", days, [(days[30] - datetime.date(1970, 1, 1)).days + 0.5])
+    assert day.states == ("2024-01-01 to 2024-01-31", "2024-02-01 to 2024-02-28")
     assert [statement(day, k) for k in (0, 1)] == ["day below 2024-02-01", "day 2024-02-01 or more"]
-    price = Variable("price", ["-1 to 0.5", "0.5 to 1.2", "1.2 to 7"], [-1, 0.5, 1.2, 7])
+    prices = [-1.0, 7.0, *np.random.default_rng(0).uniform(-1, 7, 50)]
+    price = intervals("price", prices, [0.5, 1.2])
+    assert price.states == ("-1 to 0.5", "0.5 to 1.2", "1.2 to 7")
     words = [statement(price, k) for k in range(3)]
     assert words == ["price below 0.5", "price 0.5 to 1.2", "price 1.2 or more"]
-    fixed = Variable("x", ["below 3", "3 or more"], [0, 3, 9])
-    assert [statement(fixed, k) for k in (0, 1)] == ["x below 3", "x 3 or more"]
-    assert statement(Variable("grade", [1, 2]), 0) == "grade=1"
+    grade = Variable("grade", [1, 2])
+    assert statement(grade, 0) == "grade=1"
     table = JointProbabilities(Domain([price]), np.array([0.5, 0.3, 0.2]), Run("exact", exact=True))
     assert repr(table).splitlines()[0] == "0.5  price below 0.5"
     both = JointProbabilities(
-        Domain([price, fixed]), np.full((3, 2), 1 / 6), Run("exact", exact=True)
+        Domain([price, grade]), np.full((3, 2), 1 / 6), Run("exact", exact=True)
     )
-    assert "price below 0.5, x 3 or more: 0.1667" in heat_map(both)
+    assert "price below 0.5, grade=1: 0.1667" in heat_map(both)
 
 
-def test_models_of_bins_speak_of_ranges():
+def test_models_of_numbers_speak_of_ranges():
     rng = np.random.default_rng(1)
     age = rng.integers(18, 90, 600)
     rich = np.where(rng.random(600) < 1 / (1 + np.exp((50 - age) / 4)), "yes", "no")
-    frame = pd.DataFrame({"age": age, "rich": rich})
-    binned = JointModel(discretize={"age": [30, 53]}).fit(frame)
-    text = str(interactions(binned))
-    assert "age 53 or more and rich=" in text or "age below 30 and rich=" in text
-    assert "age 53 or more" in repr(binned.explain({"age": 70}, "rich"))
-    network = binned.network_
+    model = JointModel("tree", effort="quick").fit(pd.DataFrame({"age": age, "rich": rich}))
+    text = str(interactions(model))
+    assert re.search(r"age (below \d+|\d+ or more|\d+ to \d+) and rich=", text)
+    network = model.network_
     words = "\n".join(network.form.features.describe(network.domain))
-    assert "age=" not in words and "age " in words
-    mixed = JointModel(effort="quick").fit(frame)
-    assert "age" in str(interactions(mixed))
-    assert cj.marginals(binned, "age > 53").run.note
+    assert "age=" not in words and re.search(r"age (below \d+|\d+ or more)", words)
 
 
-@pytest.mark.parametrize("discretize", [
-    "auto",
-    "quantile:5",
-])  # fmt: skip
-def test_forbidden_pairs_of_numbers(discretize):
+def test_forbidden_pairs_of_numbers():
     rng = np.random.default_rng(2)
     age = rng.integers(18, 90, 200)
     frame = pd.DataFrame({"age": age, "old": np.where(age > 60, "yes", "no")})
-    model = JointModel(forbidden=[("age", "old")], discretize=discretize).fit(frame)
+    model = JointModel(forbidden=[("age", "old")]).fit(frame)
     p = model.predict_proba(pd.DataFrame({"age": [20, 80]}), "old")
     assert p[0] == pytest.approx(p[1])
 

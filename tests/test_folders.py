@@ -205,8 +205,6 @@ def test_a_model_is_fitted_to_a_table_with_a_sample(tmp_path, limit):
     table = read_table(folder, merge=True)
     model = JointModel(effort="quick").fit(table)
     assert model.marginals({"kind": "high"})["x"].mean() > 0.8
-    with pytest.raises(DataError, match="cut them while reading"):
-        JointModel(discretize="quantile:4").fit(table)
     with pytest.raises(DataError, match="no rows can be added"):
         model.update(table)
 
@@ -215,14 +213,12 @@ def test_a_model_of_a_large_folder_is_learned_at_the_command_line(tmp_path, caps
     limit(700)
     folder = folder_of(arrow_rows(2000).drop_columns(["empty"]), tmp_path / "folder")
     options = ["--effort", "quick", "-o", str(tmp_path / "m.conjoin")]
-    options += ["--discretize", "count=15,20"]
     assert main(["learn", str(folder), *options]) == 0
     out, said = capsys.readouterr()
     assert "left out: 'id'" in said and "2,000 rows" in out and "that no value applies: end" in out
     share = np.isnan(read_table(folder, kinds={"id": "number"}).column("x")).mean()
     assert out.split("\nx ")[1].split()[:2] == ["number", f"{share:.0%}"]  # of all rows
     model = load(tmp_path / "m.conjoin")
-    assert model.domain["count"].numbers is None and len(model.domain["count"]) == 3
     assert model.fine is not None and marginals(model, {"kind": "high"})["x"].mean() > 0.8
     assert "identifier" in model.provenance["left_out"]["id"]
 

@@ -31,7 +31,7 @@ from conjoin import (
     write_table,
 )
 from conjoin.cli.main import main
-from conjoin.data import as_table
+from conjoin.data import columns_of, table_of_columns
 from conjoin.errors import DataWarning, FormatError
 from conjoin.formats import (
     read_evidence,
@@ -1028,7 +1028,7 @@ def in_small_batches(monkeypatch, folder, **options):
 
 def test_a_folder_of_parquet_files_is_one_table(parquet_folder, monkeypatch):
     folder, rows = parquet_folder
-    expected = as_table(rows).as_states()
+    expected = table_of_columns(columns_of(rows))
     options = {"kinds": {"wide": "category"}}
     batched = in_small_batches(monkeypatch, folder, **options)
     for whole in (read_table(folder, **options), batched):
@@ -1050,7 +1050,7 @@ def test_a_folder_of_parquet_files_is_one_table(parquet_folder, monkeypatch):
 
 def test_equal_rows_of_a_folder_are_merged(parquet_folder, monkeypatch):
     folder, rows = parquet_folder
-    expected = as_table(rows).as_states()
+    expected = table_of_columns(columns_of(rows))
     options = {"merge": True, "kinds": {"wide": "category"}}
     often = in_small_batches(monkeypatch, folder, **options)
     for merged in (read_table(folder, **options), often):

@@ -656,7 +656,7 @@ def test_tuning_ends_after_falls_in_a_row(falls, scores, tried, best):
 
     record = {}
     chosen = choose(
-        lambda *_: Path(), [(table, table)], values, None, "penalty", falls, TaskRunner(), record
+        lambda *_: Path(), (table, table), values, None, "penalty", falls, TaskRunner(), record
     )
     assert chosen == record["penalty"] == values[best]
     path = list(zip(values, scores, strict=True))[:tried]
@@ -690,15 +690,14 @@ def test_given_settings_are_used_as_they_are():
         )
 
 
-def test_cross_validation_and_holdout_are_seeded():
+def test_holdout_is_seeded():
     table = random_table(np.random.default_rng(9), n=4, rows=300)
-    for options in ({"folds": 3}, {"holdout": 0.2}):
-        a, b, c = (
-            learn_conditionals(table, "tree", random_state=s, **options).provenance["learned"]
-            for s in (0, 0, 1)
-        )
-        assert a == b
-        assert a["kappa_path"] != c["kappa_path"]
+    a, b, c = (
+        learn_conditionals(table, "tree", random_state=s, holdout=0.2).provenance["learned"]
+        for s in (0, 0, 1)
+    )
+    assert a == b
+    assert a["kappa_path"] != c["kappa_path"]
 
 
 @pytest.mark.parametrize("cpd", ["tree", "logistic", "hybrid", "mixed", "boosted"])
@@ -739,7 +738,6 @@ def test_poor_tables_have_defined_outcomes(cpd, kind):
         ({"min_leaf": 0}, "min_leaf must be positive"),
         ({"pseudo": 0}, "pseudo must be positive"),
         ({"holdout": 1.5}, "a fraction between 0 and 1"),
-        ({"folds": 1}, "folds must be between 2 and"),
         ({"forbidden": {"x0": ["y"]}}, "no variable 'y'"),
     ],
 )
@@ -800,7 +798,6 @@ def test_learn_on_the_command_line(tmp_path, monkeypatch, capsys):
         (["learn", "nothing.csv", "-o", "x.dn"], "no such file"),
         (["learn", "train.csv", "-o", "x.toml"], "'.toml' is not the ending of a format"),
         (["learn", "train.csv", "-o", "x.dn", "--jobs", "0"], "--jobs"),
-        (["learn", "train.csv", "-o", "x.dn", "--folds", "1"], "folds"),
         (["learn", "train.csv", "-o", "x.dn", "--random-state", "-1"], "--random-state"),
     ):
         assert main(arguments) == 1
@@ -825,7 +822,6 @@ def test_learn_with_a_classifier():
 
 
 def test_which_columns_are_ordered():
-    assert Variable("age", ["17-29", "30-90"], cuts=[17, 30, 90]).ordered
     assert Variable("grade", [1, 2, 3.5]).ordered
     assert not Variable("grade", [3, 1, 2]).ordered
     assert not Variable("grade", [1, 2, 3], ordered=False).ordered

@@ -17,9 +17,9 @@ from conjoin import (
     pll,
 )
 from conjoin.cli.main import main
-from conjoin.conversion import Instances, PairOpinions, Product, Say
+from conjoin.conversion import Instances, Product
 from conjoin.errors import ModelError
-from conjoin.research import learn_say
+from conjoin.research import PairOpinions, Say, learn_say, weighted_conversion
 from conjoin.research import say_learning as module
 from reference import all_states, converted, interactions, product_bases
 from strategies import (
@@ -75,11 +75,10 @@ def test_against_the_sum_over_all_interactions(rng):
     dn = random_dependency_network(rng, random_domain(rng, high=4))
     marginals = random_marginals(rng, dn.domain)
     say, share = random_say(rng, dn.domain)
-    options = {"base": Product(marginals), "orders": "all", "say": say}
+    options = {"base": Product(marginals), "orders": "all"}
     expected = by_hand(dn, marginals, share)
-    assert_same_function(convert(dn, **options), expected)
-    assert_same_function(convert(dn, **options, merge=False), expected)
-    assert_same_function(convert(dn, **options, max_length=1), expected)
+    assert_same_function(weighted_conversion(dn, None, say, **options), expected)
+    assert_same_function(weighted_conversion(dn, None, say, **options, max_length=1), expected)
 
 
 @pytest.mark.parametrize("order_kind", ORDERS)
@@ -99,7 +98,7 @@ def test_pairs_of_any_orders(rng, order_kind):
                 before = np.mean([order.index(i) < order.index(j) for order in orders])
                 after = share(*b) if i == b[0] else 1 - share(*b)
                 expected += ((after - before) * np.broadcast_to(part, dn.domain.cards)).ravel()
-    found = convert(dn, base=Product(marginals), say=say, **options)
+    found = weighted_conversion(dn, None, say, base=Product(marginals), **options)
     assert_same_function(found, expected)
 
 
@@ -113,7 +112,7 @@ def test_consistent_networks_are_converted_exactly_whatever_the_shares(rng):
     say, _ = random_say(rng, dn.domain)
     base = Product(random_marginals(rng, dn.domain))
     options, _ = random_orders(rng, dn.domain, str(rng.choice(ORDERS)))
-    found = convert(dn, base=base, say=say, **options)
+    found = weighted_conversion(dn, None, say, base=base, **options)
     assert_same_function(found, mn.log_potential(all_states(dn.domain)))
 
 
@@ -125,14 +124,14 @@ def test_equal_reliabilities_are_the_average_over_all_orders(rng):
     alike = dict.fromkeys(dn.domain.names, 3.5)
     mean = convert(dn, base=base, orders="all")
     assert_same_function(
-        convert(dn, base=base, orders="all", say=alike), mean.log_potential(states)
+        weighted_conversion(dn, None, alike, base=base, orders="all"), mean.log_potential(states)
     )
     pairwise = random_pairwise(
         rng, 4
     )  # two opposite orders, their rotations and all orders coincide
     rotations = convert(pairwise).log_potential(all_states(pairwise.domain))
     alike = dict.fromkeys(pairwise.domain.names, 0.2)
-    assert_same_function(convert(pairwise, orders="all", say=alike), rotations)
+    assert_same_function(weighted_conversion(pairwise, None, alike, orders="all"), rotations)
 
 
 def random_rows(rng, domain, count, holes=0.0):
@@ -152,7 +151,7 @@ def test_the_objective_is_the_pll_of_the_converted_network(rng):
     mean = convert(dn, base=base, orders="all").form
     objective = module._Objective.of(opinions, mean, rows)
     share = rng.random(len(opinions.pairs))
-    mn = convert(dn, base=base, orders="all", say=Say(opinions.pairs, share))
+    mn = weighted_conversion(dn, None, Say(opinions.pairs, share), base=base, orders="all")
     score = pll(mn, rows)
     expected = float(score.by_row @ score.weights)
     value, gradient = objective.value_and_gradient(share)
@@ -189,7 +188,7 @@ def test_sound_conditionals_speak_louder_than_noise():
         say = learn_say(dn, train, held)
         assert ((say.share >= 0) & (say.share <= 1)).all()
         mean = convert(dn, train, orders="all")
-        weighed = convert(dn, train, orders="all", say=say)
+        weighed = weighted_conversion(dn, train, say, orders="all")
         assert weighed.provenance["conversion"]["say"] == "learned"
         assert pll(weighed, held).mean >= pll(mean, held).mean - 1e-9
         better += pll(weighed, test).mean > pll(mean, test).mean
@@ -229,14 +228,14 @@ def test_wrong_arguments_are_named():
     rng = np.random.default_rng(0)
     dn = random_dependency_network(rng, Domain.numbered([2, 2]))
     rows = Table(dn.domain, [[0, 1], [1, 1]])
-    for options, message in [
-        ({"say": {"v0": -1.0}, "orders": "all"}, "reliability of 'v0' must be positive"),
-        ({"say": {"v9": 1.0}, "orders": "all"}, "v9"),
-        ({"say": 3, "orders": "all"}, "must map names"),
-        ({"say": {}, "orders": "all", "base": Instances(rows.codes)}, "product of marginals"),
+    for say, options, message in [
+        ({"v0": -1.0}, {}, "reliability of 'v0' must be positive"),
+        ({"v9": 1.0}, {}, "v9"),
+        (3, {}, "must map names"),
+        ({}, {"base": Instances(rows.codes)}, "product of marginals"),
     ]:
         with pytest.raises(ConjoinError, match=message):
-            convert(dn, **options)
+            weighted_conversion(dn, None, say, orders="all", **options)
     with pytest.raises(ConjoinError, match="two held-out rows"):
         learn_say(dn, rows, Table(dn.domain, [[0, 1]]))
     with pytest.raises(ModelError, match="this is a Bayesian network"):
@@ -266,7 +265,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     all_orders = ["--data", "train.csv", "--orders", "all", "--held-out", "held.csv"]
     assert main([*words, *all_orders]) == 0
     say = learn_say(dn, rows, rows)
-    expected = convert(dn, rows, orders="all", say=say).log_potential(all_states(dn.domain))
+    expected = weighted_conversion(dn, rows, say, orders="all").log_potential(all_states(dn.domain))
     assert_same_function(load("out.conjoin"), expected)
     capsys.readouterr()
     for wrong, message in [

@@ -12,17 +12,9 @@ from hypothesis import settings
 
 from conjoin import DependencyNetwork, Domain, Features, MarkovNetwork, sample
 from conjoin.errors import ConvergenceWarning
-from conjoin.inference import (
-    ais,
-    annealing,
-    icm,
-    mean_field,
-    rare_probability,
-)
+from conjoin.inference import ais, annealing
 from conjoin.inference.chain import Sampler
 from conjoin.inference.gibbs import gibbs
-from conjoin.kernels.layouts import FeatureArrays
-from conjoin.kernels.mean_field_steps import expected_potential
 from reference import all_states, log_potentials, normalized
 from strategies import (
     generators,
@@ -141,11 +133,7 @@ def test_every_sampler(name, kind, seed):
 
 
 def test_random_state_is_the_same_word_everywhere():
-    functions = [
-        gibbs, sample, rare_probability.probability, icm.most_probable, annealing.most_probable,
-        ais.log_partition, mean_field.marginals, mean_field.log_partition,
-    ]  # fmt: skip
-    for function in functions:
+    for function in (gibbs, sample, annealing.most_probable, ais.log_partition):
         names = inspect.signature(function).parameters
         assert "random_state" in names and "seed" not in names
 
@@ -247,20 +235,3 @@ def test_annealed_importance_sampling(kind, seed):
     assert found.error < 0.1
     again = ais.log_partition(model, given, chains=200, steps=100)
     assert again.value == found.value
-
-
-@settings(max_examples=25)
-@with_random(generators())
-def test_expected_potential_of_mean_field(rng):
-    """The expected sum of features under independent variables, by enumeration."""
-    model = network_of(rng)
-    if isinstance(model, DependencyNetwork):
-        return
-    domain = model.domain
-    q = [rng.dirichlet(np.ones(c)) for c in domain.cards]
-    states = all_states(domain)
-    p = np.prod([q[v][states[:, v]] for v in range(len(domain))], axis=0)
-    expected = p @ model.form.features.evaluate(states)
-    arrays = model.form.arrays
-    assert isinstance(arrays, FeatureArrays)
-    assert expected_potential(arrays, np.concatenate(q)) == pytest.approx(expected, abs=1e-9)

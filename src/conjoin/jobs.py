@@ -80,10 +80,6 @@ class TaskRunner:
         """Return the runner of a part of the learning."""
         return TaskRunner(self.n_jobs, label)
 
-    def fold(self, number: int, folds: int) -> TaskRunner:
-        """Return the runner of one of several folds, counted from 0."""
-        return self.labelled(f"fold {number + 1} of {folds}" if folds > 1 else "")
-
     def run(
         self,
         function: Callable[..., Any],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.classifiers.classifier_trees import Frame, Splits, sklearn_splits
+from conjoin.classifiers.classifier_trees import Frame, Splits
 from conjoin.data.arrays import FloatArray
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD
@@ -39,28 +39,6 @@ def _base_score(raw: npt.ArrayLike, trees: Sequence[tuple[int, Splits]]) -> Floa
     for output, splits in trees:
         base[output] -= splits.at_zero()
     return base
-
-
-def read_gradient_boosting(fitted: Any, frame: Frame) -> CPD:
-    """Read scikit-learn's GradientBoostingClassifier."""
-    start, outputs = fitted.init_, fitted.estimators_.shape[1]
-    base = np.zeros(outputs)
-    scale = 2.0 if fitted.loss == "exponential" else 1.0
-    if not isinstance(start, str):
-        if type(start).__name__ != "DummyClassifier" or start.strategy == "stratified":
-            raise ModelError(
-                f"GradientBoostingClassifier starts from init={type(start).__name__}, whose scores "
-                "are not a constant; leave init out, or use init='zero'"
-            )
-        eps = np.finfo(np.float64).eps
-        p = np.clip(start.predict_proba(np.zeros((1, len(frame.columns))))[0], eps, 1 - eps)
-        base = np.log(p) if outputs > 1 else np.log(p[1:] / (1 - p[1:])) / scale
-    trees = [
-        (k, sklearn_splits(one.tree_, fitted.learning_rate * one.tree_.value[:, 0, 0]))
-        for stage in fitted.estimators_
-        for k, one in enumerate(stage)
-    ]
-    return _boosted(frame, base, trees, scale)
 
 
 def read_hist_gradient_boosting(fitted: Any, frame: Frame) -> CPD:
@@ -153,16 +131,15 @@ def read_xgboost(fitted: Any, frame: Frame) -> CPD:
             f"XGBClassifier with objective {objective!r} cannot be read, because its scores are not "
             "log-probabilities; use 'binary:logistic' or 'multi:softprob'"
         )
-    if dump["name"] not in ("gbtree", "dart"):
+    if dump["name"] != "gbtree":
         raise ModelError(
             f"XGBClassifier with booster {dump['name']!r} cannot be read; use booster='gbtree', or "
             "LogisticRegression for a linear model"
         )
-    model = dump["gbtree"]["model"] if "gbtree" in dump else dump["model"]
-    weights = dump.get("weight_drop") or [1.0] * len(model["trees"])
+    model = dump["model"]
     trees = [
-        (int(output), _xgboost_splits(tree, fitted.missing, float(weight)))
-        for output, tree, weight in zip(model["tree_info"], model["trees"], weights, strict=True)
+        (int(output), _xgboost_splits(tree, fitted.missing))
+        for output, tree in zip(model["tree_info"], model["trees"], strict=True)
     ]
     raw = booster.inplace_predict(
         np.zeros((1, len(frame.columns)), np.float32),
@@ -173,7 +150,7 @@ def read_xgboost(fitted: Any, frame: Frame) -> CPD:
     return _boosted(frame, _base_score(raw, trees), trees)
 
 
-def _xgboost_splits(tree: dict[str, Any], missing: float, weight: float) -> Splits:
+def _xgboost_splits(tree: dict[str, Any], missing: float) -> Splits:
     if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
         raise ModelError(
             "XGBClassifier with multi_strategy='multi_output_tree' cannot be read; use "
@@ -190,5 +167,5 @@ def _xgboost_splits(tree: dict[str, Any], missing: float, weight: float) -> Spli
     zero = default if missing == 0 else condition > 0
     one = default if missing == 1 else condition > 1
     column = np.where(left < 0, -1, np.array(tree["split_indices"], np.int64))
-    value = weight * condition.astype(np.float64)
+    value = condition.astype(np.float64)
     return Splits.of(column, left, tree["right_children"], zero, one, value)

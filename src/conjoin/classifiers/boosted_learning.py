@@ -1,4 +1,4 @@
-"""Boosted trees of LightGBM, XGBoost or scikit-learn, whichever is installed, as CPDs.
+"""Boosted trees of LightGBM as CPDs.
 
 Every variable gets a sum of small trees. Their number is where the validation rows score best; the
 trees are then fitted once more, on all rows.
@@ -27,8 +27,6 @@ from conjoin.errors import ModelError
 from conjoin.jobs import TaskRunner
 from conjoin.models.cpd import CPD
 
-LIBRARIES = {"lightgbm": "lightgbm", "xgboost": "xgboost", "sklearn": "scikit-learn"}
-"""The packages that can boost, the first that is installed is used, and their names in `pip`."""
 ROUNDS = 300
 """The maximum number of rounds of boosting; each adds a tree for every state of a target."""
 PATIENCE = 10
@@ -41,81 +39,41 @@ RATE = 0.15
 
 def learn_boosted(
     table: Table,
-    splits: Sequence[tuple[Table, Table]],
+    split: tuple[Table, Table],
     min_leaf: float,
     rules: npt.NDArray[np.int8],
     runner: TaskRunner,
 ) -> tuple[list[CPD], dict[str, Any]]:
     """Learn one CPD per variable; return them, with the library and the rounds of each variable."""
-    library = _installed_library()
-    classifier = _classifier(library, min_leaf)
-    counts = []
-    for i, (train, held) in enumerate(splits):
-        tasks = [
-            (classifier, train, held, target, possible_parents(rules, target))
-            for target in range(len(table.domain))
-        ]
-        fold = runner.fold(i, len(splits))
-        counts.append(fold.run(_count_rounds, tasks, "boosted trees", [1] * len(tasks)))
-    rounds = np.maximum(1, np.mean(counts, axis=0).round().astype(np.int64)).tolist()
-    classifiers = [_classifier(library, min_leaf, number) for number in rounds]
+    classifier = _classifier(min_leaf)
+    tasks = [
+        (classifier, *split, target, possible_parents(rules, target))
+        for target in range(len(table.domain))
+    ]
+    counts = runner.run(_count_rounds, tasks, "boosted trees", [1] * len(tasks))
+    rounds = [max(1, count) for count in counts]
+    classifiers = [_classifier(min_leaf, number) for number in rounds]
     cpds = learn_classifiers(table, classifiers, rules, runner.labelled("all rows"))
-    name = LIBRARIES[library]
-    return cpds, {"library": f"{name} {version(name)}", "rounds": rounds}
+    return cpds, {"library": f"lightgbm {version('lightgbm')}", "rounds": rounds}
 
 
-def _installed_library() -> str:
-    """Return the package to use; all of them need scikit-learn for their interface."""
-    if find_spec("sklearn") is None:
-        raise ModelError(
-            "boosted trees need scikit-learn, and use LightGBM or XGBoost where they are installed; "
-            "`pip install scikit-learn lightgbm`"
-        )
-    return next(name for name in LIBRARIES if find_spec(name))
-
-
-def _classifier(library: str, min_leaf: float, rounds: int = ROUNDS) -> Any:
+def _classifier(min_leaf: float, rounds: int = ROUNDS) -> Any:
     """Return a classifier that is not fitted. Its result does not depend on the number of cores."""
-    least = max(1, round(min_leaf))
-    if library == "lightgbm":
-        from lightgbm import LGBMClassifier
+    if find_spec("lightgbm") is None or find_spec("sklearn") is None:  # which has its interface
+        raise ModelError("boosted trees need LightGBM; `pip install lightgbm scikit-learn`")
+    from lightgbm import LGBMClassifier
 
-        return LGBMClassifier(
-            n_estimators=rounds,
-            num_leaves=LEAVES,
-            learning_rate=RATE,
-            min_child_samples=least,
-            reg_lambda=1.0,
-            random_state=0,
-            n_jobs=1,
-            deterministic=True,
-            force_row_wise=True,
-            verbose=-1,
-        )
-    if library == "xgboost":
-        from xgboost import XGBClassifier
-
-        return XGBClassifier(
-            n_estimators=rounds,
-            max_leaves=LEAVES,
-            max_depth=0,
-            grow_policy="lossguide",
-            tree_method="hist",
-            learning_rate=RATE,
-            min_child_weight=least / 4,  # of second derivatives, which are at most 1/4 per row
-            random_state=0,
-            n_jobs=1,
-        )
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(
-        max_iter=rounds,
-        max_leaf_nodes=LEAVES,
+    return LGBMClassifier(
+        n_estimators=rounds,
+        num_leaves=LEAVES,
         learning_rate=RATE,
-        min_samples_leaf=least,
-        l2_regularization=1.0,
-        early_stopping=False,
+        min_child_samples=max(1, round(min_leaf)),
+        reg_lambda=1.0,
         random_state=0,
+        n_jobs=1,
+        deterministic=True,
+        force_row_wise=True,
+        verbose=-1,
     )
 
 
@@ -133,43 +91,21 @@ def _count_rounds(
     held_inputs, held_labels = held_inputs[seen], np.searchsorted(states, held_codes[seen])
     held_weights = np.ones(len(seen)) if held_weights is None else held_weights
     held_weights = held_weights[seen]
+    from lightgbm import early_stopping
     from sklearn.base import clone
     from threadpoolctl import threadpool_limits
 
     model = clone(classifier)
-    library = type(model).__module__.partition(".")[0]
+    held_rows: dict[str, Any] = {"eval_set": [(held_inputs, held_labels)]}
+    if "eval_X" in signature(model.fit).parameters:  # since LightGBM 4.7
+        held_rows = {"eval_X": (held_inputs,), "eval_y": (held_labels,)}
     with threadpool_limits(1):
-        if library == "lightgbm":
-            from lightgbm import early_stopping
-
-            held_rows: dict[str, Any] = {"eval_set": [(held_inputs, held_labels)]}
-            if "eval_X" in signature(model.fit).parameters:  # since LightGBM 4.7
-                held_rows = {"eval_X": (held_inputs,), "eval_y": (held_labels,)}
-            model.fit(
-                inputs,
-                labels,
-                sample_weight=weights,
-                eval_sample_weight=[held_weights],
-                **held_rows,
-                callbacks=[early_stopping(PATIENCE, verbose=False)],
-            )
-            return int(model.best_iteration_)
-        if library == "xgboost":
-            model.set_params(early_stopping_rounds=PATIENCE).fit(
-                inputs,
-                labels,
-                sample_weight=weights,
-                eval_set=[(held_inputs, held_labels)],
-                sample_weight_eval_set=[held_weights],
-                verbose=False,
-            )
-            return int(model.best_iteration) + 1
-        model.set_params(early_stopping=True, n_iter_no_change=PATIENCE).fit(
+        model.fit(
             inputs,
             labels,
             sample_weight=weights,
-            X_val=held_inputs,
-            y_val=held_labels,
-            sample_weight_val=held_weights,
+            eval_sample_weight=[held_weights],
+            **held_rows,
+            callbacks=[early_stopping(PATIENCE, verbose=False)],
         )
-    return int(np.argmax(model.validation_score_))  # the first is that of no trees
+    return int(model.best_iteration_)

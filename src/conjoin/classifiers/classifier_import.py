@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.classifiers.boosted_classifier_import import (
-    read_gradient_boosting,
     read_hist_gradient_boosting,
     read_lightgbm,
     read_xgboost,
@@ -125,7 +124,6 @@ _READERS: dict[tuple[str, str], Callable[[Any, Frame], CPD]] = {
     ("sklearn", "DecisionTreeClassifier"): _read_tree,
     ("sklearn", "RandomForestClassifier"): _read_forest,
     ("sklearn", "ExtraTreesClassifier"): _read_forest,
-    ("sklearn", "GradientBoostingClassifier"): read_gradient_boosting,
     ("sklearn", "HistGradientBoostingClassifier"): read_hist_gradient_boosting,
     ("sklearn", "LogisticRegression"): _read_logistic,
     ("lightgbm", "LGBMClassifier"): read_lightgbm,

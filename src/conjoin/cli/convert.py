@@ -7,6 +7,8 @@ determine the formats.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,13 +117,15 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
 
     domain = network.domain
     instances = shared.optional_table(options.instance, domain, options)
-    table, say = shared.optional_table(options.data, domain, options), None
+    table = shared.optional_table(options.data, domain, options)
+    converted: Callable[..., MarkovNetwork] = convert
     if options.held_out is not None:
-        from conjoin.research.say_learning import learn_say
+        from conjoin.research import learn_say, weighted_conversion
 
         held_out = shared.optional_table(options.held_out, domain, options)
         say = learn_say(network, table, held_out, orders=options.orders)
-    return convert(
+        converted = partial(weighted_conversion, say=say)
+    return converted(
         network,
         table,
         base=options.base if instances is None else instances,
@@ -129,7 +133,6 @@ def _convert(network: DependencyNetwork, options: argparse.Namespace) -> MarkovN
         order=None if options.order is None else read_orders(Path(options.order), domain),
         reverse=not options.no_reverse,
         max_length=MAX_LENGTH if options.max_length is None else options.max_length,
-        say=say,
     )
 
 

@@ -3,8 +3,7 @@
 Fill in the missing values of a table with the values that the model finds most probable given the
 rest of the row, and missing numbers with their means, in the type and resolution of the column. A
 dependency network is converted first. From CSV to CSV and from Parquet to Parquet, all other columns
-and values stay as they are, values that the model does not know (--unseen missing) too. In a column that
-was cut into bins, a missing value is filled in with the bin.
+and values stay as they are, values that the model does not know (--unseen missing) too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Learn a model from a table: one conditional distribution per variable, turned into one joint
 distribution. A result written as .conjoin, .mn or .uai is that joint distribution, a Markov
-network; a result written as .dn is the dependency network of the conditionals; one written as .bif,
-.xdsl (GeNIe), .net (Hugin) or .bn is a Bayesian network. The states of columns of numbers and dates are
-intervals; where numbers lie within these is part of the joint distribution in a .conjoin file only.
+network; a result written as .dn is the dependency network of the conditionals; one written as .bif
+or .bn is a Bayesian network. The states of columns of numbers and dates are intervals; where numbers
+lie within these is part of the joint distribution in a .conjoin file only.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MAX_COLUMNS = 12
 FEATURE_METHODS = ("top-down", "bottom-up")
 """The methods of `learn_features`."""
 
-BAYESIAN = (".bif", ".xdsl", ".net", ".bn")
+BAYESIAN = (".bif", ".bn")
 """The formats that hold Bayesian networks only."""
 
-TABLE_CELLS = {".bif": 1 << 14, ".xdsl": 1 << 14, ".net": 1 << 14, ".uai": 1 << 14}
+TABLE_CELLS = {".bif": 1 << 14, ".uai": 1 << 14}
 """The maximum size of a conditional in formats that write it out as a table."""
 
 SHOWN = 6
@@ -42,7 +42,6 @@ FOR_CONDITIONALS = {
     "cpd": "auto",
     "kappa": None,
     "penalty": None,
-    "folds": None,
     "min_leaf": None,
     "closed_form": False,
 }
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_output(
         parser,
         "MODEL",
-        "the model to write (.conjoin, .mn, .uai, .dn, .bif, .xdsl, .net, .bn)",
+        "the model to write (.conjoin, .mn, .uai, .dn, .bif, .bn)",
         "TABLE.conjoin",
     )
     add(
@@ -71,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the kind of conditional: decision trees; L1-regularised logistic regression; the same "
         "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
         "states and trees for the others (mixed, which is what auto chooses); or sums of small trees "
-        "(boosted), which LightGBM, XGBoost or scikit-learn fits. "
+        "(boosted), which LightGBM fits. "
         "In Bayesian networks also tables; there, auto chooses between tables and trees",
         choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted", "table"),
         default="auto",
@@ -83,12 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
     )
     add("--penalty L", "the L1 penalty of regressions (default: tuned)", type=float)
-    add("--folds N", "tune kappa and the penalty by cross-validation with N folds", type=int)
     add("--min-leaf N", "minimum number of rows in a leaf", type=float)
     add(
         "--structure",
         "learn a Bayesian network: by a search for the best order of the columns (order, the "
-        "default for .bif, .xdsl, .net and .bn), or by removing the least essential edges on cycles of "
+        "default for .bif and .bn), or by removing the least essential edges on cycles of "
         "the dependency network",
         choices=("order", "break-cycles"),
     )
@@ -110,14 +108,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file format than .conjoin",
         choices=("quick", "default", "thorough"),
         default="default",
-    )
-    add(
-        "--discretize HOW ...",
-        "cut numeric columns into bins: quantile:N or width:N (N bins), for all columns of numbers with "
-        "more than N distinct values; COLUMN=HOW for one column, where HOW may also be cut points: "
-        "age=30,40,65. May be repeated. By default, columns of more than 20 different numbers, or of "
-        "more than 5 if some have a fraction, are not cut but modelled as numbers",
-        default=None,
     )
     add(
         "--include COLUMN ...",
@@ -198,7 +188,6 @@ def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Lea
         valid=shared.optional_table(options.valid, table.domain, options),
         effort=options.effort if _ending(options) == ".conjoin" else "quick",
         closed_form=options.closed_form or to_dn,
-        folds=options.folds,
         kappa=options.kappa,
         penalty=options.penalty,
         min_leaf=options.min_leaf,
@@ -227,7 +216,6 @@ def _learn_bayesian(table: Table, options: argparse.Namespace) -> _Learned:
         ordered,
         "tree",
         valid=None if valid is None else valid.reordered(ordered.domain.names),
-        folds=options.folds,
         kappa=options.kappa,
         min_leaf=leaf,
         random_state=options.random_state,

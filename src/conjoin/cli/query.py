@@ -69,9 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--method M",
-        "exact, gibbs, bp or mean_field for distributions, or ais for --probability; exact, bp, "
-        "mean_field or ais for PR; exact, ilp, max_product, annealing, icm or viterbi for the most "
-        "probable instance (default auto)",
+        "exact, gibbs or bp for distributions, or ais for --probability; exact, bp or ais for PR; "
+        "exact or annealing for the most probable instance (default auto)",
         default="auto",
     )
     add(

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     )
     r_hat, ess = (None, None) if exact else table_diagnostics(table, options.chains)
     write_table(table, options.output, defuse=options.defuse)
-    run = run_of(given) if exact else Run("gibbs").noting(given.notes)
+    run = run_of(given) if exact else Run("gibbs")
     if exact:
         shared.say_if_approximate(run, printed=False)
     else:

@@ -6,9 +6,7 @@ from conjoin.lazy_imports import lazy_names
 
 _INTERNAL = {
     "Instances": "conversion.base_distribution",
-    "PairOpinions": "conversion.pair_opinions",
     "Product": "conversion.base_distribution",
-    "Say": "conversion.pair_opinions",
     "SubFeatures": "conversion.sub_features",
     "decompose": "conversion.decomposition",
     "expand_orders": "conversion.sub_features",

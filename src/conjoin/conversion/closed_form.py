@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conjoin.conversion.base_distribution import resolve_base
 from conjoin.conversion.orders import Orders, resolve_orders
-from conjoin.conversion.pair_opinions import Say, weigh_pairs
 from conjoin.conversion.sub_features import (
     SubFeatures,
     expand_all,
@@ -38,8 +37,6 @@ def convert(
     order: Sequence[Any] | None = None,
     reverse: bool = True,
     max_length: int = MAX_LENGTH,
-    say: Say | Mapping[str, float] | None = None,
-    merge: bool = True,
 ) -> MarkovNetwork:
     """Convert a dependency network to a Markov network of features, in closed form.
 
@@ -69,13 +66,6 @@ def convert(
     max_length : int
         With ``orders='all'``, features with more tests than this are averaged by numerical
         integration, exactly, into features with off values, instead of into 2^k sub-features.
-    say : Say or mapping, optional
-        How loudly the conditionals of two variables speak about the interaction of the pair: the
-        result of `learn_say`, which measures it on held-out rows, or {name: reliability} (1 if not
-        given), to which the shares of the two are proportional. By default, and for interactions of
-        more variables, a share is the fraction of the orders that put the variable first.
-    merge : bool
-        Merge equal features and drop features of weight 0.
 
     Examples
     --------
@@ -106,12 +96,8 @@ def convert(
     features, owner = dn.form.features, dn.form.owner
     assert owner is not None
     bound = distribution.bind(features.tests)
-    result = _convert(features, owner, bound, family, max_length, merge)
+    result = _convert(features, owner, bound, family, max_length)
     options: dict[str, Any] = {"base": base_name, "orders": orders}
-    if say is not None:
-        result = Features.concatenate([result, weigh_pairs(dn.form, distribution, family, say)])
-        result = result.merged().nonzero() if merge else result
-        options["say"] = "learned" if isinstance(say, Say) else dict(say)
     if family.everything:
         options["max_length"] = max_length
     else:
@@ -122,15 +108,15 @@ def convert(
 
 
 def _convert(
-    features: Features, owner: IntArray, bound: Any, family: Orders, max_length: int, merge: bool
+    features: Features, owner: IntArray, bound: Any, family: Orders, max_length: int
 ) -> Features:
     sub = SubFeatures(features.tests)
     if not family.everything:
         expand_orders(sub, features, owner, bound, family)
-        return sub.collect(merge)
+        return sub.collect()
     short = np.flatnonzero(features.lengths <= max_length)
     expand_all(sub, features.select(short), owner[short], bound)
-    expanded = sub.collect(merge)
+    expanded = sub.collect()
     long = np.flatnonzero(features.lengths > max_length)
     if not len(long):
         return expanded

@@ -17,8 +17,8 @@ import numpy as np
 from conjoin.conversion.base_distribution import Product, resolve_base
 from conjoin.conversion.decomposition import decompose
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
+from conjoin.data.labels import statement
 from conjoin.errors import ModelError
 from conjoin.models.network import Network
 

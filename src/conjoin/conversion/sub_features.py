@@ -94,20 +94,19 @@ class SubFeatures:
         self.buffer.append(rows.ravel())
         self.size += rows.size
 
-    def collect(self, merge: bool) -> Features:
-        """Return the sub-features, shortest first, equal ones merged on demand."""
+    def collect(self) -> Features:
+        """Return the sub-features, shortest first; equal ones are merged, those of weight 0 left out."""
         if not self.buffer:
             return Features.empty(self.tests.cards)
         every = np.arange(len(self.tests), dtype=np.int32)[:, None]
         self.add_whole(every, self.alone, self.alone)
         start, length, weight, *keys = map(np.concatenate, zip(*self.slices, strict=True))
-        if merge and len(weight):
-            order, groups, first = group_equal(keys[0], keys[1])
-            weight[first] = merged_weights(weight[order], groups)
-            present = np.zeros(len(weight), bool)
-            present[first] = weight[first] != 0
-            kept = np.flatnonzero(present)  # in order of first appearance
-            start, length, weight = start[kept], length[kept], weight[kept]
+        order, groups, first = group_equal(keys[0], keys[1])
+        weight[first] = merged_weights(weight[order], groups)
+        present = np.zeros(len(weight), bool)
+        present[first] = weight[first] != 0
+        kept = np.flatnonzero(present)  # in order of first appearance
+        start, length, weight = start[kept], length[kept], weight[kept]
 
         buffer = np.concatenate(self.buffer)
         order = np.argsort(length, kind="stable")
@@ -129,7 +128,7 @@ def merged_weights(weight: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArr
     starts[groups] = 1
     total: npt.NDArray[Any] = np.bincount(np.cumsum(starts, dtype=np.intp) - 1, weight)
     size = np.abs(total)
-    suspects = np.flatnonzero(size < 1e-10 * np.abs(weight).max())
+    suspects = np.flatnonzero(size < 1e-10 * np.abs(weight).max(initial=0.0))
     if len(suspects):
         ends = np.append(groups[1:], len(weight))
         sizes = ends[suspects] - groups[suspects]

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from conjoin.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from conjoin.data.discretization import Discretizer as Discretizer
-    from conjoin.data.discretization import discretize as discretize
     from conjoin.data.domain import Domain as Domain
     from conjoin.data.domain import Variable as Variable
     from conjoin.data.frames import as_table as as_table
@@ -40,7 +38,7 @@ _INTERNAL = {
     "with_absent_values": "data.absent_values",
     "with_telling_edges": "data.telling_edges",
     "shown": "data.labels",
-    "statement": "data.bin_labels",
+    "statement": "data.labels",
     "table_of_columns": "data.columns",
 }
 """Names for the other packages of Conjoin, and for its tests."""

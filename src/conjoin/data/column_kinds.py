@@ -11,7 +11,6 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray
 from conjoin.data.columns import Column
-from conjoin.data.discretization import SEVERAL_NUMBERS, continuous
 from conjoin.data.label_values import as_float, is_number
 from conjoin.data.number_scale import LARGEST_INTEGER, date_format
 from conjoin.errors import DataError, DataWarning, did_you_mean
@@ -19,6 +18,10 @@ from conjoin.errors import DataError, DataWarning, did_you_mean
 KINDS = ("category", "number", "date", "identifier", "empty")
 CHOICES = KINDS[:3]
 """The kinds that a user can ask for."""
+
+MANY_NUMBERS, SEVERAL_NUMBERS = 20, 5
+"""A column is continuous if it has more distinct numbers than the first, or more than the second if
+some of them have a fraction."""
 
 MANY_TEXTS = 20
 """A column of text is an identifier or free text if it has more different values than this, and more
@@ -82,6 +85,13 @@ def _is_count(column: Column) -> bool:
     if len(column.labels) <= FEW_COUNTS:
         return False
     return int(np.bincount(column.codes[column.codes >= 0]).min()) == 1
+
+
+def continuous(states: Sequence[Any]) -> bool:
+    """Return whether states look like measurements: many numbers, or several with fractions."""
+    if not all(map(is_number, states)) or len(states) <= SEVERAL_NUMBERS:
+        return False
+    return len(states) > MANY_NUMBERS or any(s != int(s) for s in states)
 
 
 def is_date(labels: Sequence[Any]) -> bool:

@@ -57,7 +57,7 @@ class Column:
 
     @classmethod
     def of_table(cls, table: Table, position: int) -> Column:
-        """Return a column of a table: values of numbers, or states; bins stay bins."""
+        """Return a column of a table: values of numbers, or states."""
         variable = table.domain.variables[position]
         if variable.numbers is not None and table.numbers is not None:
             values, at = np.unique(table.column(variable.name), return_inverse=True)
@@ -67,7 +67,7 @@ class Column:
             return cls(variable.name, np.where(known[at], at, -1), labels)
         codes = table.codes[:, position].astype(np.int64)
         codes[(codes == table.missing) | table.absent[:, position]] = -1
-        settled = variable if variable.cuts is not None or variable.hidden else None
+        settled = variable if variable.numbers is not None or variable.hidden else None
         ordered = variable.ordered and not variable.order_shows
         return cls(variable.name, codes, list(variable.states), ordered, settled)
 

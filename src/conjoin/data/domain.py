@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import datetime
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +19,6 @@ from conjoin.data.arrays import read_only
 from conjoin.data.label_values import (
     ABSENT,
     as_float,
-    date_number,
     is_missing,
     is_number,
     plain,
@@ -36,11 +33,8 @@ if TYPE_CHECKING:
 MAX_STATES = 65_534
 """Maximum number of states of a variable of a model: codes have 16 bits, and one code means missing."""
 
-LATEST_DAY = 10_000_000
-"""Cut points of dates below this are days since 1970, others seconds."""
-
 MAX_LABELS = 2**31 - 2
-"""Maximum number of distinct values of a column before it is cut into bins."""
+"""Maximum number of distinct values of a column."""
 
 
 class Variable:
@@ -52,40 +46,32 @@ class Variable:
         The variable's name.
     states : sequence of hashable
         Its state labels, all different. Types count: 1 is not "1".
-    cuts : sequence of float, optional
-        If the states are bins of numbers: ascending numbers, one more than there are bins. Bin k
-        holds the values from `cuts[k]` up to but not including `cuts[k + 1]`; values beyond the first
-        and the last belong to the outermost bins. Variables that differ only in this are equal.
     hidden : bool
         Whether the variable is one that no table has: a model sums over it, and never shows it.
     ordered : bool, optional
         Whether the order of the states has a meaning, so that learning may test whether a state is at
-        most another one. By default it has if the states are bins or ascending numbers. Variables that
-        differ only in this are equal.
+        most another one. By default it has if the states are intervals or ascending numbers. Variables
+        that differ only in this are equal.
     numbers : NumberStates, optional
         What the states of a column of numbers are; see `Variable.of_numbers`.
 
     Examples
     --------
-    >>> age = Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90])
-    >>> age.index("30-39"), age.index(34), age.index(99)
-    (1, 1, 2)
     >>> light = Variable("light", ["red", "amber", "green"])
     >>> light.index("amber")
     1
     >>> len(light)
     3
-    >>> age.ordered, light.ordered, Variable("grade", ["low", "middle", "high"], ordered=True).ordered
-    (True, False, True)
+    >>> light.ordered, Variable("grade", ["low", "middle", "high"], ordered=True).ordered
+    (False, True)
     """
 
-    __slots__ = ("_index", "cuts", "hidden", "name", "numbers", "ordered", "states")
+    __slots__ = ("_index", "hidden", "name", "numbers", "ordered", "states")
 
     def __init__(
         self,
         name: str,
         states: Iterable[Hashable],
-        cuts: Iterable[float] | None = None,
         *,
         hidden: bool = False,
         ordered: bool | None = None,
@@ -101,7 +87,6 @@ class Variable:
             raise DataError(
                 f"variable {name!r} has {len(self.states)} states; 1 to {MAX_LABELS} are allowed"
             )
-        self.cuts = None if cuts is None else _checked_cuts(name, tuple(cuts), self.values)
         self.ordered = self.order_shows if ordered is None else bool(ordered)
         self._index: dict[Hashable, int] = {}
         seen: dict[Hashable, Any] = {}
@@ -125,10 +110,7 @@ class Variable:
     @classmethod
     def of_numbers(cls, numbers: NumberStates) -> Variable:
         """Return a column of numbers as a variable."""
-        low, high = numbers.scale.low, numbers.scale.high
-        inner = numbers.edges.tolist()
-        ends = [min([low, *inner]), *inner, max([high, *inner])]
-        return cls(numbers.scale.name, numbers.labels(), ends, numbers=numbers)
+        return cls(numbers.scale.name, numbers.labels(), numbers=numbers)
 
     @property
     def absent(self) -> bool:
@@ -144,8 +126,7 @@ class Variable:
         """Return the variable with one more state: that there is no value."""
         if self.numbers is not None:
             return Variable.of_numbers(replace(self.numbers, absent=True))
-        states = (*self.states, ABSENT)
-        return Variable(self.name, states, self.cuts, hidden=self.hidden, ordered=self.ordered)
+        return Variable(self.name, (*self.states, ABSENT), hidden=self.hidden, ordered=self.ordered)
 
     def renamed(self, name: str) -> Variable:
         """Return a variable with the same states and another name."""
@@ -155,21 +136,21 @@ class Variable:
 
     @property
     def order_shows(self) -> bool:
-        """Whether the states are bins or ascending numbers."""
-        if self.cuts is not None:
+        """Whether the states are intervals or ascending numbers."""
+        if self.numbers is not None:
             return True
         numbers = all(is_number(state) for state in self.values)
         return numbers and all(a < b for a, b in pairwise(self.values))
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether the values are numbers, as such, in bins or as states, and not dates or text."""
+        """Whether the values are numbers, as such or as states, and not dates or text."""
         if self.numbers is not None:
             return self.numbers.scale.kind == "number"
-        return self.cuts is not None or all(map(is_number, self.values))
+        return all(map(is_number, self.values))
 
     def index(self, state: Any) -> int:
-        """Return the code of a state label, or of the bin that a number belongs to."""
+        """Return the code of a state label, or of the interval that a number belongs to."""
         state = plain(state)
         if (code := self._code_of_number(state)) is not None:
             return code
@@ -203,19 +184,14 @@ class Variable:
         return int(self.numbers.codes(np.array([number]))[0])
 
     def by_number(self, number: float) -> int | None:
-        """Return the code of the state that equals a number (1 for 1.0), or of the bin it belongs to."""
-        if is_missing(number):
-            return None
-        if self.cuts is not None:
-            return bisect_right(self.cuts[1:-1], as_float(number))
+        """Return the code of the state that equals a number (1 for 1.0); None if there is none."""
         return next((c for c, s in enumerate(self.states) if is_number(s) and s == number), None)
 
     def find_all(self, labels: Iterable[Any]) -> list[int]:
         """Return the code of the state that each label of a file or a frame stands for, -1 if none.
 
         A label stands for the state of the same type and value, or else for the state that is written
-        alike ("true" and "false" in any case), or else, as a number, for the state of that value or the
-        bin it belongs to.
+        alike ("true" and "false" in any case), or else, as a number, for the state of that value.
         """
         by_text: dict[str, int] = {}
         for code, state in enumerate(self.states):
@@ -231,8 +207,6 @@ class Variable:
         truth = {"true": True, "false": False}.get(str(label).lower())
         if truth is not None and typed_key(truth) in self._index:
             return self._index[typed_key(truth)]
-        if isinstance(label, datetime.date) and self.cuts is not None:
-            label = date_number(label, "date" if abs(self.cuts[0]) < LATEST_DAY else "datetime")
         if not isinstance(label, str | int | float):
             return -1
         with suppress(ValueError, OverflowError):
@@ -264,25 +238,6 @@ class Variable:
     def __repr__(self) -> str:
         hidden = ", hidden=True" if self.hidden else ""
         return f"Variable({self.name!r}, {list(self.states)!r}{hidden})"
-
-
-def _checked_cuts(
-    name: str, given: tuple[float, ...], states: tuple[Any, ...]
-) -> tuple[float, ...]:
-    cuts = tuple(float(cut) for cut in given)
-    if not all(map(math.isfinite, cuts)):
-        raise DataError(f"column {name!r}: cut points must be finite, not {cuts}")
-    steps = [b - a for a, b in pairwise(cuts)]
-    if any(step < 0 for step in steps) or any(step == 0 for step in steps[1:-1]):
-        raise DataError(f"column {name!r}: the cut points {cuts} must be sorted, without repeats")
-    if len(cuts) != len(states) + 1:
-        raise DataError(
-            f"column {name!r}: {len(cuts)} cut points make {len(cuts) - 1} bins, "
-            f"which need as many labels, not {len(states)}"
-        )
-    if not all(isinstance(label, str) for label in states):
-        raise DataError(f"column {name!r}: bin labels must be text, not {states}")
-    return cuts
 
 
 class Domain:
@@ -457,6 +412,5 @@ def check_states(domain: Domain) -> None:
         if len(variable) > MAX_STATES:
             raise DataError(
                 f"variable {variable.name!r} has {len(variable):,} states; a model takes at most "
-                f"{MAX_STATES:,}; cut its numbers into ranges (discretize, for example 'quantile:5'), or "
-                "leave it out"
+                f"{MAX_STATES:,}; leave it out"
             )

@@ -320,28 +320,6 @@ class Table:
         codes = np.where(self.absent, -1, self.signed_codes())
         return Table.adopt(self.domain, codes, self.weights, self.numbers)
 
-    def as_states(self, names: Collection[str] | None = None) -> Table:
-        """Return the table with every distinct number of some columns as a state; dates are numbers, too.
-
-        By default these are all columns of numbers; the others keep their intervals as states.
-        """
-        if self.numbers is None:
-            return self
-        codes, variables = self.signed_codes(), list(self.domain)
-        for name in self.domain.numeric:
-            if names is not None and name not in names:
-                continue
-            values, i = self.column(name), self.domain.index(name)
-            known = ~np.isnan(values)
-            distinct, places = np.unique(values[known], return_inverse=True)
-            codes[:, i] = -1
-            codes[known, i] = places
-            states = distinct.astype(np.int64) if self.domain.scale(name).integer else distinct
-            variables[i] = Variable(name, states.tolist() or [0])
-        domain = Domain(variables)
-        kept = [self.domain.numeric.index(name) for name in domain.numeric]
-        return Table.adopt(domain, codes, self.weights, self.numbers[:, kept])
-
     def signed_codes(self) -> IntArray:
         """Return the codes, -1 where a value is missing."""
         return np.where(self.holes, -1, self.codes.astype(np.int64))

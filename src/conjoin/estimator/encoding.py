@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from conjoin.data.absent_values import with_absent_values
 from conjoin.data.arrays import BoolArray
 from conjoin.data.column_kinds import chosen_kinds
 from conjoin.data.columns import Column, table_of_columns
-from conjoin.data.discretization import discretize_by
 from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.label_values import ABSENT, is_missing, plain
@@ -55,7 +53,6 @@ class Encoding:
     def of(
         cls,
         X: Any,  # noqa: N803
-        discretize: Any,
         unseen: str,
         y: Any = None,
         target: Any = None,
@@ -65,8 +62,7 @@ class Encoding:
     ) -> tuple[Encoding, Table]:
         """Learn the encoding of a table; also return the coded table.
 
-        `discretize`: how numbers are cut into bins; "auto" if they are not, None if every number is a
-        state. `unseen`: what a value that is not a state counts as. `y`, `target`: see `with_target`.
+        `unseen`: what a value that is not a state counts as. `y`, `target`: see `with_target`.
         `sample_weight`: the weights of the rows. Rows with whole numbers as weights are repeated.
         `missing`: "auto" if empty cells may have a state of their own, otherwise "ignore".
         """
@@ -104,11 +100,6 @@ class Encoding:
             kept = chosen_kinds(columns, **kinds)
             chosen = [column for column in columns if column.name in kept]
             table = table_of_columns(chosen, kinds=kept, weights=weights)
-        if not isinstance(discretize, str) or discretize != "auto":
-            if table.sample is not None:
-                said = "only a sample of this table has numbers, so they cannot be cut any more; cut them"
-                raise DataError(f"{said} while reading, with `conjoin learn FOLDER --discretize`")
-            table = table.as_states() if discretize is None else discretize_by(table, discretize)[0]
         if missing == "auto":
             table = with_absent_values(table)
         table = with_telling_edges(table)
@@ -268,18 +259,11 @@ class Encoding:
 
 
 def values_of(table: Table, name: str, rows: Any = slice(None)) -> list[Any]:
-    """Return the values of a column as the user's table holds them; None where missing.
-
-    For a bin of numbers that were cut by the user, it is the middle of the bin.
-    """
+    """Return the values of a column as the user's table holds them; None where missing."""
     variable = table.domain[name]
     if variable.numbers is not None and table.numbers is not None:
         return [variable.numbers.scale.own(x) for x in table.column(name)[rows].tolist()]
     states = [None if state == ABSENT else state for state in variable.states] + [None]
-    if variable.cuts is not None and variable.numbers is None:
-        whole = all(float(cut).is_integer() for cut in variable.cuts)
-        middles = [(a + b) / 2 for a, b in pairwise(variable.cuts)]
-        states = [*(round(x) if whole else x for x in middles), None]
     codes = np.minimum(
         table.codes[rows, table.domain.index(name)].astype(np.int64), len(states) - 1
     )

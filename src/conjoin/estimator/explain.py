@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.bin_labels import statement
-from conjoin.data.labels import shown
+from conjoin.data.labels import shown, statement
 from conjoin.data.number_scale import NumberScale
 from conjoin.data.table import Table
 from conjoin.estimator.encoding import values_of

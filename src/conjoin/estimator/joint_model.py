@@ -32,9 +32,6 @@ class JointModel(RowAnswers, Pictures):
     cpd : {'auto', 'hybrid', 'tree', 'logistic', 'mixed', 'boosted'}, or a classifier
         How the conditional of each column is learned (see `learn_conditionals`); "auto" is "mixed":
         hybrids for columns of two states, trees for all others.
-    discretize : 'auto', None, str, mapping or Discretizer
-        How numeric columns are cut into bins that are states (see `learn_conditionals`). "auto" cuts
-        none: numbers are numbers, and dates are dates. With None, every number is a state.
     kappa, penalty, min_leaf : float, optional
         Settings of `learn_conditionals`; those that are not given are chosen on held-out rows.
     refine : bool
@@ -106,7 +103,6 @@ class JointModel(RowAnswers, Pictures):
 
     cpd: Any = "auto"
     _: KW_ONLY
-    discretize: Any = "auto"
     kappa: float | None = None
     penalty: float | None = None
     min_leaf: float | None = None
@@ -144,7 +140,7 @@ class JointModel(RowAnswers, Pictures):
         """
         self.seed_ = integer_seed(self.random_state)
         encoding, table = Encoding.of(
-            X, self.discretize, self.unseen, y, self.target, sample_weight,
+            X, self.unseen, y, self.target, sample_weight,
             self.missing, include=self.include, exclude=self.exclude, kinds=self.kinds,
         )  # fmt: skip
         self.encoding_ = encoding
@@ -181,7 +177,7 @@ class JointModel(RowAnswers, Pictures):
     def update(self, X: Any, sample_weight: npt.ArrayLike | None = None) -> JointModel:  # noqa: N803
         """Learn again from the rows of `fit` and of earlier updates together with new ones.
 
-        Columns, categories and bins stay the same: a value that is not a state counts as `unseen` says.
+        Columns and categories stay the same: a value that is not a state counts as `unseen` says.
         The result is that of all rows at once. A model that was loaded from a file has no rows, and
         cannot be updated.
 

@@ -16,8 +16,8 @@ _INTERNAL = {
     "read_csv": "formats.csv_tables",
     "read_evidence": "formats.uai",
     "read_schema": "formats.libra_reading",
-    "safe_domain": "formats.bayesian_writing",
-    "safe_words": "formats.bayesian_writing",
+    "safe_domain": "formats.bif_writing",
+    "safe_words": "formats.bif_writing",
     "write_bytes": "formats.storage",
     "write_filled": "formats.table_files",
 }

@@ -1,4 +1,4 @@
-"""Reading the Bayesian Interchange Format (.bif); `bayesian_writing` writes it.
+"""Reading the Bayesian Interchange Format (.bif); `bif_writing` writes it.
 
 A file is a sequence of blocks: ``network``, ``variable`` and ``probability``. Each block is found with
 one regular expression and divided at its semicolons. Positions in the text are kept, and turned into

@@ -54,7 +54,7 @@ def label_from_json(value: Any) -> Any:
 
 
 def variable_to_json(variable: Variable) -> dict[str, Any]:
-    """Return a variable as {name, states}, with cuts for bins and a mark for a hidden one.
+    """Return a variable as {name, states}, with a mark for a hidden one.
 
     Whether states are ordered is written if it does not show from the states themselves.
     """
@@ -62,8 +62,6 @@ def variable_to_json(variable: Variable) -> dict[str, Any]:
         "name": variable.name,
         "states": [label_to_json(s) for s in variable.states],
     }
-    if variable.cuts is not None:
-        entry["cuts"] = list(variable.cuts)
     if variable.hidden:
         entry["hidden"] = True
     if variable.numbers is not None:
@@ -83,7 +81,6 @@ def variable_from_json(entry: Any) -> Variable:
     return Variable(
         entry["name"],
         [label_from_json(s) for s in entry["states"]],
-        entry.get("cuts"),
         hidden=entry.get("hidden", False) is True,
         ordered=entry.get("ordered"),
     )

@@ -28,9 +28,7 @@ FORMATS = {
     ".mn": ModelFormat("libra_reading.read_network", "libra_writing.write_network", (MN,)),
     ".bn": ModelFormat("libra_reading.read_network", "libra_writing.write_network", (BN,)),
     ".uai": ModelFormat("uai.read_uai", "uai.write_uai", (MN, BN)),
-    ".bif": ModelFormat("bif.read_bif", "bayesian_writing.write_bif", (BN,)),
-    ".net": ModelFormat("", "bayesian_writing.write_net", (BN,)),
-    ".xdsl": ModelFormat("", "bayesian_writing.write_xdsl", (BN,)),
+    ".bif": ModelFormat("bif.read_bif", "bif_writing.write_bif", (BN,)),
     ".toml": ModelFormat("expert.read_expert", "", ()),
 }
 """The formats of models, by the endings of files."""

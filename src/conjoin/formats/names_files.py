@@ -24,7 +24,7 @@ def write_named(path: Path, data: bytes, domain: Domain, implied: Domain | None 
     """Write a file and, unless a reader would give it the domain `implied`, its names beside it."""
     beside = names_path(path)
     plain = domain.is_numbered if implied is None else domain == implied
-    needed = not plain or any(variable.cuts is not None for variable in domain)
+    needed = not plain or bool(domain.numeric)
     text = ""
     if needed:  # labels are checked before anything is written
         text = json.dumps({"variables": domain_to_json(domain)}, ensure_ascii=False, indent=1)

@@ -226,14 +226,12 @@ def folder_table(
         return table
     coders = [
         _FolderStates(v.name, v.absent)
-        if v.cuts is None
+        if v.numbers is None
         else _KnownStates(v, keeps_values=not merge)
         for v in table.domain
     ]
     result = _read(path, coders, merge=merge, missing=sample.missing)
-    if not merge or not table.domain.numeric:
-        return result
-    return result.with_sample(table_of_columns(columns, result.domain))
+    return result.with_sample(table_of_columns(columns, result.domain)) if merge else result
 
 
 def read_parquet_folder(path: Path, domain: Domain, *, merge: bool = False) -> Table:

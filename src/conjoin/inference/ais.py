@@ -11,7 +11,7 @@ from conjoin.errors import ModelError
 from conjoin.inference.chain import Sampler
 from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import LogValue, Run
-from conjoin.inference.terms import no_dependency_network
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 from conjoin.progress import progress
 
@@ -37,7 +37,7 @@ def log_partition(
     `chains`: number of independent chains; the error falls with its square root. `steps`: number of
     intermediate distributions, with one sweep of Gibbs sampling each.
     """
-    no_dependency_network(model, "ais")
+    as_markov_network(model)  # or an error
     domain = model.domain
     evidence = domain.encode_partial(given or {})
     sampler = Sampler(model.form, evidence, hard_weight=SOFT_ZERO)

@@ -10,7 +10,7 @@ import numpy as np
 from conjoin.inference.chain import Sampler
 from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Assignment, Run
-from conjoin.inference.terms import no_dependency_network, score
+from conjoin.inference.terms import as_markov_network
 from conjoin.models.network import Network
 
 
@@ -28,8 +28,7 @@ def most_probable(
 
     `max_sweeps`: number of sweeps per run; the inverse temperature rises from 0.1 to 10.
     """
-    no_dependency_network(model, "annealing")
-    domain = model.domain
+    joint, domain = as_markov_network(model), model.domain
     sampler = Sampler(model.form, domain.encode_partial(given or {}))
     betas = np.geomspace(0.1, 10.0, max_sweeps)
     best, best_row, count = -np.inf, np.zeros(len(domain), np.int64), 0
@@ -39,7 +38,7 @@ def most_probable(
         scores = np.append(trace.scores[1:], chain.log_potential)
         chain.set_state(trace.drawn[scores.argmax()].astype(np.int64))
         chain.run(np.full(max_sweeps, np.inf))
-        value = score(model, chain.state)
+        value = float(joint.log_potential(chain.state[None])[0])
         if value > best + 1e-9:
             best, best_row, count = value, chain.state.copy(), 1
         elif value > best - 1e-9:

@@ -1,4 +1,4 @@
-"""Loopy belief propagation and max-product; the cost of a conjunction is linear in its length."""
+"""Loopy belief propagation; the cost of a conjunction is linear in its length."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.inference.exact import impossible
-from conjoin.inference.results import Assignment, LogValue, Marginals, Run, of_all_variables
+from conjoin.inference.results import LogValue, Marginals, Run, of_all_variables
 from conjoin.inference.terms import (
     as_markov_network,
-    no_dependency_network,
-    score,
     tables_and_features,
     terms_of,
     with_dense_tables,
@@ -38,12 +36,10 @@ class _FixedPoint:
         self,
         model: Network,
         given: Mapping[str, Any] | None,
-        maximise: bool,
         damping: float,
         max_updates: int,
         tolerance: float,
     ) -> None:
-        no_dependency_network(model, "bp")
         self.domain, self.given = model.domain, dict(given or {})
         reduced = as_markov_network(model).condition(self.given)
         cards = packed(reduced.domain.cards, np.int64)
@@ -53,12 +49,12 @@ class _FixedPoint:
         beliefs, n_terms = _no_messages(terms, cards), len(terms.first) - 1
         self.first = beliefs.first
         limit = max_updates * max(1, n_terms)
-        updates, residual = propagate(terms, maximise, damping, limit, tolerance, beliefs)
+        updates, residual = propagate(terms, damping, limit, tolerance, beliefs)
         self.values = np.where(beliefs.zeros > 0, -np.inf, beliefs.sums)
         barred = len(cards) and np.maximum.reduceat(self.values, self.first[:-1]).min() == -np.inf
         if barred or (residual == np.inf and updates < limit):
             raise impossible(self.given)
-        self.log_z = np.nan if maximise else constant + bethe(terms, beliefs)
+        self.log_z = constant + bethe(terms, beliefs)
         known = self.domain.encode_partial(self.given)
         self.free = [v for v in range(len(self.domain)) if v not in known]
         converged = bool(residual < tolerance)
@@ -68,8 +64,7 @@ class _FixedPoint:
         if not converged:
             note = f"not converged, messages still change by {residual:.1g}"
         note += ", exact on this tree" if exact else ""
-        name = "max_product" if maximise else "bp"
-        self.run = Run(name, exact=exact, converged=converged, note=note)
+        self.run = Run("bp", exact=exact, converged=converged, note=note)
 
     def per_variable(self) -> list[FloatArray]:
         """Return the log-beliefs of the free variables."""
@@ -132,8 +127,7 @@ def _without_soft(
         if np.prod(features.tests.cards[var], dtype=float) > MAX_SOFT_TABLE:
             raise ModelError(
                 f"belief propagation cannot use a feature of {len(var)} tests with off values; "
-                "convert with a larger max_length, or use "
-                "method='mean_field' or 'annealing'"
+                "convert with a larger max_length, or use method='gibbs' or 'ais'"
             )
         scopes.append(tuple(var.tolist()))
     new = scope_tables(features, scopes, [np.array([f]) for f in which])
@@ -154,7 +148,7 @@ def marginals(
     `damping`: the fraction of the old message that a new one keeps, 0 to 1. `tolerance`: messages
     have converged if none would change by more than this.
     """
-    beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
+    beliefs = _FixedPoint(model, given, damping, max_updates, tolerance)
     domain = model.domain
     p = [np.exp(log_belief - log_belief.max()) for log_belief in beliefs.per_variable()]
     free = {v: belief / belief.sum() for v, belief in zip(beliefs.free, p, strict=True)}
@@ -171,33 +165,5 @@ def log_partition(
     tolerance: float = 1e-8,
 ) -> LogValue:
     """Return the Bethe estimate of log Z; the parameters are as for `marginals`."""
-    beliefs = _FixedPoint(model, given, False, damping, max_updates, tolerance)
+    beliefs = _FixedPoint(model, given, damping, max_updates, tolerance)
     return LogValue(float(beliefs.log_z), beliefs.run, given=beliefs.given)
-
-
-def most_probable(
-    model: Network,
-    given: Mapping[str, Any] | None = None,
-    *,
-    damping: float = 0.1,
-    max_updates: int = 200,
-    tolerance: float = 1e-8,
-) -> Assignment:
-    """Return the states that max-product prefers; the parameters are as for `marginals`.
-
-    Where beliefs tie, variables are decided one after another, so that the states fit together.
-    """
-    decided: dict[str, Any] = dict(given or {})
-    beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
-    run = beliefs.run
-    while True:
-        best = dict(zip(beliefs.free, beliefs.per_variable(), strict=True))
-        ties = [v for v, x in best.items() if len(x) > 1 and np.ptp(np.sort(x)[-2:]) < 1e-6]
-        for v in ties[:1] or best:
-            variable = model.domain.variables[v]
-            decided[variable.name] = variable.states[int(best[v].argmax())]
-        if not ties:
-            break
-        beliefs = _FixedPoint(model, decided, True, damping, max_updates, tolerance)
-    row = np.array(model.domain.encode(decided), np.int64)
-    return Assignment(model.domain.decode(row), score(model, row), run)

@@ -1,6 +1,6 @@
 """The general Markov chain: any network, any evidence, any schedule of inverse temperatures.
 
-Gibbs sampling, annealed importance sampling, simulated annealing and iterated conditional modes all run
+Gibbs sampling, annealed importance sampling and simulated annealing all run
 this chain: a sweep draws each variable from its conditional distribution to the power of the inverse
 temperature beta.
 """

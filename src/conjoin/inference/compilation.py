@@ -10,15 +10,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, IntArray
+from conjoin.data.arrays import BoolArray
 from conjoin.inference.free_memory import memory_limit
 from conjoin.inference.plan import Plan, TooLarge, find_order, size_text
 from conjoin.inference.terms import (
     as_markov_network,
-    long_features,
     tables_and_features,
     terms_of,
-    with_chains,
     with_dense_tables,
     with_likelihoods,
 )
@@ -30,13 +28,6 @@ from conjoin.models.network import Network
 
 MAX_PLANS = 256
 """Maximum number of plans kept per network."""
-
-WORTH_CHAINING = 1e5
-"""Chains are tried only if the tables have more cells than this."""
-
-MAX_CHAINED = 5000
-"""Chains are tried only if the long conjunctions have at most this number of tests in all."""
-
 
 Key = tuple[bytes, bytes, bool]
 """Variables with evidence, variables that matter, and whether there are likelihoods."""
@@ -68,26 +59,6 @@ class Compiled:
     def terms(self) -> Terms:
         """The terms, with features that fill tables turned into them."""
         return terms_of(*with_dense_tables(*self.parts))
-
-    @cached_property
-    def with_helpers(self) -> list[tuple[IntArray, Terms]]:
-        """The terms with long conjunctions decomposed, in two ways, if there are any.
-
-        The tests of a chain follow the elimination order, or the most frequent ones come first, so that
-        many conjunctions (the paths of a tree) have common prefixes. Each comes with the number of
-        states of the variables, helpers included.
-        """
-        tables, features = with_dense_tables(*self.parts)
-        long = long_features(features)
-        if not 0 < features.lengths[long].sum() <= MAX_CHAINED:
-            return []
-        rest = terms_of(tables, features.select(np.flatnonzero(~long)))
-        rank = find_order(self.domain.cards, rest.first, rest.var, self.single, np.inf).ranks()
-        used = features.select(np.flatnonzero(long)).entry_var
-        frequency = np.bincount(used, minlength=len(rank))
-        by_frequency = np.empty(len(rank), np.int64)
-        by_frequency[np.lexsort((rank, -frequency))] = np.arange(len(rank))
-        return [with_chains(tables, features, r) for r in (rank, by_frequency)]
 
     def plan(
         self,
@@ -145,16 +116,11 @@ class Compiled:
     ) -> Plan | Refused:
         fixed = np.array(list(dict.fromkeys([*given, *self.single.tolist(), *dropped])), np.int64)
         order = find_order(self.domain.cards, self.terms.first, self.terms.var, fixed, max_memory)
-        terms = None
-        for cards, finer in self.with_helpers if order.total > WORTH_CHAINING else ():
-            other = find_order(cards, finer.first, finer.var, fixed, max_memory)
-            if other.total < order.total:
-                order, terms = other, finer
         if order.total == np.inf:
             binary = len(order.size) and (order.size == 2).all()
             widest = int(order.largest) if binary else None
             return Refused(max_memory, 8 * 2.0 ** min(order.largest, 1000.0), widest)
-        terms = self.terms if terms is None else terms
+        terms = self.terms
         if soft:
             terms = with_likelihoods(terms, self.domain.cards)
             used = None if used is None else np.concatenate([used, np.ones(len(used), np.bool_)])
@@ -178,6 +144,6 @@ def refusal(size: float, variables: int | None, max_memory: float) -> TooLarge:
     return TooLarge(
         f"exact inference would need at least {size_text(size)}{over} and may use "
         f"{size_text(max_memory)}. Raise the limit with max_memory, give more evidence, or use an "
-        "approximation: method='gibbs', 'bp' or 'mean_field' for marginals, 'ais' for log Z, 'ilp' or "
-        "'annealing' for the most probable instance"
+        "approximation: method='gibbs' or 'bp' for marginals, 'ais' for log Z, 'annealing' for the most "
+        "probable instance"
     )

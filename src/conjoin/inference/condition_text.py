@@ -38,7 +38,7 @@ from conjoin.inference.conditions import (
     label_text,
     numbers_of_states,
 )
-from conjoin.inference.number_ranges import as_date, as_number, bin_kind, date_number, state_numbers
+from conjoin.inference.number_ranges import as_date, as_number, state_numbers
 
 EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30"
 
@@ -290,19 +290,16 @@ def _end(variable: Variable, operator: str, text: str) -> Any:
     """Return the end of a range: a number, a state, or a date as it was written."""
     if variable.numbers is not None:
         return _number(variable.numbers.scale, text)
-    if variable.cuts is None:
-        try:
-            kind, _ = numbers_of_states(variable)
-        except DataError as error:
-            for state in (operator + text, f"{operator} {text}"):
-                if any(str(s) == state for s in variable.states):
-                    raise DataError(
-                        f"{state!r} is a state of {variable.name!r}; write "
-                        f"{conditions_text({variable.name: state})}"
-                    ) from None
-            raise error from None
-    else:
-        kind = bin_kind(variable)
+    try:
+        kind, _ = numbers_of_states(variable)
+    except DataError as error:
+        for state in (operator + text, f"{operator} {text}"):
+            if any(str(s) == state for s in variable.states):
+                raise DataError(
+                    f"{state!r} is a state of {variable.name!r}; write "
+                    f"{conditions_text({variable.name: state})}"
+                ) from None
+        raise error from None
     if kind == "state":
         return _state(variable, text)
     if kind == "date" and as_date(text) is not None:
@@ -337,8 +334,6 @@ def _state(variable: Variable, text: str) -> Any:
     if variable.numbers is not None:
         return _number(variable.numbers.scale, text)
     number = as_number(text)
-    if number is None and variable.cuts is not None and bin_kind(variable) == "date":
-        number = date_number(variable, text)
     code = None if number is None else variable.by_number(number)
     if code is not None:
         return variable.states[code]
@@ -347,8 +342,7 @@ def _state(variable: Variable, text: str) -> Any:
         if len(alike) == 1:
             return alike[0]
     hint = ""
-    in_order = variable.cuts is not None or state_numbers(variable) is not None
-    if in_order and number is not None:
+    if number is not None and state_numbers(variable) is not None:
         hint = f" A range is written {label_text(variable.name)} >= {text}."
     raise DataError(
         f"variable {variable.name!r} has no state {text!r}. "

@@ -1,8 +1,8 @@
 """Conditions on one column: one of, not, a range, a likelihood per state, a new marginal.
 
 A condition becomes one weight per state of its variable: the likelihood of what was observed if the
-variable has that state. For "one of" and "not" it is 0 or 1. For a range of a column that was cut into
-bins it is the share of each bin that lies in the range.
+variable has that state. For "one of" and "not" it is 0 or 1. For a range of a column of
+numbers it is the share of each interval that lies in the range.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from conjoin.data.number_states import NumberStates
 from conjoin.errors import DataError
 from conjoin.inference.number_ranges import (
     Interval,
+    as_date,
     as_number,
-    bin_kind,
-    bin_shares,
-    date_number,
     state_numbers,
 )
 
@@ -234,7 +232,7 @@ class _PerState(Condition):
         shares = np.zeros((len(self.numbers), len(variable)))
         for k, key in enumerate(self.numbers):
             if isinstance(key, Range):
-                shares[k] = range_weights(variable, [key])[0]
+                shares[k] = range_weights(variable, [key])
             else:
                 shares[k, variable.index(key)] = 1.0
         twice = np.flatnonzero(shares.sum(axis=0) > 1 + SUM_TOLERANCE)
@@ -265,7 +263,7 @@ class Likelihood(_PerState):
     def weights(self, variable: Variable) -> FloatArray:
         """Return the likelihoods in the order of the states.
 
-        A bin that lies in several ranges has the mean of their likelihoods, by its share in each.
+        An interval that lies in several ranges has the mean of their likelihoods, by its share in each.
         """
         shares = self.shares(variable)
         absent = np.flatnonzero(shares.sum(axis=0) < 1 - SUM_TOLERANCE)
@@ -275,12 +273,6 @@ class Likelihood(_PerState):
                 "for each state"
             )
         return np.asarray(np.array(list(self.numbers.values())) @ shares)
-
-    def cut_bins(self, variable: Variable) -> list[Any]:
-        """Return the bins that lie in several ranges."""
-        shares = self.shares(variable)
-        cut = ((shares > 0) & (shares < 1)).any(axis=0)
-        return [variable.states[s] for s in np.flatnonzero(cut).tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +325,8 @@ class Marginal(_PerState):
         cut = np.flatnonzero(((shares > 0) & (shares < 1)).any(axis=0))
         if len(cut):
             raise DataError(
-                f"the new marginal of {variable.name!r} cuts the bin {variable.states[cut[0]]}; choose "
-                "ranges of whole bins"
+                f"the new marginal of {variable.name!r} cuts the interval {variable.states[cut[0]]}; "
+                "choose ranges of whole intervals"
             )
         group = np.where(shares.any(axis=0), shares.argmax(axis=0), -1)
         return NewMarginal(self.probabilities(variable.name), group)
@@ -359,7 +351,7 @@ def _number(end: Any, kind: str, variable: Variable) -> float:
     """Return an end of a range as a number; that of a state is its place."""
     if kind == "state":
         return variable.index(end)
-    number = date_number(variable, end) if kind == "date" else as_number(end)
+    number = as_date(end) if kind == "date" else as_number(end)
     if number is None:
         example = "2024-01-31" if kind == "date" else "40"
         raise DataError(
@@ -369,21 +361,19 @@ def _number(end: Any, kind: str, variable: Variable) -> float:
     return number
 
 
-def range_weights(variable: Variable, ranges: Sequence[Range]) -> tuple[FloatArray, list[Any]]:
-    """Return the share of each state that lies in all of some ranges, and the bins that lie in part."""
+def range_weights(variable: Variable, ranges: Sequence[Range]) -> FloatArray:
+    """Return the share of each state that lies in all of some ranges."""
     if variable.numbers is not None:
         low, high = -math.inf, math.inf
         for condition in ranges:
             first, last = edges_of(variable.numbers, condition)
             low, high = max(low, first), min(high, last)
-        none = np.zeros(len(variable))
-        return (variable.numbers.masses(low, high) if low < high else none), []
-    if variable.cuts is None:
-        kind, values = numbers_of_states(variable)
-        return _intersection(variable, ranges, kind).contains(values), []
-    shares = bin_shares(variable, _intersection(variable, ranges, bin_kind(variable)))
-    partial = [s for s, w in zip(variable.states, shares, strict=True) if 0 < w < 1]
-    return shares, partial
+        return variable.numbers.masses(low, high) if low < high else np.zeros(len(variable))
+    kind, values = numbers_of_states(variable)
+    inside = Interval(-math.inf, math.inf)
+    for condition in ranges:
+        inside = inside.both(condition.interval(variable, kind))
+    return inside.contains(values)
 
 
 def edges_of(numbers: NumberStates, part: Range) -> tuple[float, float]:
@@ -455,13 +445,6 @@ def value_shares(variable: Variable, value: Any) -> FloatArray:
         return np.eye(len(variable))[variable.index(value)]
     half = numbers.map.step / 2
     return numbers.masses(x - half, x + half)
-
-
-def _intersection(variable: Variable, ranges: Sequence[Range], kind: str) -> Interval:
-    inside = Interval(-math.inf, math.inf)
-    for condition in ranges:
-        inside = inside.both(condition.interval(variable, kind))
-    return inside
 
 
 def numbers_of_states(variable: Variable) -> tuple[str, FloatArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -31,8 +31,6 @@ from conjoin.inference.methods import (
     check_options,
     engine,
     explained,
-    fitting,
-    search,
     trusted_log_partition,
     trusted_marginals,
 )
@@ -77,9 +75,9 @@ def marginals(
     targets : sequence of str, optional
         The variables of interest; by default all that are not hidden.
     method : str
-        "exact", "bp" (belief propagation), "mean_field", "gibbs"; "auto" is exact where that fits into
-        `max_memory`, otherwise Gibbs sampling if its chains agree, or else belief propagation (mean
-        field for dependency networks).
+        "exact", "bp" (belief propagation), "gibbs"; "auto" is exact where that fits into `max_memory`,
+        otherwise Gibbs sampling if its chains agree, or else belief propagation. Dependency networks
+        are sampled.
     max_memory : float, optional
         Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
@@ -138,12 +136,11 @@ def _marginals(
         return found
     asked = states_only(model, known, max_memory)
     if method == "auto":
-        found = trusted_marginals("bp" if why else "mean_field", *asked, targets, options)
+        found = trusted_marginals(*asked, targets, options)
         if why and not found.run.exact:
             found.run = explained(found.run, why)
     else:
         found = engine("marginals", method)(*asked, targets=targets, **options)
-    found.run = found.run.noting(known.notes)
     return found
 
 
@@ -166,7 +163,7 @@ def log_partition(
     given : mapping or str, optional
         Sum only over instances that agree with this; a likelihood per state is a factor of each instance.
     method : str
-        "exact", "bp", "mean_field" or "ais" (annealed importance sampling); "auto" is exact where that
+        "exact", "bp" or "ais" (annealed importance sampling); "auto" is exact where that
         fits, otherwise annealed importance sampling, or belief propagation if the effective sample size
         of the former is too small and the latter converges.
     max_memory : float, optional
@@ -201,7 +198,6 @@ def log_partition(
     return replace(
         found,
         value=found.value + known.constant,
-        run=found.run.noting(known.notes),
         given=dict(known.given),
     )
 
@@ -228,7 +224,7 @@ def probability(
     given : mapping or str, optional
         The evidence.
     method : str
-        "exact", "bp", "mean_field", "ais" or "gibbs", which can also estimate rare probabilities.
+        "exact", "bp", "ais" or "gibbs", which can also estimate rare probabilities.
         "auto" is exact where that fits; otherwise a query of one variable is answered by
         `marginals`, others by `log_partition`, and queries to a dependency network by Gibbs sampling.
     max_memory : float, optional
@@ -269,14 +265,13 @@ def _probability(
     options: dict[str, Any],
 ) -> Probability:  # fmt: skip
     """Return the probability of an event, which states decide."""
-    from conjoin.inference.rare_probability import event_probability
+    from conjoin.inference.event_probability import event_probability
 
     found, _ = _exactly(exact.probability, method, model, event, known, max_memory=max_memory)
     if found is not None:
         return found
     fitted = _fitted(model, known, max_memory)
     log, error, run = event_probability(model, event, fitted, method, max_memory, options)
-    run = run.noting(fitted.both(event).notes)
     return Probability(log, run, error, event.given, known.given)
 
 
@@ -367,19 +362,16 @@ def most_probable(
 
     Parameters
     ----------
-    model : MarkovNetwork, BayesianNetwork, DependencyNetwork or JointModel
+    model : MarkovNetwork, BayesianNetwork or JointModel
         The model.
     given : mapping, optional
         The evidence.
     method : str
-        "exact"; "ilp", an integer program, which gives a bound; "max_product"; "annealing"; "icm";
-        "viterbi", for dependency networks. "auto" is exact where that fits, otherwise the better of
-        integer programming and annealing; for a dependency network "viterbi" where that fits,
-        otherwise "icm".
+        "exact" or "annealing"; "auto" is exact where that fits.
     max_memory : float, optional
         Memory limit of exact inference, in bytes; by default three quarters of the memory that is free.
     **options
-        Options of the engine, such as `time_limit` or `starts`.
+        Options of the engine, such as `starts`.
 
     Examples
     --------
@@ -407,40 +399,22 @@ def _most_probable(
                 "use method='exact', or give their states as evidence"
             )
         return exact.most_probable(model, known, max_memory=max_memory)
-    certain, why = _exactly(exact.most_probable, method, model, known, max_memory=max_memory)
-    if certain is not None:
-        return certain
+    why = None
+    if method in ("auto", "exact"):
+        try:
+            return exact.most_probable(model, known, max_memory=max_memory)
+        except TooLarge as error:
+            if method == "exact":
+                raise
+            method, why = "annealing", error
+    found = engine("most_probable", method)(*states_only(model, known, max_memory), **options)
     if why is not None:
-        found = search(*states_only(model, known, max_memory), options)
         found = replace(found, run=explained(found.run, why))
-    else:
-        found = _searched(*states_only(model, known, max_memory), method, max_memory, options)
     return replace(
         found,
         score=found.score + known.constant,
         bound=found.bound + known.constant,
-        run=found.run.noting(known.notes),
     )
-
-
-def _searched(
-    model: Network,
-    given: Mapping[str, Any],
-    method: str,
-    max_memory: float | None,
-    options: dict[str, Any],
-) -> Assignment:
-    """Search for the most probable instance; by itself, of a dependency network."""
-    if method not in ("auto", "viterbi"):
-        return engine("most_probable", method)(model, given, **options)
-    try:
-        return engine("most_probable", "viterbi")(model, given, max_memory=max_memory)
-    except TooLarge as error:
-        if method == "viterbi":
-            raise
-        settings = fitting("most_probable", "icm", options)
-        found = engine("most_probable", "icm")(model, given, **settings)
-        return replace(found, run=explained(found.run, error))
 
 
 @names_left_out

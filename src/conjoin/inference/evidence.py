@@ -49,7 +49,6 @@ class Evidence:
     fitted: dict[int, FloatArray] = field(default_factory=dict)
     # {position: log-likelihood} of conditions on variables whose states are certain
     constants: dict[int, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what was approximated
     # {position: value} of columns of numbers whose values are known
     values: dict[int, float] = field(default_factory=dict)
     # {position: ends} of columns of numbers of which nothing but a range is known
@@ -214,7 +213,6 @@ def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
     likelihoods: dict[int, FloatArray] = {}
     marginals: dict[int, NewMarginal] = {}
     constants: dict[int, float] = {}
-    notes: list[str] = []
     values: dict[int, float] = {}
     ranges: dict[int, tuple[float, float]] = {}
     for name, value in given.items():
@@ -228,8 +226,7 @@ def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
         ends = None if variable.numbers is None else ends_of(variable.numbers, value)
         if ends is not None:
             ranges[v] = ends
-        weights, target, note = states_and_likelihoods(variable, value)
-        notes += note
+        weights, target = states_and_likelihoods(variable, value)
         if target is not None:
             marginals[v] = target
         possible = np.flatnonzero(weights)
@@ -240,19 +237,15 @@ def _resolved(domain: Domain, given: Mapping[str, Any]) -> Evidence:
         elif (weights != 1).any():
             with np.errstate(divide="ignore"):
                 likelihoods[v] = np.log(weights)
-    return Evidence(
-        domain, given, states, likelihoods, marginals, {}, constants, tuple(notes), values, ranges
-    )
+    return Evidence(domain, given, states, likelihoods, marginals, {}, constants, values, ranges)
 
 
 def states_and_likelihoods(
     variable: Variable, value: Condition
-) -> tuple[FloatArray, NewMarginal | None, list[str]]:
-    """Return the likelihood of each state, a new marginal if there is one, and what was approximated."""
+) -> tuple[FloatArray, NewMarginal | None]:
+    """Return the likelihood of each state, and a new marginal if there is one."""
     weights = np.ones(len(variable))
-    notes: list[str] = []
     target: NewMarginal | None = None
-    by = "its values are spread evenly"
     parts = value.parts()
     for part in parts:
         if isinstance(part, OneOf):
@@ -261,22 +254,14 @@ def states_and_likelihoods(
             weights = weights * (1 - part.holds(variable))
         elif isinstance(part, Likelihood):
             weights = weights * part.weights(variable)
-            notes += [
-                f"its ranges cut the bin {label} of {variable.name}, {by}"
-                for label in ([] if variable.numbers else part.cut_bins(variable))
-            ]
         elif isinstance(part, Marginal):
             if target is not None:
                 raise DataError(f"{variable.name!r} is given two new marginals")
             target = part.distribution(variable)
     ranges = [part for part in parts if isinstance(part, Range)]
     if ranges:
-        shares, partial = range_weights(variable, ranges)
-        weights = weights * shares
-        for label in partial:
-            share = shares[variable.index(label)]
-            notes.append(f"{share:.0%} of the bin {label} of {variable.name} counts, {by}")
-    return weights, target, notes
+        weights = weights * range_weights(variable, ranges)
+    return weights, target
 
 
 def event_of(domain: Domain, query: Given) -> Evidence:

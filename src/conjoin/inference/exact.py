@@ -1,9 +1,8 @@
 """Exact answers by messages over a junction tree.
 
 A network is prepared once, and a plan is made once for each set of variables with evidence; answering a
-question is then one run of a kernel. Long conjunctions are never written out as tables of their own: they
-are added to the cliques of an elimination order or, where that makes the cliques smaller, decomposed with
-helper variables.
+question is then one run of a kernel. Conjunctions are never written out as tables of their own: they are
+added to the cliques of an elimination order.
 """
 
 from __future__ import annotations
@@ -57,14 +56,11 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 
 def run_of(known: Evidence) -> Run:
-    """Return how an answer of exact inference was found; it is not exact if the evidence is not."""
-    run = EXACT.noting(known.notes)
-    told = [run.note]
-    if known.by_network:
-        told.append("by the network alone")
+    """Return how an answer of exact inference was found."""
+    told = ["by the network alone"] if known.by_network else []
     if known.to_states:
         told.append(f"known to its interval: {', '.join(known.to_states)}")
-    return replace(run, note="; ".join(filter(None, told)))
+    return replace(EXACT, note="; ".join(told))
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:
@@ -109,7 +105,7 @@ def marginals(
     known = _known(model, given, max_memory)
     wanted = None if targets is None else [domain.index(name) for name in targets]
     plan, _, flat, _ = answered(model, known, MARGINALS, max_memory, targets=wanted)
-    first, place = plan.marginal_first.tolist(), plan.place[: len(domain)].tolist()
+    first, place = plan.marginal_first.tolist(), plan.place.tolist()
     free = {v: flat[0, first[p] : first[p + 1]] for v, p in enumerate(place) if p >= 0}
     single = dict.fromkeys(ready.single.tolist(), 0)
     # Others were left out, because no target depends on them.
@@ -204,9 +200,8 @@ def most_probable(
 
 def whole_rows(domain: Domain, plan: Plan, states: IntArray, codes: dict[int, int]) -> Codes:
     """Return complete rows: the states of the free variables and those of the evidence."""
-    n = len(domain)
-    rows = np.zeros((len(states), n), code_dtype(domain.cards))
-    free = np.flatnonzero(plan.place[:n] >= 0)
+    rows = np.zeros((len(states), len(domain)), code_dtype(domain.cards))
+    free = np.flatnonzero(plan.place >= 0)
     rows[:, free] = states[:, plan.place[free]]
     for v, state in codes.items():
         rows[:, v] = state

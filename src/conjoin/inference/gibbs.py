@@ -228,7 +228,8 @@ def marginals(
     domain = model.domain
     free = {domain.index(name): p for name, p in estimated.marginals.items()}
     arrays = of_all_variables(domain, free, domain.encode_partial(given or {}))
-    error = max((float(e.max()) for e in estimated.stderr.values()), default=0.0)
+    asked = set(targets or estimated.stderr)
+    error = max((float(e.max()) for n, e in estimated.stderr.items() if n in asked), default=0.0)
     unsettled, (r_hat, _) = estimated.unsettled(), estimated.worst()
     note = f"{estimated.chains} chains of {estimated.n_samples:,} sweeps "
     if unsettled:

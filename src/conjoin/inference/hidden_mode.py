@@ -52,7 +52,7 @@ def most_probable(model: MarkovNetwork, known: Evidence, max_memory: float | Non
     return Assignment(
         domain.subset(shown).decode(row[shown]),
         score + known.constant,
-        run.noting(known.notes),
+        run,
         bound=max(bound, score) + known.constant,
     )
 

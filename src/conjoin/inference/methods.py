@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,30 +17,14 @@ import numpy as np
 
 from conjoin.errors import ModelError, did_you_mean
 from conjoin.inference.plan import TooLarge
-from conjoin.inference.results import Assignment, LogValue, Marginals
+from conjoin.inference.results import LogValue, Marginals
+from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 
 ENGINES = {
-    "marginals": {
-        "exact": "exact",
-        "bp": "belief_propagation",
-        "mean_field": "mean_field",
-        "gibbs": "gibbs",
-    },
-    "log_partition": {
-        "exact": "exact",
-        "bp": "belief_propagation",
-        "mean_field": "mean_field",
-        "ais": "ais",
-    },
-    "most_probable": {
-        "exact": "exact",
-        "ilp": "integer",
-        "max_product": "belief_propagation",
-        "annealing": "annealing",
-        "icm": "icm",
-        "viterbi": "viterbi",
-    },
+    "marginals": {"exact": "exact", "bp": "belief_propagation", "gibbs": "gibbs"},
+    "log_partition": {"exact": "exact", "bp": "belief_propagation", "ais": "ais"},
+    "most_probable": {"exact": "exact", "annealing": "annealing"},
 }
 """The methods of each question, and the module of each method."""
 
@@ -63,20 +47,14 @@ def engine(question: str, method: str) -> Any:
 def options_of(question: str, method: str) -> frozenset[str]:
     """Return the names of the options that a method has for a question; "auto" has those of all methods.
 
-    Events are answered by `marginals`, by `log_partition`, or by Gibbs sampling of its own.
+    Events are answered by `marginals` or by `log_partition`.
     """
     if question == "probability":
-        from conjoin.inference.rare_probability import probability
-
         both = [q for q in ("marginals", "log_partition") if method in ("auto", *ENGINES[q])]
-        of_sampling = _parameters(probability) if method in ("auto", "gibbs") else frozenset()
-        return of_sampling.union(*(options_of(q, method) for q in both))
+        return frozenset().union(*(options_of(q, method) for q in both))
     methods = ENGINES[question] if method == "auto" else (method,)
-    return frozenset().union(*(_parameters(engine(question, m)) for m in methods))
-
-
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters) - NAMED
+    parameters = [inspect.signature(engine(question, m)).parameters for m in methods]
+    return frozenset().union(*parameters) - NAMED
 
 
 def fitting(question: str, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,56 +78,54 @@ def check_options(question: str, options: Mapping[str, Any], method: str = "auto
 GIBBS_FEATURES = 50_000
 """Chains that disagree run ten times as long if the model has at most this number of features."""
 
-ILP_SECONDS = 20.0
-"""Time limit of integer programming with `method="auto"`."""
-
-ILP_FEATURES = 20_000
-"""`method="auto"` uses integer programming for models of at most this number of features."""
-
 
 def trusted_marginals(
-    other: str,
     model: Network,
     given: Mapping[str, Any] | None,
     targets: Sequence[str] | None,
     options: dict[str, Any],
 ) -> Marginals:
-    """Return marginals of Gibbs sampling if its chains agree, else of another engine.
+    """Return marginals of Gibbs sampling if its chains agree, else of belief propagation.
 
-    Both are run, so that the answer can say how far they differ.
+    Both are run, so that the answer can say how far they differ; a dependency network is only sampled.
     """
-    fixed: Marginals = engine("marginals", other)(
-        model, given, targets=targets, **fitting("marginals", other, options)
+    if isinstance(model, DependencyNetwork):
+        return _sampled(model, given, targets, options)
+    beliefs: Marginals = engine("marginals", "bp")(
+        model, given, targets=targets, **fitting("marginals", "bp", options)
     )
-    if fixed.run.exact:
-        return fixed
-    sampled: Marginals | None = None
-    for_chains = fitting("marginals", "gibbs", options)
-    lengths = (1000, 10_000) if len(model.form.features) <= GIBBS_FEATURES else (1000,)
-    if "n_samples" in for_chains:
-        lengths = (for_chains.pop("n_samples"),)
-    for n_samples in lengths:
-        try:
-            sampled = engine("marginals", "gibbs")(
-                model, given, targets=targets, n_samples=n_samples, **for_chains
-            )
-        except ModelError:
-            break  # sampling found no possible instance
-        if sampled.run.converged:
-            break
-    if sampled is None:
+    if beliefs.run.exact:
+        return beliefs
+    try:
+        sampled = _sampled(model, given, targets, options)
+    except ModelError:
         doubt = "; uncertain: sampling found no possible instance to compare it with"
-        fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
-        return fixed
+        beliefs.run = replace(beliefs.run, note=beliefs.run.note + doubt)
+        return beliefs
     names = model.domain.observed.names
-    apart = max(np.abs(sampled.array(n) - fixed.array(n)).max() for n in names)
-    if sampled.run.converged or not fixed.run.converged:
-        told = f"; {other} differs by up to {apart:.2g}" if sampled.run.converged else ""
+    apart = max(np.abs(sampled.array(n) - beliefs.array(n)).max() for n in names)
+    if sampled.run.converged or not beliefs.run.converged:
+        told = f"; bp differs by up to {apart:.2g}" if sampled.run.converged else ""
         sampled.run = replace(sampled.run, note=sampled.run.note + told)
         return sampled
     doubt = f"; uncertain: Gibbs chains disagree, and differ from this by up to {apart:.2g}"
-    fixed.run = replace(fixed.run, note=fixed.run.note + doubt)
-    return fixed
+    beliefs.run = replace(beliefs.run, note=beliefs.run.note + doubt)
+    return beliefs
+
+
+def _sampled(
+    model: Network,
+    given: Mapping[str, Any] | None,
+    targets: Sequence[str] | None,
+    options: dict[str, Any],
+) -> Marginals:
+    """Return marginals of Gibbs sampling; chains that disagree run again, ten times as long."""
+    sample, for_chains = engine("marginals", "gibbs"), fitting("marginals", "gibbs", options)
+    found: Marginals = sample(model, given, targets=targets, **for_chains)
+    short = "n_samples" not in for_chains and len(model.form.features) <= GIBBS_FEATURES
+    if short and not found.run.converged:
+        found = sample(model, given, targets=targets, n_samples=10_000, **for_chains)
+    return found
 
 
 def trusted_log_partition(
@@ -170,24 +146,6 @@ def trusted_log_partition(
         return annealed
     doubt = f"; uncertain: ais, with too small an effective sample size, gives {annealed.value:.6g}"
     return replace(beliefs, run=replace(beliefs.run, note=beliefs.run.note + doubt))
-
-
-def search(model: Network, given: Mapping[str, Any] | None, options: dict[str, Any]) -> Assignment:
-    """Anneal; then try to improve the result, or to prove it optimal, by integer programming."""
-    annealed: Assignment = engine("most_probable", "annealing")(
-        model, given, **fitting("most_probable", "annealing", options)
-    )
-    size = len(model.form.features)
-    if size > ILP_FEATURES:
-        return annealed
-    try:
-        limits = {"time_limit": ILP_SECONDS, **fitting("most_probable", "ilp", options)}
-        proved: Assignment = engine("most_probable", "ilp")(model, given, **limits)
-    except ModelError:
-        return annealed
-    if proved.score >= annealed.score:
-        return proved
-    return replace(annealed, bound=max(annealed.score, proved.bound))
 
 
 def explained(run: Any, error: TooLarge) -> Any:

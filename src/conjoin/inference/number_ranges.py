@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -13,12 +12,6 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable
 from conjoin.data.label_values import is_missing, is_number, plain
-
-DAY = 86_400
-"""The seconds of a day."""
-
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_INTEGER_BINS = re.compile(r"\d+(-\d+)?|below \d+|\d+ or more")
 
 
 @dataclass(frozen=True)
@@ -35,13 +28,6 @@ class Interval:
         low, open_low = max((self.low, not self.closed_low), (other.low, not other.closed_low))
         high, closed_high = min((self.high, self.closed_high), (other.high, other.closed_high))
         return Interval(low, high, not open_low, closed_high)
-
-    def whole_numbers(self) -> int:
-        """Return how many whole numbers lie inside; both ends must be finite."""
-        first, last = math.ceil(self.low), math.floor(self.high)
-        first += first == self.low and not self.closed_low
-        last -= last == self.high and not self.closed_high
-        return max(0, last - first + 1)
 
     def contains(self, numbers: FloatArray) -> FloatArray:
         """Return 1.0 for the numbers inside, 0.0 for all others."""
@@ -78,24 +64,6 @@ def as_date(value: Any) -> float | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
-def bin_kind(variable: Variable) -> str:
-    """Return what the bins of a variable consist of: "number" or "date"."""
-    return "date" if _DAY.match(str(variable.states[0])) else "number"
-
-
-def date_number(variable: Variable, value: Any) -> float | None:
-    """Return a date in the units of a variable; None if it is none.
-
-    These are seconds since 1970, and days for bins of days.
-    """
-    seconds = as_date(value)
-    if seconds is None or variable.cuts is None:
-        return seconds
-    first = as_date(str(variable.states[0]).partition(" to ")[0]) or 0.0
-    days = abs(first - variable.cuts[0] * DAY) <= DAY
-    return seconds / DAY if days else seconds
-
-
 def state_numbers(variable: Variable) -> tuple[str, FloatArray] | None:
     """Return what ranges of a variable are made of, and the number of each state, if ranges make sense.
 
@@ -110,26 +78,3 @@ def state_numbers(variable: Variable) -> tuple[str, FloatArray] | None:
             return kind, np.array([*numbers, *last], np.float64)
     places = np.array([*range(len(variable.values)), *last], np.float64)
     return ("state", places) if variable.ordered else None
-
-
-def bin_shares(variable: Variable, inside: Interval) -> FloatArray:
-    """Return the share of each bin of a variable that lies in a range; numbers are spread evenly."""
-    assert variable.cuts is not None
-    shares = np.zeros(len(variable))
-    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.values)
-    for k in range(len(variable.values)):
-        last = k == len(variable.values) - 1
-        low, high = variable.cuts[k], variable.cuts[k + 1]
-        shares[k] = _even_share(inside, low, high, last, whole)
-    return shares
-
-
-def _even_share(inside: Interval, low: float, high: float, last: bool, whole: bool) -> float:
-    """Return the share of a bin, from low up to high, whose numbers are evenly spread."""
-    if whole:
-        bin_of = Interval(low, high, closed_high=last)
-        return inside.both(bin_of).whole_numbers() / max(1, bin_of.whole_numbers())
-    if high == low:
-        return float(inside.contains(np.array([low]))[0])
-    covered = min(inside.high, high) - max(inside.low, low)
-    return min(max(covered / (high - low), 0.0), 1.0)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from conjoin.data.arrays import FloatArray
-from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
-from conjoin.data.labels import shown
+from conjoin.data.labels import shown, statement
 from conjoin.inference.condition_text import conditions_text
 
 MAX_CROSS_TABLE = 12
 """Two variables with at most this number of states each are printed as a table."""
-
-SHARES = "shares of bins"
-"""The method of exact inference given evidence that cuts bins."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +30,6 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.method}: {self.note}" if self.note else self.method
-
-    def noting(self, notes: Sequence[str]) -> Run:
-        """Return the run with what was approximated in the evidence; if anything was, it is not exact."""
-        if not notes:
-            return self
-        told = [self.note, *(note for note in notes if note not in self.note)]
-        method = SHARES if self.method == "exact" else self.method
-        return replace(self, method=method, exact=False, note="; ".join(filter(None, told)))
 
 
 class Marginals(Mapping[str, Any]):
@@ -226,9 +214,7 @@ class Assignment(Mapping[str, Any]):
     """A state for each variable: a mapping of names to states."""
 
     states: dict[str, Any]  # the states, including the evidence
-    # The log-potential of this instance (for a dependency network, the sum of the logarithms of its
-    # conditionals)
-    score: float
+    score: float  # the log-potential of this instance
     run: Run  # how it was found
     # Upper bound of the score of any instance that agrees with the evidence; infinite if unknown
     bound: float = field(default=np.inf)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
 from conjoin.kernels.elimination_layouts import Terms
 from conjoin.kernels.layouts import packed
@@ -21,7 +21,6 @@ from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.feature_tables import literals, scope_tables
 from conjoin.models.features import Features
 from conjoin.models.markov import MarkovNetwork, TableFactor
-from conjoin.models.network import Network
 from conjoin.models.tree import factor_features
 
 CELLS_PER_FEATURE = 4
@@ -29,9 +28,6 @@ CELLS_PER_FEATURE = 4
 
 SMALL_TABLE = 256
 """Trees over at most this number of joint states always become tables."""
-
-CHAIN_LENGTH = 4
-"""Conjunctions of at least this number of tests can be decomposed into chains."""
 
 MAX_TABLE_AXES = 40
 """Tables made of features have fewer axes than this."""
@@ -129,52 +125,6 @@ def with_dense_tables(
     return tables, features.select(np.flatnonzero(~gone))
 
 
-def with_chains(
-    tables: list[TableFactor], features: Features, rank: IntArray
-) -> tuple[IntArray, Terms]:
-    """Decompose long conjunctions, with helper variables, so that no clique holds one whole.
-
-    The conjunction t1 ∧ t2 ∧ ... becomes a chain: a helper is t1 ∧ t2, the next is that helper and t3,
-    and so on, each a table over three variables; the weight goes to the last two. Conjunctions with a
-    common prefix share its helpers.
-
-    `tables` and `features`: the network; features with off values stay as they are. Returns
-    `cards`, the number of states of all variables, with the helpers after the network's own;
-    `terms`, the terms over these variables.
-    """
-    long = long_features(features)
-    cards = features.tests.cards.tolist()
-    result = list(tables)
-    members = features.tests.members()
-    helpers: dict[tuple[int, ...], int] = {}
-    yes = np.array([False, True])
-    for f in np.flatnonzero(long).tolist():
-        tests = features.indices[features.indptr[f] : features.indptr[f + 1]]
-        tests = tests[np.argsort(rank[features.tests.var[tests]], kind="stable")]
-        scope = features.tests.var[tests].tolist()
-        holds = [members[t, : cards[v]] for t, v in zip(tests, scope, strict=True)]
-        before, truth = scope[0], holds[0]
-        prefix = tuple(tests[:1].tolist())
-        for test, v, hold in zip(tests[1:-1].tolist(), scope[1:-1], holds[1:-1], strict=True):
-            prefix = (*prefix, test)
-            if prefix not in helpers:
-                same = (truth[:, None] & hold)[:, :, None] == yes
-                scope_of = (before, v, len(cards))
-                result.append(TableFactor(scope_of, np.where(same, 0.0, -np.inf)))
-                helpers[prefix] = len(cards)
-                cards.append(2)
-            before, truth = helpers[prefix], yes
-        joint = truth[:, None] & holds[-1]
-        result.append(TableFactor((before, scope[-1]), np.where(joint, features.weights[f], 0.0)))
-    short = features.select(np.flatnonzero(~long))
-    return np.array(cards, np.int64), terms_of(result, short)
-
-
-def long_features(features: Features) -> BoolArray:
-    """Return which features can be decomposed into chains."""
-    return (features.lengths >= CHAIN_LENGTH) & ~features.soft_rows()
-
-
 def as_markov_network(model: object) -> MarkovNetwork:
     """Return the joint distribution that a network specifies."""
     if isinstance(model, MarkovNetwork):
@@ -184,23 +134,6 @@ def as_markov_network(model: object) -> MarkovNetwork:
     if isinstance(model, DependencyNetwork):
         raise ModelError(
             "a dependency network specifies conditionals, not one joint distribution; `convert` it "
-            "first, or use method='mean_field', 'gibbs', 'icm' or 'viterbi'"
+            "first, or sample its marginals with method='gibbs'"
         )
     raise ModelError(f"expected a model, not {type(model).__name__}")
-
-
-def score(model: Network, row: IntArray) -> float:
-    """Return the log-potential of an instance; of a dependency network, the sum of log conditionals."""
-    codes = row[None, :].astype(np.uint16)
-    if isinstance(model, DependencyNetwork):
-        return float(sum(cpd.log_probabilities(codes)[0, row[cpd.target]] for cpd in model.cpds))
-    return float(as_markov_network(model).log_potential(codes)[0])
-
-
-def no_dependency_network(model: Network, method: str) -> None:
-    """Reject a dependency network where a joint distribution is needed."""
-    if isinstance(model, DependencyNetwork):
-        raise ModelError(
-            f"method={method!r} needs a joint distribution, and a dependency network specifies "
-            "conditional distributions; `convert` it first"
-        )

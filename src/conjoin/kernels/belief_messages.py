@@ -80,16 +80,12 @@ def _cavity(e, v, beliefs, out):
 
 
 @inner
-def _normalized(values, maximise):
-    """Turn log-values into probabilities, or scale them to a maximum of 0; return the log-norm."""
+def _normalized(values):
+    """Turn log-values into probabilities; return the log-norm."""
     top = -np.inf
     for s in range(len(values)):
         top = max(top, values[s])
     if top == -np.inf:
-        return top
-    if maximise:
-        for s in range(len(values)):
-            values[s] -= top
         return top
     total = 0.0
     for s in range(len(values)):
@@ -138,43 +134,6 @@ def _feature_messages(low, high, weight, terms, beliefs, work):
 
 
 @inner
-def _feature_maxima(low, high, weight, terms, beliefs, work):
-    """Write the max-product messages of a conjunction."""
-    inside = 0.0  # the best with all tests true
-    impossible = 0  # tests that cannot be true
-    first, second = -np.inf, -np.inf  # the best with a test false, and the best without that test
-    breaker = -1
-    for i in range(high - low):
-        e = low + i
-        true, false = -np.inf, -np.inf
-        for s in range(beliefs.cards[terms.var[e]]):
-            value = work.incoming[work.where[i] + s]
-            if terms.numbers[terms.arg[e] + s] != 0:
-                true = max(true, value)
-            else:
-                false = max(false, value)
-        work.factor[i] = true
-        if true == -np.inf:
-            impossible += 1
-        else:
-            inside += true
-        if false > first:
-            first, second, breaker = false, first, i
-        else:
-            second = max(second, false)
-    for i in range(high - low):
-        e = low + i
-        own = work.factor[i]
-        others = inside if own == -np.inf else inside - own
-        best = second if i == breaker else first
-        if impossible - (own == -np.inf) == 0:
-            best = max(best, weight + others)
-        for s in range(beliefs.cards[terms.var[e]]):
-            holds = terms.numbers[terms.arg[e] + s] != 0
-            work.new[beliefs.slot[e] + s] = best if holds else 0.0
-
-
-@inner
 def _advance(low, count, at, terms, cards, counter):
     """Move to the next cell of a table; return its position, or -1 after the last."""
     d = count - 1
@@ -191,17 +150,16 @@ def _advance(low, count, at, terms, cards, counter):
 
 
 @inner
-def _others(i, count, start, maximise, work):
-    """Combine a value with the incoming messages of all entries but one."""
+def _others(i, count, product, work):
+    """Multiply a value with the incoming messages of all entries but one."""
     for j in range(count):
         if j != i:
-            value = work.incoming[work.where[j] + work.counter[j]]
-            start = start + value if maximise else start * value
-    return start
+            product *= work.incoming[work.where[j] + work.counter[j]]
+    return product
 
 
 @inner
-def _table_messages(low, high, base, maximise, terms, beliefs, work):
+def _table_messages(low, high, base, terms, beliefs, work):
     """Write the messages of a table, from all its cells; return the log-norm."""
     count = high - low
     cells = 1
@@ -210,7 +168,7 @@ def _table_messages(low, high, base, maximise, terms, beliefs, work):
         card = beliefs.cards[terms.var[low + i]]
         cells *= card
         for s in range(card):
-            work.new[beliefs.slot[low + i] + s] = -np.inf if maximise else 0.0
+            work.new[beliefs.slot[low + i] + s] = 0.0
     top = -np.inf  # sums are taken relative to the largest value
     for at in range(base, base + cells):
         top = max(top, terms.values[at])
@@ -218,20 +176,14 @@ def _table_messages(low, high, base, maximise, terms, beliefs, work):
     at = base
     while at >= 0:
         value = terms.values[at]
-        if maximise:
-            for i in range(count):
-                to = beliefs.slot[low + i] + work.counter[i]
-                work.new[to] = max(work.new[to], _others(i, count, value, True, work))
-        elif value > -np.inf:
+        if value > -np.inf:
             cell = np.exp(value - top)
             for i in range(count):
-                rest = _others(i, count, cell, False, work)
+                rest = _others(i, count, cell, work)
                 work.new[beliefs.slot[low + i] + work.counter[i]] += rest
                 if i == 0:
                     norm += rest * work.incoming[work.where[0] + work.counter[0]]
         at = _advance(low, count, at, terms, beliefs.cards, work.counter)
-    if maximise:
-        return 0.0
     for e in range(low, high):
         for s in range(beliefs.cards[terms.var[e]]):
             p = work.new[beliefs.slot[e] + s]
@@ -240,7 +192,7 @@ def _table_messages(low, high, base, maximise, terms, beliefs, work):
 
 
 @inner
-def _compute_messages(t, maximise, terms, beliefs, work):
+def _compute_messages(t, terms, beliefs, work):
     """Write the new messages of a term; return False if a variable has no possible state."""
     low, high = terms.first[t], terms.first[t + 1]
     n_tables = len(terms.bases)
@@ -250,18 +202,15 @@ def _compute_messages(t, maximise, terms, beliefs, work):
         work.where[i] = at
         part = work.incoming[at : at + beliefs.cards[v]]
         _cavity(low + i, v, beliefs, part)
-        if _normalized(part, maximise) == -np.inf:
+        if _normalized(part) == -np.inf:
             return False
         at += len(part)
     if t < n_tables:
         base = terms.bases[t]
-        beliefs.norms[t] = _table_messages(low, high, base, maximise, terms, beliefs, work)
+        beliefs.norms[t] = _table_messages(low, high, base, terms, beliefs, work)
         return True
     weight = terms.weights[t - n_tables]
-    if maximise:
-        _feature_maxima(low, high, weight, terms, beliefs, work)
-    else:
-        beliefs.norms[t] = _feature_messages(low, high, weight, terms, beliefs, work)
+    beliefs.norms[t] = _feature_messages(low, high, weight, terms, beliefs, work)
     return True
 
 
@@ -308,7 +257,6 @@ def _largest(values):
 @compiled
 def propagate(
     terms: Terms,
-    maximise: bool,
     damping: float,
     max_updates: int,
     tolerance: float,
@@ -334,7 +282,7 @@ def propagate(
                 continue
             residual[t] = 0.0
             updates += 1
-            if not _compute_messages(t, maximise, terms, beliefs, work):
+            if not _compute_messages(t, terms, beliefs, work):
                 return updates, np.inf
             for e in range(terms.first[t], terms.first[t + 1]):
                 v = terms.var[e]
@@ -362,14 +310,14 @@ def bethe(terms: Terms, beliefs: Beliefs) -> float:
         for s in range(len(values)):
             at = beliefs.first[v] + s
             values[s] = beliefs.sums[at] if beliefs.zeros[at] == 0 else -np.inf
-        result += _normalized(values, False)
+        result += _normalized(values)
     for t in range(len(terms.first) - 1):
         result += beliefs.norms[t]
         for e in range(terms.first[t], terms.first[t + 1]):
             v = terms.var[e]
             values = room[: beliefs.cards[v]]
             _cavity(e, v, beliefs, values)
-            _normalized(values, False)
+            _normalized(values)
             joint = 0.0
             for s in range(len(values)):
                 message = beliefs.messages[beliefs.slot[e] + s]

@@ -103,15 +103,6 @@ def sum_of(values):
     return total
 
 
-@inner_sums
-def sum_where(values, have):
-    """Return the sum of single-precision numbers where `have` is 1, not 0, added up in any order."""
-    total = f32(0)
-    for i in range(len(values)):
-        total += values[i] * f32(have[i])
-    return total
-
-
 @inner
 def is_set(word, r):
     """Return whether a bit of a word is set."""

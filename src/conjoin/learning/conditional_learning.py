@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.discretization import Discretizer, discretize_by
 from conjoin.data.domain import check_states
 from conjoin.data.frames import as_table
 from conjoin.data.holdout import sample_rows
@@ -45,7 +44,6 @@ def learn_conditionals(
     *,
     valid: Any = None,
     holdout: float = 0.1,
-    folds: int | None = None,
     kappa: float | None = None,
     penalty: float | None = None,
     min_leaf: float | None = 10.0,
@@ -55,7 +53,6 @@ def learn_conditionals(
     random_state: int | np.random.Generator = 0,
     n_jobs: int | None = None,
     exhaustive: bool = False,
-    discretize: Any = None,
     limits: Limits = LIMITS,
 ) -> DependencyNetwork:
     """Learn one conditional distribution per variable from a table.
@@ -78,8 +75,8 @@ def learn_conditionals(
         * "logistic": logistic regression alone.
         * "mixed": hybrids for binary variables and trees for all others, which is much faster if many
           variables have several states.
-        * "boosted": sums of small trees, fitted by LightGBM, XGBoost or scikit-learn, the first of
-          them that is installed. Their number is chosen for each variable on the validation rows.
+        * "boosted": sums of small trees, fitted by LightGBM. Their number is chosen for each variable on
+          the validation rows.
         * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
           `read_classifier`): a copy is fitted for each variable, with its own settings and without
           tuning.
@@ -92,8 +89,6 @@ def learn_conditionals(
         learned from all rows.
     holdout : float
         The share of rows held out.
-    folds : int, optional
-        The number of folds, to choose by cross-validation instead.
     kappa : float, optional
         The strength of the structure prior of trees, instead of choosing one: a split must gain
         -log(kappa) nats.
@@ -111,7 +106,7 @@ def learn_conditionals(
         have a thousandth of the penalty. Boosted trees and other classifiers cannot be made to use
         a parent, so requiring one is an error.
     random_state : int or numpy Generator
-        Selects the rows that are held out, or the folds.
+        Selects the rows that are held out.
     n_jobs : int, optional
         The number of parallel jobs, as in joblib; -1 is all cores. The result does not depend on it.
     exhaustive : bool
@@ -121,19 +116,14 @@ def learn_conditionals(
         considers the columns that tell most about its target, and those that its tree tests; 50 to
         100 targets choose kappa and the penalty. With True, all rows and columns are always
         considered.
-    discretize : str, mapping or Discretizer, optional
-        How to cut numeric columns into bins: "quantile:5", "width:5", or {column: one of these, or a
-        list of cut points}, where the key None stands for all other numeric columns. The network's
-        domain keeps the cut points, so that numbers are accepted wherever its states are, for example
-        in later tables.
     limits : Limits
         The sizes from which tables are treated differently; for experiments.
 
     Returns
     -------
     DependencyNetwork
-        Its provenance has the settings that were chosen, the scores along the path, and the library
-        that boosted trees come from.
+        Its provenance has the settings that were chosen, the scores along the path, and the version
+        of LightGBM that fitted boosted trees.
 
     Examples
     --------
@@ -155,15 +145,11 @@ def learn_conditionals(
     table = as_table(table)
     if not len(table):
         raise ModelError("the table has no rows to learn from")
-    if discretize is not None:
-        table, _ = discretize_by(table, discretize)
     check_states(table.domain)
     names = table.domain.names
     table = in_content_order(table.reordered(table.domain.sorted_names()))
     if valid is not None:
         valid = as_table(valid, table.domain)
-        if discretize is not None and valid.domain != table.domain:
-            valid = Discretizer.of(table.domain).apply(valid)
         codes_of(table.domain, valid, complete=False)
         valid = in_content_order(valid.reordered(table.domain.names))
     leaves = leaf_options(min_leaf, pseudo)
@@ -179,24 +165,22 @@ def learn_conditionals(
     elif cpd == "boosted":
         from conjoin.classifiers import learn_boosted
 
-        splits = split_rows(table, valid, holdout, folds, rng)
-        cpds, record = learn_boosted(table, splits, leaves[0].min_leaf, rules, learner.runner)
+        split = split_rows(table, valid, holdout, rng)
+        cpds, record = learn_boosted(table, split, leaves[0].min_leaf, rules, learner.runner)
         dn = learner.network(cpds, {"cpd": "boosted", "rows": len(table), **record})
     else:
         rows, held = table, valid
         if cpd in ("hybrid", "mixed") and not exhaustive:
             learner.rng = rng
-            rows = sample_rows(
-                table, limits.choice_rows * (1 if valid is not None or folds else 2), rng
-            )
+            rows = sample_rows(table, limits.choice_rows * (2 if valid is None else 1), rng)
             holdout = max(holdout, 1 - limits.choice_rows / len(rows))
             held = None if valid is None else sample_rows(valid, limits.choice_rows, rng)
-        splits = split_rows(rows, held, holdout, folds, rng)
+        split = split_rows(rows, held, holdout, rng)
         if learner.rng is not None:
             from conjoin.learning.screening import choosing_targets
 
-            learner.choosing = choosing_targets(splits[0][0], limits)
-        dn = learner.path(cpd, splits, kappa, penalty)
+            learner.choosing = choosing_targets(split[0], limits)
+        dn = learner.path(cpd, split, kappa, penalty)
     return dn.reordered(names)
 
 
@@ -240,7 +224,7 @@ class _ConditionalsLearner:
     def path(
         self,
         cpd: str,
-        splits: list[tuple[Table, Table]],
+        split: tuple[Table, Table],
         kappa: float | None,
         penalty: float | None,
     ) -> DependencyNetwork:
@@ -251,17 +235,17 @@ class _ConditionalsLearner:
             cpd = "hybrid" if (self.table.domain.cards == 2).any() else "tree"
         build, value = self._trees, 1.0
         if cpd != "logistic":
-            value = self._leaves_and_kappa(splits, kappa, record)
+            value = self._leaves_and_kappa(split, kappa, record)
         if cpd != "tree":
             self.kappa = value if cpd == "hybrid" else None
-            self.trees = self.last if len(splits) == 1 else None  # on the same rows
+            self.trees = self.last
             self.last = None
             build = self._logistic
             value = choose(
-                build, splits, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
+                build, split, LAMBDAS, penalty, "penalty", 2, self.runner, record, MIDDLE
             )
         path = self.last
-        everything = splits[0][0] is self.table and self.choosing is None
+        everything = split[0] is self.table and self.choosing is None
         if path is None or not everything:  # nothing was chosen, or not on all rows and targets
             self.last = self.trees = None
             path = build(self.table, None, self.runner.labelled("all rows"))
@@ -269,7 +253,7 @@ class _ConditionalsLearner:
         return self.network(path.cpds(value), record)
 
     def _leaves_and_kappa(
-        self, splits: list[tuple[Table, Table]], kappa: float | None, record: dict[str, Any]
+        self, split: tuple[Table, Table], kappa: float | None, record: dict[str, Any]
     ) -> float:
         """Choose kappa, and the settings of leaves if there are several; return kappa."""
         values, given = KAPPAS, kappa
@@ -280,7 +264,7 @@ class _ConditionalsLearner:
         for options in self.leaves:
             self.options, self.last = options, None
             tried: dict[str, Any] = {}
-            value = choose(self._trees, splits, values, given, "kappa", 1, self.runner, tried)
+            value = choose(self._trees, split, values, given, "kappa", 1, self.runner, tried)
             score = max((score for _, score in tried.get("kappa_path", ())), default=0.0)
             candidates.append((score, options, value, tried, self.last))
         _, self.options, value, tried, self.last = max(candidates, key=lambda each: each[0])

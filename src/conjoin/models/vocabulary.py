@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray, UIntArray
-from conjoin.data.bin_labels import statement
 from conjoin.data.domain import Domain
-from conjoin.data.labels import shown
+from conjoin.data.labels import shown, statement
 from conjoin.data.table import Codes
 
 
@@ -114,14 +113,14 @@ class Vocabulary:
         return full_masks(self.cards)[self.var] & ~self.mask
 
     def describe(self, domain: Domain) -> list[str]:
-        """Return each test in words; neighbouring bins are a range."""
+        """Return each test in words; neighbouring intervals are a range."""
         words = []
         for test, var in enumerate(self.var.tolist()):
             variable = domain.variables[var]
             name = shown(variable.name)
             member = self.members(np.array([test]), len(variable))[0]
             held = np.flatnonzero(member)
-            if variable.cuts is not None and len(held) and len(held) == held[-1] - held[0] + 1:
+            if variable.numbers is not None and len(held) and len(held) == held[-1] - held[0] + 1:
                 words.append(statement(variable, int(held[0]), int(held[-1])))
                 continue
             inside, outside = (

@@ -19,7 +19,6 @@ from scipy.special import expit
 
 from conjoin.conversion.base_distribution import resolve_base
 from conjoin.conversion.closed_form import check_kind, convert
-from conjoin.conversion.pair_opinions import DifferenceEntries, PairOpinions, Say
 from conjoin.data import Domain, as_table
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.holdout import deal_out, sample_rows
@@ -32,6 +31,7 @@ from conjoin.kernels.layouts import ROWS_PER_BLOCK
 from conjoin.models import DependencyNetwork
 from conjoin.models.features import segment_index
 from conjoin.models.loglinear import LogLinearForm
+from conjoin.research.pair_opinions import DifferenceEntries, PairOpinions, Say
 from conjoin.scoring.conditionals import ConditionalBlock, ConditionalScorer
 
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -79,7 +79,7 @@ def learn_say(
     Returns
     -------
     Say
-        For ``convert(dn, table, orders=..., say=...)``.
+        For ``weighted_conversion(dn, table, say, orders=...)``.
 
     Examples
     --------

@@ -88,7 +88,7 @@ class Card {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
     const single = (i) => column.quantiles[i]?.length === 1;
-    const all = column.dates ?? column.values ?? column.cuts.map((x, i) => Number(column.starts?.[i] || x));
+    const all = column.dates ?? column.values ?? column.cuts.map((x, i) => Number(column.starts[i] || x));
     const marks = all.map((x, i) => [single(i) ? i + 0.5 : i, x]).filter(([, x], i) => !(i === column.states.length && single(i - 1)));
     const texts = column.dates ? marks.map(([, x]) => x) : axisTexts(marks.map(([, x]) => x));
     const longest = Math.max(...texts.map((text) => text.length));

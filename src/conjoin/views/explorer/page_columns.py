@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,7 +15,6 @@ from conjoin.data.number_scale import number_text
 from conjoin.data.number_states import NumberStates
 from conjoin.inference.conditions import Range, edges_of
 from conjoin.inference.number_distribution import NumberDistributions
-from conjoin.inference.number_ranges import DAY, as_date
 
 MANY_NUMBERS = 6
 """Columns with at least this number of states, all of them numbers, are drawn as a histogram."""
@@ -30,8 +28,8 @@ FEWEST = 8
 OUTERMOST = 1e-3
 """The share of the outermost intervals that is beyond their outermost quantiles."""
 
-_DATES = re.compile(r"(\d{4}-\d\d-\d\d\b.*?)( to .*)?")
-"""The label of a bin of dates, and where it begins."""
+DAY = 86_400
+"""The seconds of a day."""
 
 
 def page_column(variable: Variable) -> dict[str, Any]:
@@ -45,18 +43,8 @@ def page_column(variable: Variable) -> dict[str, Any]:
         "states": [_label(s) for s in states],
         "python": [repr(s) for s in states],
     }
-    if variable.cuts is not None:
-        column |= {"kind": "number", "cuts": [float(c) for c in variable.cuts]}
-        if variable.numbers is not None:
-            return column | _of_numbers(variable.numbers)
-        column |= {"quantiles": [*map(list, pairwise(column["cuts"])), *[[] for _ in absent]]}
-        column |= {"step": 0, "half": 0}
-        dates = [_DATES.fullmatch(str(s)) for s in variable.values]
-        if all(dates):
-            column["dates"] = [match[1] for match in dates if match]
-            days = abs((as_date(column["dates"][0]) or 0.0) - variable.cuts[0] * DAY) <= DAY
-            column["unit"] = DAY if days else 1
-        return column
+    if variable.numbers is not None:
+        return column | _of_numbers(variable.numbers)
     numeric = all(is_number(s) for s in states) and all(a < b for a, b in pairwise(states))
     if numeric and len(states) >= MANY_NUMBERS:
         values = [float(s) for s in states]
@@ -76,7 +64,10 @@ def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     scale = replace(numbers.scale, form=None)  # the page reads ISO dates
     present = numbers.present
     means = NumberDistributions.of_states(present, np.eye(len(present))).mean()
+    edges = numbers.edges.tolist()
     column: dict[str, Any] = {
+        "kind": "number",
+        "cuts": [min([scale.low, *edges]), *edges, max([scale.high, *edges])],
         "step": scale.step or 0,
         "half": numbers.map.step / 2,
         "means": [float(f"{x:.9g}") for x in means],

@@ -73,12 +73,12 @@ function condition(column, piece) {
   const states = piece.states.map((s) => label(column.states[s]));
   if (piece.kind === "not") return `${name} != ${states[0]}`;
   if (states.length === 1) return `${name}=${states[0]}`;
-  if (!ends || (column.dates && !column.starts)) return `${name} in {${states.join(", ")}}`;
+  if (!ends) return `${name} in {${states.join(", ")}}`;
   return rangeText(column, name, ends);
 }
 
 function rangeText(column, name, [first, last]) {
-  const cuts = column.starts ?? column.dates ?? (column.cuts ?? column.values).map(number);
+  const cuts = column.starts ?? column.values.map(number);
   const [low, high] = [cuts[first], cuts[column.cuts ? last + 1 : last]];
   const equal = column.starts && !column.step ? "" : "="; // whether a state begins with its first value
   const below = column.cuts ? "<" : "<=";

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from conjoin.data.bin_labels import statement
-from conjoin.data.labels import shown
+from conjoin.data.labels import shown, statement
 from conjoin.errors import ModelError
 from conjoin.inference.results import JointProbabilities
 from conjoin.views.reports.calibration import Bin, Calibration

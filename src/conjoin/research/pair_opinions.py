@@ -1,4 +1,4 @@
-"""What the two conditionals of a pair of variables say about it, and how loudly each speaks.
+"""`weighted_conversion`: what the two conditionals of a pair say about it, and how loudly each speaks.
 
 A conversion averages the interactions of a pair in its two CPDs (see `decomposition`), each with the
 share of the orders that put its variable first: 1/2 if an order and its reverse count alike. Other
@@ -8,18 +8,20 @@ s * (the first CPD's interaction - the second's).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from conjoin.conversion.base_distribution import Base, Product
+from conjoin.conversion.base_distribution import Base, Product, resolve_base
+from conjoin.conversion.closed_form import MAX_LENGTH, check_kind, convert
 from conjoin.conversion.decomposition import decompose
-from conjoin.conversion.orders import Orders
+from conjoin.conversion.orders import resolve_orders
+from conjoin.data import Domain
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.errors import ModelError
-from conjoin.models.features import Features
+from conjoin.models import DependencyNetwork, Features, MarkovNetwork
 from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.vocabulary import mask_words, state_masks
 
@@ -112,19 +114,54 @@ class DifferenceEntries(NamedTuple):
     weight: FloatArray
 
 
-def weigh_pairs(form: LogLinearForm, base: Base, orders: Orders, say: Any) -> Features:
-    """Return what shares of the conditionals add to the average over some orders."""
-    opinions = PairOpinions.of(form, base)
+def weighted_conversion(
+    dn: DependencyNetwork,
+    table: Any,
+    say: Say | Mapping[str, float],
+    *,
+    base: Any = None,
+    orders: str = "rotations",
+    order: Sequence[Any] | None = None,
+    reverse: bool = True,
+    max_length: int = MAX_LENGTH,
+) -> MarkovNetwork:
+    """Convert a dependency network in closed form, with weights for its conditionals.
+
+    Parameters
+    ----------
+    dn, table, base, orders, order, reverse, max_length
+        As for `convert`; the base is a product of marginals.
+    say : Say or mapping
+        How loudly the conditionals of two variables speak about the interaction of the pair: the
+        result of `learn_say`, which measures it on held-out rows, or {name: reliability} (1 if not
+        given), to which the shares of the two are proportional. For interactions of more variables, a
+        share is the fraction of the orders that put the variable first, as in `convert`.
+    """
+    check_kind(dn)
+    mean = convert(
+        dn, table, base=base, orders=orders, order=order, reverse=reverse, max_length=max_length
+    )
+    opinions = PairOpinions.of(dn.form, resolve_base(dn.domain, base, table)[0])
+    family = resolve_orders(dn.domain, orders, order, reverse)
+    shift = _shares(opinions, say, dn.domain) - family.first_of_pair(*opinions.pairs.T)
+    features = Features.concatenate([mean.features, opinions.tilted(shift)]).merged().nonzero()
+    told = "learned" if isinstance(say, Say) else dict(say)
+    conversion = {**mean.provenance["conversion"], "say": told}
+    return MarkovNetwork(
+        dn.domain, features, provenance={**mean.provenance, "conversion": conversion}
+    )
+
+
+def _shares(opinions: PairOpinions, say: Any, domain: Domain) -> FloatArray:
+    """Return the share of the first conditional of each pair."""
     if isinstance(say, Say):
-        share = say.shares(opinions.pairs)
-    elif isinstance(say, Mapping):
-        reliability = np.ones(len(form.domain))
-        for name, value in say.items():
-            if not (isinstance(value, int | float) and 0 < value < np.inf):
-                raise ModelError(f"the reliability of {name!r} must be positive, not {value!r}")
-            reliability[form.domain.index(name)] = value
-        left, right = reliability[opinions.pairs].T
-        share = left / (left + right)
-    else:
+        return say.shares(opinions.pairs)
+    if not isinstance(say, Mapping):
         raise ModelError(f"`say` must map names to reliabilities, or be a `Say`, not {say!r}")
-    return opinions.tilted(share - orders.first_of_pair(*opinions.pairs.T)).nonzero()
+    reliability = np.ones(len(domain))
+    for name, value in say.items():
+        if not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise ModelError(f"the reliability of {name!r} must be positive, not {value!r}")
+        reliability[domain.index(name)] = value
+    left, right = reliability[opinions.pairs].T
+    return np.asarray(left / (left + right))
