@@ -1,0 +1,492 @@
+"""Which rules hold in a table: finding them, and reading those that a user states.
+
+A rule that is found is broken by at most 0.5% of the rows that know all of its columns, and it is no
+coincidence. It says something that its parts do not: at least 30 rows, and 20 times as many as the
+exceptions, would break it if
+
+- `a → b`: the value of b were always its most frequent one. A row counts as an exception unless the other
+  rows with the same value of a have its value of b, so a value of a that occurs once is no support, and
+  values must occur five times on average;
+- `a ≤ b`: the columns were independent; this must be at least 5% of the rows, so that columns whose
+  ranges hardly overlap have no order;
+- `y = a + b`, `y = a × b`: any term were left out, or the rows of y were in another order. Sums have up
+  to four terms, products up to three.
+
+Rules that follow from others are left out: orders and functions by way of a third column, orders within a
+sum or product, functions of equivalent columns (one of these stands for all), sums and orders of equal
+columns, longer sums for a number that has a shorter one.
+
+The search screens a sample of rows for pairs and combinations, and tests what is left on all rows. Where
+there are more combinations of numbers than `MAX_COMBINATIONS` (of two in tables of more than 400
+numbers, of three of more than 110, of four of more than 55), it skips these sums and products; and it
+tests the first `MAX_TESTS` functions that the screen lets pass. The order of rows and columns does
+not change the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations, islice
+from math import comb
+
+import numpy as np
+
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.domain import Domain, Variable
+from conjoin.data.row_hashing import content_order
+from conjoin.data.rules import (
+    Arithmetic,
+    Determines,
+    Order,
+    Rule,
+    Values,
+    differ,
+    has_numbers,
+    rule_values,
+)
+from conjoin.data.table import Table
+from conjoin.errors import DataError, did_you_mean
+
+AUTO = "auto"
+"""What stands for all rules that the table suggests."""
+
+MAX_EXCEPTIONS, MIN_TELLING, TELLING_PER_EXCEPTION = 0.005, 30, 20
+"""The largest share of exceptions; the least number of rows that would break a rule if it said nothing,
+and the least multiple of the exceptions."""
+
+ROWS_PER_KEY, MIN_DISTINCT, MIN_OVERLAP = 5, 3, 0.05
+"""How often a value that determines another column occurs on average; the least number of different
+values of a number in a rule; and the share of rows that would break an order of independent columns."""
+
+MAX_STATED_EXCEPTIONS = 0.05
+"""The largest share of exceptions to a rule that a user states."""
+
+SCREENED_ROWS, SCREENED_CELLS = 2048, 1 << 30
+"""Maximum number of rows in the sample, and of these times pairs of columns."""
+
+MAX_TERMS, MAX_COMBINATIONS, FIRST_ROWS, BLOCK = {False: 4, True: 3}, 1 << 25, 4, 1 << 22
+"""Maximum number of terms of sums and of products; maximum number of combinations of terms and targets;
+number of rows that suggest them; and number of combinations that are looked at together."""
+
+MAX_TESTS = 1 << 13
+"""Maximum number of functions that are tested on all rows."""
+
+
+def rules_of(table: Table, wanted: str | Sequence[str] | None = AUTO) -> tuple[Rule, ...]:
+    """Return rules: those that hold in a table for "auto", and those that are stated as text.
+
+    Examples
+    --------
+    >>> domain = Domain({"rain": [0, 1, 2], "wet": [0, 1, 2]})
+    >>> table = Table(domain, [[0, 0], [0, 1], [1, 1], [1, 2], [2, 2]])
+    >>> [rule.text for rule in rules_of(table, ["rain <= wet"])]
+    ['rain ≤ wet']
+    """
+    stated = [wanted] if isinstance(wanted, str) else list(wanted or ())
+    table = table if table.sample is None else table.sample
+    rules = {rule.text: rule for rule in (find_rules(table) if AUTO in stated else ())}
+    for text in stated:
+        if text != AUTO:
+            rule = stated_rule(text, table.domain, table)
+            rules[rule.text] = rule
+    return in_order(rules.values())
+
+
+def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
+    """Return rules in the order in which they are applied and shown."""
+    kinds = (Determines, Arithmetic, Order)
+    return tuple(
+        sorted(
+            rules,
+            key=lambda r: (
+                kinds.index(type(r)),
+                not getattr(r, "product", False),
+                r.text,
+            ),
+        )
+    )
+
+
+# ---- rules that a user states --------------------------------------------------------------------
+
+
+def stated_rule(text: str, domain: Domain, table: Table | None = None) -> Rule:
+    """Read a rule: ``a <= b``, ``y = a + b``, ``y = a * b`` or ``a -> b``, which takes a table."""
+    rule = _read(text, domain)
+    rule.check(domain)
+    if isinstance(rule, Determines) and table is None:
+        raise DataError(
+            f"the rule {text!r} is learned from a table; give it when the model is learned"
+        )
+    if table is None:
+        return rule
+    values = rule_values(table, rule.columns)
+    if isinstance(rule, Determines):
+        rule = _function(rule.source, rule.target, values, table.weights)
+    rule = rule.counted(values, table.weights)
+    if rule.exceptions > MAX_STATED_EXCEPTIONS * rule.support:
+        row = int(np.flatnonzero(rule.broken(values))[0])
+        raise DataError(
+            f"the rule {text!r} does not hold: {rule.exceptions:,} of {rule.support:,} rows break it, "
+            f"row {row + 1} for one; leave the rule out, or correct the table"
+        )
+    return rule
+
+
+def _read(text: str, domain: Domain) -> Rule:
+    """Read the text of a rule; names may contain the signs of rules, and be in double quotes."""
+    for sign in ("->", "→", "<=", "≤", ">=", "≥", "="):
+        left, found, right = (part.strip() for part in text.partition(sign))
+        if not found:
+            continue
+        if sign in ("->", "→"):
+            return Determines(_name(left, domain), _name(right, domain), (0.0,), (0.0,))
+        if sign != "=":
+            ends = [_name(left, domain), _name(right, domain)]
+            return Order(*(ends if sign in ("<=", "≤") else ends[::-1]))
+        product = "*" in right or "×" in right
+        parts = right.replace("×", "*").split("*" if product else "+")
+        columns = [_name(part, domain) for part in (left, *parts)]
+        return _arithmetic(columns[0], columns[1:], domain, product=product, exact=False)
+    raise DataError(
+        f"{text!r} is no rule; write 'a <= b', 'total = price * quantity', 'total = net + tax' or "
+        "'product -> category', with names of columns"
+    )
+
+
+def _name(text: str, domain: Domain) -> str:
+    name = text.strip()
+    if name not in domain.names and name[:1] == name[-1:] == '"':
+        name = name[1:-1]
+    if name not in domain.names:
+        raise DataError(f"there is no column {name!r}. " + did_you_mean(name, domain.names))
+    return name
+
+
+def _arithmetic(
+    target: str, terms: Sequence[str], domain: Domain, *, product: bool, exact: bool
+) -> Arithmetic:
+    """Return a rule with the rounding of its columns; `exact`: the terms are not rounded."""
+    halves = [_half_step(domain[target], True)]
+    halves += [0.0 if exact else _half_step(domain[name], False) for name in terms]
+    return Arithmetic(target, tuple(terms), product, tuple(halves))
+
+
+def _half_step(variable: Variable, is_target: bool) -> float:
+    """Return by how much rounding changes a value at most; whole numbers are counts unless computed."""
+    if variable.numbers is None or variable.numbers.scale.step is None:
+        return 0.0
+    counts = variable.numbers.scale.integer and not is_target
+    return 0.0 if counts else variable.numbers.scale.step / 2
+
+
+# ---- finding rules -------------------------------------------------------------------------------
+
+
+def find_rules(table: Table) -> tuple[Rule, ...]:
+    """Return the rules that hold in a table (see the module)."""
+    if len(table) < MIN_TELLING:
+        return ()
+    search = _Search(table)
+    equal = search.equal_columns()
+    copies = {rule.columns[0] for rule in equal}
+    numbers = [name for name in search.numbers if name not in copies]
+    functions = search.functions([name for name in search.names if name not in copies])
+    rules = [
+        *functions,
+        *equal,
+        *search.arithmetic(numbers, False),
+        *search.arithmetic(numbers, True),
+    ]
+    orders = search.orders(numbers)
+    implied = [set(rule.columns) for rule in rules]
+    rules += [rule for rule in orders if not any({rule.low, rule.high} <= s for s in implied)]
+    return in_order(rules)
+
+
+def _telling(exceptions: float, support: float, otherwise: float) -> bool:
+    """Return whether a rule holds, and would not if it said nothing: `otherwise` rows would break it."""
+    few = exceptions <= MAX_EXCEPTIONS * support
+    return bool(few and otherwise >= max(MIN_TELLING, TELLING_PER_EXCEPTION * exceptions))
+
+
+class _Search:
+    """The columns of a table, and a sample of its rows."""
+
+    def __init__(self, table: Table) -> None:
+        self.domain, self.names = table.domain, table.domain.sorted_names()
+        self.values = rule_values(table, self.names)
+        self.weights = np.ones(len(table)) if table.weights is None else table.weights
+        self.codes = {name: _codes(self.values[name]) for name in self.names}
+        self.distinct = {name: int(codes.max()) + 1 for name, codes in self.codes.items()}
+        self.numbers = [
+            name
+            for name in self.names
+            if has_numbers(self.domain[name]) and self.distinct[name] >= MIN_DISTINCT
+        ]
+        columns = np.stack([self.values[name] for name in self.names], axis=1)
+        self.order = content_order(columns, self.weights)
+        count = min(len(table), SCREENED_ROWS, max(256, SCREENED_CELLS // len(self.names) ** 2))
+        self.rows = self.order[np.linspace(0, len(table) - 1, count).astype(np.int64)]
+
+    def sampled(self, names: Sequence[str]) -> FloatArray:
+        """Return the sampled rows of columns."""
+        return np.stack([self.values[name][self.rows] for name in names], axis=1)
+
+    def count(self, rows: BoolArray) -> float:
+        """Return the weight of rows."""
+        return float(self.weights[rows].sum())
+
+    def kind(self, name: str) -> str:
+        """Return what a number can be compared with: numbers, dates, or dates with a time."""
+        numbers = self.domain[name].numbers
+        return "number" if numbers is None else numbers.scale.kind
+
+    # ---- equal columns, and orders
+
+    def equal_columns(self) -> list[Rule]:
+        """Return the columns of numbers that are equal to one before them in the alphabet."""
+        pairs, rules = set(self._never_above(self.numbers)), {}
+        for a, b in sorted(pairs):
+            if a < b and (b, a) in pairs and a not in rules and b not in rules:
+                rule = Arithmetic(b, (a,), False, (0.0, 0.0)).counted(self.values, self.weights)
+                equal = self._by_chance(a, b)[1]
+                if _telling(rule.exceptions, rule.support, (1 - equal) * rule.support):
+                    rules[b] = rule
+        return list(rules.values())
+
+    def orders(self, names: Sequence[str]) -> list[Order]:
+        """Return the orders of pairs of columns, without those that follow from two others."""
+        rules = {}
+        for low, high in self._never_above(names):
+            above = self._by_chance(low, high)[0]
+            if above >= MIN_OVERLAP:
+                rule = Order(low, high).counted(self.values, self.weights)
+                if _telling(rule.exceptions, rule.support, above * rule.support):
+                    rules[low, high] = rule
+        return [
+            rule for (a, c), rule in rules.items()
+            if not any((a, b) in rules and (b, c) in rules for b in names)
+        ]  # fmt: skip
+
+    def _never_above(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Return pairs of columns of which the first is hardly ever above the second in the sample."""
+        if not names:
+            return []
+        x, pairs = self.sampled(names), []
+        for i, name in enumerate(names):
+            both = ~np.isnan(x) & ~np.isnan(x[:, [i]])
+            above = ((x[:, [i]] > x) & both).sum(axis=0)
+            rare = above <= 2 * MAX_EXCEPTIONS * both.sum(axis=0) + 2
+            pairs += [
+                (name, other) for other, fits in zip(names, rare, strict=True)
+                if fits and other != name and self.kind(other) == self.kind(name)
+            ]  # fmt: skip
+        return pairs
+
+    def _by_chance(self, a: str, b: str) -> tuple[float, float]:
+        """Return how often one column would be above another one, or equal, if they were independent."""
+        x, y = (np.sort(c[~np.isnan(c)]) for c in self.sampled([a, b]).T)
+        if not (len(x) and len(y)):
+            return 0.0, 1.0
+        up_to, below = (np.searchsorted(x, y, side).mean() / len(x) for side in ("right", "left"))
+        return 1 - float(up_to), float(up_to - below)
+
+    # ---- sums and products
+
+    def arithmetic(self, names: Sequence[str], product: bool) -> list[Rule]:
+        """Return the sums, or the products, among columns; a target has those with the fewest terms."""
+        rules: list[Rule] = []
+        if not names:
+            return rules
+        x = self.sampled(names)
+        halves = np.array(
+            [[_half_step(self.domain[n], end) for n in names] for end in (True, False)]
+        )
+        for size in range(2, MAX_TERMS[product] + 1):
+            if comb(len(names), size) * len(names) > MAX_COMBINATIONS:
+                break
+            done = {rule.columns[0] for rule in rules}
+            targets = np.array([i for i, n in enumerate(names) if n not in done], np.int64)
+            for target, *terms in sorted(_candidates(x, size, targets, halves, product)):
+                rules += self._arithmetic(names[target], [names[i] for i in terms], product)
+        return rules
+
+    def _arithmetic(self, target: str, terms: Sequence[str], product: bool) -> list[Rule]:
+        """Return the sum or product, if it holds, with the rounding that explains more rows."""
+        dates = [self.kind(name) for name in terms if self.kind(name) != "number"]
+        kind = self.kind(target)
+        if dates != ([] if kind == "number" else [kind]) or (product and dates):
+            return []
+
+        def finest_first(name: str) -> tuple[float, float, str]:
+            numbers = self.domain[name].numbers
+            step = 1.0 if numbers is None else numbers.scale.step or 0.0
+            return step, -float(np.nanmedian(np.abs(self.values[name]))), name
+
+        terms = sorted(terms, key=finest_first)
+        rules: list[Rule] = []
+        for exact in (True, False):
+            rule = _arithmetic(target, terms, self.domain, product=product, exact=exact)
+            counted = rule.counted(self.values, self.weights)
+            if _telling(counted.exceptions, counted.support, self._otherwise(rule)):
+                rules.append(counted)
+        return sorted(rules, key=lambda rule: rule.exceptions)[:1]
+
+    def _otherwise(self, rule: Arithmetic) -> float:
+        """Return how many rows would break a rule without a term, or with its target shuffled."""
+        y, terms = self.values[rule.target], [self.values[name] for name in rule.terms]
+        shuffled = np.empty(len(y))
+        shuffled[self.order] = np.roll(y[self.order], len(y) // 2)
+        counts = [self.count(differ(shuffled, terms, rule.product, rule.rounding))]
+        for i in range(len(terms)):
+            rounding = [*rule.rounding[: i + 1], *rule.rounding[i + 2 :]]
+            others = [*terms[:i], *terms[i + 1 :]]
+            unknown = np.where(np.isnan(terms[i]), np.nan, y)
+            counts.append(self.count(differ(unknown, others, rule.product, rounding)))
+        return min(counts)
+
+    # ---- functions
+
+    def functions(self, names: Sequence[str]) -> list[Rule]:
+        """Return which columns determine which, without those that follow from others."""
+        pairs = [pair for pair in self._agreeing(names)[:MAX_TESTS] if self._determines(*pair)]
+        return [
+            _function(a, b, self.values, self.weights)
+            for a, b in self._without_equivalents(set(pairs))
+        ]
+
+    def _agreeing(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Return pairs of columns: sampled rows with equal values of one agree about the other one."""
+        codes = np.stack([self.codes[name][self.rows] for name in names], axis=1)
+        shares = [np.bincount(c[c >= 0]) / max(1, (c >= 0).sum()) for c in codes.T]
+        chance = np.array([1 - float(share @ share) for share in shares])
+        pairs = []
+        for i, name in enumerate(names):
+            if not 2 <= self.distinct[name] <= self._known(name) / ROWS_PER_KEY:
+                continue
+            order = np.argsort(codes[:, i], kind="stable")
+            order = order[codes[order, i] >= 0]
+            before, after = codes[order[:-1]], codes[order[1:]]
+            both = (before >= 0) & (after >= 0) & (before[:, [i]] == after[:, [i]])
+            different = (both & (before != after)).sum(axis=0)
+            rare = different <= chance * both.sum(axis=0) / 6 + 3
+            limit = self.distinct[name] + MAX_EXCEPTIONS * len(self.weights)
+            pairs += [
+                (name, other) for other, fits in zip(names, rare, strict=True)
+                if fits and other != name and 2 <= self.distinct[other] <= limit
+            ]  # fmt: skip
+        return pairs
+
+    def _known(self, name: str) -> float:
+        return self.count(self.codes[name] >= 0)
+
+    def _determines(self, source: str, target: str) -> bool:
+        """Return whether the other rows with the same value of a column tell that of another one."""
+        keys, images, rows = _pair_counts(self.codes[source], self.codes[target], self.weights)
+        # The most frequent image of each key comes first
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        total = np.add.reduceat(rows, first)
+        sizes = np.diff(np.append(first, len(rows)))
+        second = np.where(sizes > 1, np.append(rows, 0.0)[first + 1], 0.0)
+        right = np.where(rows[first] - 1 > second, rows[first], 0.0)
+        told = np.repeat(total >= 2, sizes)
+        usual = np.bincount(images[told], rows[told], minlength=1).max()
+        support = rows[told].sum()
+        return _telling(support - right[total >= 2].sum(), support, support - usual)
+
+    def _without_equivalents(self, pairs: set[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return functions that do not follow from others; equivalent columns have one function."""
+
+        def rank(name: str) -> tuple[bool, str]:
+            return self.domain[name].numbers is not None, name
+
+        first: dict[str, str] = {name: name for pair in pairs for name in pair}
+        for a, b in pairs:
+            if (b, a) in pairs:
+                first[b] = min(first[b], a, key=rank)
+        return [
+            (a, b) for a, b in sorted(pairs)
+            if first[a] == a and first[b] in (a, b)
+            and not any(
+                c not in (a, b) and first[c] == c and (a, c) in pairs and (c, b) in pairs
+                for c in first if first[b] == b
+            )
+        ]  # fmt: skip
+
+
+def _codes(values: FloatArray) -> IntArray:
+    """Return the rank of each value among the different ones, -1 where it is unknown."""
+    known = ~np.isnan(values)
+    codes = np.full(len(values), -1, np.int64)
+    codes[known] = np.unique(values[known], return_inverse=True)[1]
+    return codes
+
+
+def _pair_counts(
+    a: IntArray, b: IntArray, weights: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pairs of codes that occur and their numbers of rows, by a, the most frequent b first."""
+    known = (a >= 0) & (b >= 0)
+    width = int(b.max(initial=0)) + 1
+    pairs, at = np.unique(a[known] * width + b[known], return_inverse=True)
+    rows = np.bincount(at, weights[known], minlength=1).astype(np.float64)[: len(pairs)]
+    order = np.lexsort((pairs % width, -rows, pairs // width))
+    return pairs[order] // width, pairs[order] % width, rows[order]
+
+
+def _function(source: str, target: str, values: Values, weights: FloatArray | None) -> Determines:
+    """Return the most frequent value of a column beside each value of another one."""
+    x, y = values[source], values[target]
+    a, b = _codes(x), _codes(y)
+    keys, images, rows = _pair_counts(a, b, np.ones(len(x)) if weights is None else weights)
+    if not len(keys):
+        raise DataError(f"no row knows both {source!r} and {target!r}; leave the rule out")
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    first = first[np.argsort(-rows[first], kind="stable")]
+    known = np.unique(x[a >= 0])[keys[first]], np.unique(y[b >= 0])[images[first]]
+    rule = Determines(source, target, *(tuple(column.tolist()) for column in known))
+    return rule.counted(values, weights)
+
+
+def _candidates(
+    x: FloatArray, size: int, targets: IntArray, halves: FloatArray, product: bool
+) -> set[tuple[int, ...]]:
+    """Return targets with terms that fit in a sample of rows; `halves`: of targets and of terms."""
+    telling = ~np.isnan(x) & (x != 0) & (x != float(product))
+    starts = np.argsort(-telling.sum(axis=1), kind="stable")[:FIRST_ROWS]
+    found: set[tuple[int, ...]] = set()
+    for row in starts.tolist():
+        for terms in _combinations(np.flatnonzero(telling[row]), size, len(targets)):
+            target, at = _fits(x[row], targets, terms, halves, product)
+            keep = (terms[at] != target[:, None]).all(axis=1)
+            target, at = target[keep], at[keep]
+            for rows in (8, 256):
+                y, z = x[:rows, target], [x[:rows, terms[at, i]] for i in range(size)]
+                rounding = [halves[0, target], *(halves[1, terms[at, i]] for i in range(size))]
+                broken = differ(y, z, product, rounding).sum(axis=0)
+                keep = broken <= 2 * MAX_EXCEPTIONS * rows + 1
+                target, at = target[keep], at[keep]
+            found |= {
+                (t, *terms[i].tolist()) for t, i in zip(target.tolist(), at.tolist(), strict=True)
+            }
+    return found
+
+
+def _combinations(items: IntArray, size: int, targets: int) -> Iterator[IntArray]:
+    """Yield the combinations of items in blocks."""
+    listed = combinations(items.tolist(), size)
+    while block := list(islice(listed, max(1, BLOCK // max(1, targets)))):
+        yield np.array(block, np.int64)
+
+
+def _fits(
+    x: FloatArray, targets: IntArray, terms: IntArray, halves: FloatArray, product: bool
+) -> tuple[IntArray, IntArray]:
+    """Return which targets are which sums or products in one row: targets, and places in `terms`."""
+    y, z = x[targets], [x[terms[:, [i]]] for i in range(terms.shape[1])]
+    rounding = [halves[0, targets], *(halves[1, terms[:, [i]]] for i in range(terms.shape[1]))]
+    with np.errstate(invalid="ignore"):
+        equal = ~differ(y, z, product, rounding) & ~np.isnan(y)
+    at, target = np.nonzero(equal)
+    return targets[target], at
