@@ -8,7 +8,8 @@ exceptions, would break it if
   rows with the same value of a have its value of b, so a value of a that occurs once is no support, and
   values must occur five times on average;
 - `a ≤ b`: the columns were independent; this must be at least 5% of the rows, so that columns whose
-  ranges hardly overlap have no order;
+  ranges hardly overlap have no order. And as many rows must keep the order as narrowly as the exceptions
+  break it: wrong values are far off, whereas an order that is no rule fades away;
 - `y = a + b`, `y = a × b`: any term were left out, or the rows of y were in another order. Sums have up
   to four terms, products up to three.
 
@@ -262,7 +263,8 @@ class _Search:
             above = self._by_chance(low, high)[0]
             if above >= MIN_OVERLAP:
                 rule = Order(low, high).counted(self.values, self.weights)
-                if _telling(rule.exceptions, rule.support, above * rule.support):
+                otherwise = min(above * rule.support, self._near(rule))
+                if _telling(rule.exceptions, rule.support, otherwise):
                     rules[low, high] = rule
         return [
             rule for (a, c), rule in rules.items()
@@ -283,6 +285,12 @@ class _Search:
                 if fits and other != name and self.kind(other) == self.kind(name)
             ]  # fmt: skip
         return pairs
+
+    def _near(self, rule: Order) -> float:
+        """Return how many rows keep an order as narrowly as half of its exceptions break it."""
+        room, broken = self.values[rule.high] - self.values[rule.low], rule.broken(self.values)
+        width = float(np.median(-room[broken])) if broken.any() else np.inf
+        return self.count((room >= 0) & (room <= width))
 
     def _by_chance(self, a: str, b: str) -> tuple[float, float]:
         """Return how often one column would be above another one, or equal, if they were independent."""

@@ -13,7 +13,7 @@ value holds in that row.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -231,6 +231,19 @@ def differ(
             others = [*terms[:i], *terms[i + 1 :]] if product else []
             allowed = allowed + half * np.abs(_combined(others, True))
     return np.asarray(np.abs(found - y) > allowed)
+
+
+def rule_to_json(rule: Rule) -> dict[str, Any]:
+    """Return a rule in types of JSON."""
+    return {"kind": type(rule).__name__, **asdict(rule)}
+
+
+def rule_from_json(entry: Mapping[str, Any]) -> Rule:
+    """Undo `rule_to_json`; what is not valid for a domain is left to `Rule.check`."""
+    given = dict(entry)
+    kinds: dict[str, type[Rule]] = {kind.__name__: kind for kind in (Determines, Arithmetic, Order)}
+    kind = kinds[given.pop("kind")]
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 # ---- columns of tables as rule values ------------------------------------------------------------
