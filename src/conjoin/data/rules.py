@@ -67,6 +67,8 @@ class Rule:
         """Reject columns that a domain does not have, or that have no numbers where these are needed."""
         if len(set(self.columns)) < len(self.columns):
             raise DataError(f"the rule {self.text!r} names a column twice")
+        if not all(type(n) is int and n >= 0 for n in (self.support, self.exceptions)):
+            raise DataError(f"the rule {self.text!r} has invalid numbers of rows")
         for name in self.columns:
             if not (isinstance(self, Determines) or has_numbers(domain[name])):
                 raise DataError(
@@ -110,7 +112,8 @@ class Determines(Rule):
     def check(self, domain: Domain) -> None:
         """Reject columns that a domain does not have, and values that do not belong together."""
         super().check(domain)
-        if not len(self.keys) == len(self.images) == len(set(self.keys)) > 0:
+        one_each = len(self.keys) == len(self.images) == len(set(self.keys)) > 0
+        if not (one_each and np.isfinite([self.keys, self.images]).all()):
             raise DataError(f"the values of the rule {self.text!r} do not belong together")
 
     @cached_property
@@ -241,9 +244,11 @@ def rule_to_json(rule: Rule) -> dict[str, Any]:
 def rule_from_json(entry: Mapping[str, Any]) -> Rule:
     """Undo `rule_to_json`; what is not valid for a domain is left to `Rule.check`."""
     given = dict(entry)
-    kinds: dict[str, type[Rule]] = {kind.__name__: kind for kind in (Determines, Arithmetic, Order)}
-    kind = kinds[given.pop("kind")]
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in (Determines, Arithmetic, Order)}
+    rule: Rule = kinds[given.pop("kind")](
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    )
+    return rule
 
 
 # ---- columns of tables as rule values ------------------------------------------------------------

@@ -39,12 +39,14 @@ def with_rules_kept(
         return table
     fixed = {*known.values, *(known.states.keys() - known.ranges.keys())}
     free = np.array([v not in fixed for v in range(len(table.domain))])
+    names = {name for name, is_free in zip(table.names, free, strict=True) if is_free}
+    stated, rules = rules, [rule for rule in rules if names & set(rule.columns)]
     computed = [rule for rule in rules if not isinstance(rule, Order)]
     table = _agreeing(known, mended(computed, table, free), table)
     for attempt in range(ATTEMPTS):
         wrong = np.flatnonzero(broken(rules, table).any(axis=0))
         if not len(wrong):
-            return table
+            break
         others = draw(attempt, 2 * len(wrong) + SPARE)
         others = _agreeing(known, mended(computed, others, free), others)
         right = np.flatnonzero(~broken(rules, others).any(axis=0))[: len(wrong)]
@@ -52,7 +54,7 @@ def with_rules_kept(
         rows[wrong[: len(right)]] = len(table) + right
         table = table.with_rows(others).select(rows)
     table = _agreeing(known, mended(rules, table, free), table)
-    warn_of_broken(rules, table, "The evidence leaves no room for them")
+    warn_of_broken(stated, table, "The evidence leaves no room for them")
     return table
 
 
