@@ -1,7 +1,7 @@
 """Describe a model or a table file.
 
-Describe a model or a table file: its kind, its variables, the ranges of numbers, the relations that always
-hold, its features by length, the sizes of its Markov blankets.
+Describe a model or a table file: its kind, its variables, the ranges of numbers, the relations that
+always hold, its features by length, the sizes of its Markov blankets.
 """
 
 from __future__ import annotations
