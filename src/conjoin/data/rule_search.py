@@ -26,6 +26,7 @@ not change the result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, islice
 from math import comb
@@ -65,9 +66,9 @@ MAX_STATED_EXCEPTIONS = 0.05
 SCREENED_ROWS, SCREENED_CELLS = 2048, 1 << 30
 """Maximum number of rows in the sample, and of these times pairs of columns."""
 
-MAX_TERMS, MAX_COMBINATIONS, FIRST_ROWS, BLOCK = {False: 4, True: 3}, 1 << 25, 4, 1 << 22
-"""Maximum number of terms of sums and of products; maximum number of combinations of terms and targets;
-number of rows that suggest them; and number of combinations that are looked at together."""
+MAX_COMBINATIONS, FIRST_ROWS, BLOCK = 1 << 25, 4, 1 << 22
+"""Maximum number of combinations of terms and targets of sums and products; number of rows that suggest
+them; and number of combinations that are looked at together."""
 
 MAX_TESTS = 1 << 13
 """Maximum number of functions that are tested on all rows."""
@@ -96,16 +97,11 @@ def rules_of(table: Table, wanted: str | Sequence[str] | None = AUTO) -> tuple[R
 def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
     """Return rules in the order in which they are applied and shown."""
     kinds = (Determines, Arithmetic, Order)
-    return tuple(
-        sorted(
-            rules,
-            key=lambda r: (
-                kinds.index(type(r)),
-                not getattr(r, "product", False),
-                r.text,
-            ),
-        )
-    )
+
+    def place(rule: Rule) -> tuple[int, bool, str]:
+        return kinds.index(type(rule)), not getattr(rule, "product", False), rule.text
+
+    return tuple(sorted(rules, key=place))
 
 
 # ---- rules that a user states --------------------------------------------------------------------
@@ -136,23 +132,32 @@ def stated_rule(text: str, domain: Domain, table: Table | None = None) -> Rule:
 
 def _read(text: str, domain: Domain) -> Rule:
     """Read the text of a rule; names may contain the signs of rules, and be in double quotes."""
+    errors = []
     for sign in ("->", "→", "<=", "≤", ">=", "≥", "="):
-        left, found, right = (part.strip() for part in text.partition(sign))
-        if not found:
-            continue
-        if sign in ("->", "→"):
-            return Determines(_name(left, domain), _name(right, domain), (0.0,), (0.0,))
-        if sign != "=":
-            ends = [_name(left, domain), _name(right, domain)]
-            return Order(*(ends if sign in ("<=", "≤") else ends[::-1]))
-        product = "*" in right or "×" in right
-        parts = right.replace("×", "*").split("*" if product else "+")
-        columns = [_name(part, domain) for part in (left, *parts)]
-        return _arithmetic(columns[0], columns[1:], domain, product=product, exact=False)
+        for place in re.finditer(sign, text):
+            try:
+                return _relation(text[: place.start()], sign, text[place.end() :], domain)
+            except DataError as error:
+                errors.append(error)
+    if errors:
+        raise errors[0]
     raise DataError(
         f"{text!r} is no rule; write 'a <= b', 'total = price * quantity', 'total = net + tax' or "
         "'product -> category', with names of columns"
     )
+
+
+def _relation(left: str, sign: str, right: str, domain: Domain) -> Rule:
+    """Return the rule with this sign between its two sides."""
+    if sign == "=":
+        product = "*" in right or "×" in right
+        terms = right.replace("×", "*").split("*" if product else "+")
+        target, *names = (_name(part, domain) for part in (left, *terms))
+        return _arithmetic(target, names, domain, product=product, exact=False)
+    ends = _name(left, domain), _name(right, domain)
+    if sign in ("->", "→"):
+        return Determines(*ends, (0.0,), (0.0,))
+    return Order(*(ends if sign in ("<=", "≤") else ends[::-1]))
 
 
 def _name(text: str, domain: Domain) -> str:
@@ -243,24 +248,13 @@ class _Search:
         numbers = self.domain[name].numbers
         return "number" if numbers is None else numbers.scale.kind
 
-    # ---- equal columns, and orders
-
-    def equal_columns(self) -> list[Rule]:
-        """Return the columns of numbers that are equal to one before them in the alphabet."""
-        pairs, rules = set(self._never_above(self.numbers)), {}
-        for a, b in sorted(pairs):
-            if a < b and (b, a) in pairs and a not in rules and b not in rules:
-                rule = Arithmetic(b, (a,), False, (0.0, 0.0)).counted(self.values, self.weights)
-                equal = self._by_chance(a, b)[1]
-                if _telling(rule.exceptions, rule.support, (1 - equal) * rule.support):
-                    rules[b] = rule
-        return list(rules.values())
+    # ---- orders
 
     def orders(self, names: Sequence[str]) -> list[Order]:
         """Return the orders of pairs of columns, without those that follow from two others."""
         rules = {}
         for low, high in self._never_above(names):
-            above = self._by_chance(low, high)[0]
+            above = self._above_by_chance(low, high)
             if above >= MIN_OVERLAP:
                 rule = Order(low, high).counted(self.values, self.weights)
                 otherwise = min(above * rule.support, self._near(rule))
@@ -292,17 +286,25 @@ class _Search:
         width = float(np.median(-room[broken])) if broken.any() else np.inf
         return self.count((room >= 0) & (room <= width))
 
-    def _by_chance(self, a: str, b: str) -> tuple[float, float]:
-        """Return how often one column would be above another one, or equal, if they were independent."""
+    def _above_by_chance(self, a: str, b: str) -> float:
+        """Return how often one column would be above another one if they were independent."""
         x, y = (np.sort(c[~np.isnan(c)]) for c in self.sampled([a, b]).T)
-        if not (len(x) and len(y)):
-            return 0.0, 1.0
-        up_to, below = (np.searchsorted(x, y, side).mean() / len(x) for side in ("right", "left"))
-        return 1 - float(up_to), float(up_to - below)
+        return (
+            1 - float(np.searchsorted(x, y, "right").mean()) / len(x) if len(x) and len(y) else 0.0
+        )
 
     # ---- sums and products
 
-    def arithmetic(self, names: Sequence[str], product: bool) -> list[Rule]:
+    def equal_columns(self) -> list[Rule]:
+        """Return the columns of numbers that are equal to one before them in the alphabet."""
+        rules = self.arithmetic(self.numbers, False, (1, 1))
+        later = [rule for rule in rules if rule.columns[0] > rule.columns[1]]
+        copies = {rule.columns[0] for rule in later}
+        return [rule for rule in later if rule.columns[1] not in copies]
+
+    def arithmetic(
+        self, names: Sequence[str], product: bool, sizes: tuple[int, int] = (2, 4)
+    ) -> list[Rule]:
         """Return the sums, or the products, among columns; a target has those with the fewest terms."""
         rules: list[Rule] = []
         if not names:
@@ -311,7 +313,7 @@ class _Search:
         halves = np.array(
             [[_half_step(self.domain[n], end) for n in names] for end in (True, False)]
         )
-        for size in range(2, MAX_TERMS[product] + 1):
+        for size in range(sizes[0], sizes[1] + 1 - product):
             if comb(len(names), size) * len(names) > MAX_COMBINATIONS:
                 break
             done = {rule.columns[0] for rule in rules}
@@ -392,6 +394,8 @@ class _Search:
     def _determines(self, source: str, target: str) -> bool:
         """Return whether the other rows with the same value of a column tell that of another one."""
         keys, images, rows = _pair_counts(self.codes[source], self.codes[target], self.weights)
+        if not len(keys):
+            return False
         # The most frequent image of each key comes first
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         total = np.add.reduceat(rows, first)

@@ -11,7 +11,7 @@ oddest cell of a row is doubted if it is very odd, and does not count when the o
 next. And a number that is far outside the bulk of its column is odd by itself, whatever the row says.
 
 A row that breaks a rule of the model has an odd cell, at least as improbable as a row that breaks the
-rule. If the row breaks several rules that share a column, it is the cell of this column, and otherwise the
+rule. If the row breaks several rules that share a column, it is the cell of this column, otherwise the
 oddest cell of the rule.
 """
 
