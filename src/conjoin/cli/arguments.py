@@ -224,7 +224,8 @@ def wanted_rules(options: argparse.Namespace) -> list[str]:
 
 def with_wanted_rules(model: Network, options: argparse.Namespace) -> Network:
     """Return a model with the rules of --rule, and without its own if --no-rules says so."""
-    from conjoin.data.rule_search import in_order, stated_rule
+    from conjoin.data.rule_text import stated_rule
+    from conjoin.data.rules import in_order
 
     stated = [stated_rule(text, model.domain.observed) for text in options.rule]
     kept = {rule.text: rule for rule in (*stated, *(() if options.no_rules else model.rules))}

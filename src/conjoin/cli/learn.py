@@ -323,7 +323,7 @@ def _size(table: Table) -> str:
 
 def _rules(table: Table, options: argparse.Namespace) -> Sequence[Rule]:
     """Return the relations that the model keeps; only .conjoin files hold them."""
-    from conjoin.data.rule_search import rules_of
+    from conjoin.data.rule_text import rules_of
 
     if _ending(options) == ".conjoin":
         return rules_of(table, shared.wanted_rules(options))

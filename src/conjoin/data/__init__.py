@@ -41,7 +41,7 @@ _INTERNAL = {
     "merge_rows": "data.row_hashing",
     "pack_table": "data.packed_table",
     "rule_values": "data.rules",
-    "rules_of": "data.rule_search",
+    "rules_of": "data.rule_text",
     "sample_rows": "data.holdout",
     "with_absent_values": "data.absent_values",
     "with_telling_edges": "data.telling_edges",

@@ -26,31 +26,28 @@ not change the result.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, islice
 from math import comb
 
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.domain import Domain, Variable
 from conjoin.data.row_hashing import content_order
 from conjoin.data.rules import (
     Arithmetic,
     Determines,
     Order,
     Rule,
-    Values,
     differ,
+    half_step,
     has_numbers,
+    in_order,
+    pair_counts,
+    ranks,
     rule_values,
 )
 from conjoin.data.table import Table
-from conjoin.errors import DataError, did_you_mean
-
-AUTO = "auto"
-"""What stands for all rules that the table suggests."""
 
 MAX_EXCEPTIONS, MIN_TELLING, TELLING_PER_EXCEPTION = 0.005, 30, 20
 """The largest share of exceptions; the least number of rows that would break a rule if it said nothing,
@@ -60,11 +57,12 @@ ROWS_PER_KEY, MIN_DISTINCT, MIN_OVERLAP = 5, 3, 0.05
 """How often a value that determines another column occurs on average; the least number of different
 values of a number in a rule; and the share of rows that would break an order of independent columns."""
 
-MAX_STATED_EXCEPTIONS = 0.05
-"""The largest share of exceptions to a rule that a user states."""
+SCREENED_ROWS, SCREENED_CELLS, SCREENED_SHARE = 2048, 1 << 30, 6
+"""Maximum number of rows in the sample, and of these times pairs of columns; and how many times rarer
+than by chance differences must be in the sample for a function."""
 
-SCREENED_ROWS, SCREENED_CELLS = 2048, 1 << 30
-"""Maximum number of rows in the sample, and of these times pairs of columns."""
+SUM_SIZES, PRODUCT_SIZES = (2, 3, 4), (2, 3)
+"""Numbers of terms of sums and of products."""
 
 MAX_COMBINATIONS, FIRST_ROWS, BLOCK = 1 << 25, 4, 1 << 22
 """Maximum number of combinations of terms and targets of sums and products; number of rows that suggest
@@ -72,121 +70,6 @@ them; and number of combinations that are looked at together."""
 
 MAX_TESTS = 1 << 13
 """Maximum number of functions that are tested on all rows."""
-
-
-def rules_of(table: Table, wanted: str | Sequence[str] | None = AUTO) -> tuple[Rule, ...]:
-    """Return rules: those that hold in a table for "auto", and those that are stated as text.
-
-    Examples
-    --------
-    >>> domain = Domain({"rain": [0, 1, 2], "wet": [0, 1, 2]})
-    >>> table = Table(domain, [[0, 0], [0, 1], [1, 1], [1, 2], [2, 2]])
-    >>> [rule.text for rule in rules_of(table, ["rain <= wet"])]
-    ['rain ≤ wet']
-    """
-    stated = [wanted] if isinstance(wanted, str) else list(wanted or ())
-    table = table if table.sample is None else table.sample
-    rules = {rule.text: rule for rule in (find_rules(table) if AUTO in stated else ())}
-    for text in stated:
-        if text != AUTO:
-            rule = stated_rule(text, table.domain, table)
-            rules[rule.text] = rule
-    return in_order(rules.values())
-
-
-def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
-    """Return rules in the order in which they are applied and shown."""
-    kinds = (Determines, Arithmetic, Order)
-
-    def place(rule: Rule) -> tuple[int, bool, str]:
-        return kinds.index(type(rule)), not getattr(rule, "product", False), rule.text
-
-    return tuple(sorted(rules, key=place))
-
-
-# ---- rules that a user states --------------------------------------------------------------------
-
-
-def stated_rule(text: str, domain: Domain, table: Table | None = None) -> Rule:
-    """Read a rule: ``a <= b``, ``y = a + b``, ``y = a * b`` or ``a -> b``, which takes a table."""
-    rule = _read(text, domain)
-    rule.check(domain)
-    if isinstance(rule, Determines) and table is None:
-        raise DataError(
-            f"the rule {text!r} is learned from a table; give it when the model is learned"
-        )
-    if table is None:
-        return rule
-    values = rule_values(table, rule.columns)
-    if isinstance(rule, Determines):
-        rule = _function(rule.source, rule.target, values, table.weights)
-    rule = rule.counted(values, table.weights)
-    if rule.exceptions > MAX_STATED_EXCEPTIONS * rule.support:
-        row = int(np.flatnonzero(rule.broken(values))[0])
-        raise DataError(
-            f"the rule {text!r} does not hold: {rule.exceptions:,} of {rule.support:,} rows break it, "
-            f"row {row + 1} for one; leave the rule out, or correct the table"
-        )
-    return rule
-
-
-def _read(text: str, domain: Domain) -> Rule:
-    """Read the text of a rule; names may contain the signs of rules, and be in double quotes."""
-    errors = []
-    for sign in ("->", "→", "<=", "≤", ">=", "≥", "="):
-        for place in re.finditer(sign, text):
-            try:
-                return _relation(text[: place.start()], sign, text[place.end() :], domain)
-            except DataError as error:
-                errors.append(error)
-    if errors:
-        raise errors[0]
-    raise DataError(
-        f"{text!r} is no rule; write 'a <= b', 'total = price * quantity', 'total = net + tax' or "
-        "'product -> category', with names of columns"
-    )
-
-
-def _relation(left: str, sign: str, right: str, domain: Domain) -> Rule:
-    """Return the rule with this sign between its two sides."""
-    if sign == "=":
-        product = "*" in right or "×" in right
-        terms = right.replace("×", "*").split("*" if product else "+")
-        target, *names = (_name(part, domain) for part in (left, *terms))
-        return _arithmetic(target, names, domain, product=product, exact=False)
-    ends = _name(left, domain), _name(right, domain)
-    if sign in ("->", "→"):
-        return Determines(*ends, (0.0,), (0.0,))
-    return Order(*(ends if sign in ("<=", "≤") else ends[::-1]))
-
-
-def _name(text: str, domain: Domain) -> str:
-    name = text.strip()
-    if name not in domain.names and name[:1] == name[-1:] == '"':
-        name = name[1:-1]
-    if name not in domain.names:
-        raise DataError(f"there is no column {name!r}. " + did_you_mean(name, domain.names))
-    return name
-
-
-def _arithmetic(
-    target: str, terms: Sequence[str], domain: Domain, *, product: bool, exact: bool
-) -> Arithmetic:
-    """Return a rule with the rounding of its columns; `exact`: the terms are not rounded."""
-    halves = [_half_step(domain[target], True)]
-    halves += [0.0 if exact else _half_step(domain[name], False) for name in terms]
-    return Arithmetic(target, tuple(terms), product, tuple(halves))
-
-
-def _half_step(variable: Variable, is_target: bool) -> float:
-    """Return by how much rounding changes a value at most; whole numbers are counts unless computed."""
-    if variable.numbers is None or variable.numbers.scale.step is None:
-        return 0.0
-    counts = variable.numbers.scale.integer and not is_target
-    return 0.0 if counts else variable.numbers.scale.step / 2
-
-
-# ---- finding rules -------------------------------------------------------------------------------
 
 
 def find_rules(table: Table) -> tuple[Rule, ...]:
@@ -201,8 +84,8 @@ def find_rules(table: Table) -> tuple[Rule, ...]:
     rules = [
         *functions,
         *equal,
-        *search.arithmetic(numbers, False),
-        *search.arithmetic(numbers, True),
+        *search.arithmetic(numbers, SUM_SIZES, product=False),
+        *search.arithmetic(numbers, PRODUCT_SIZES, product=True),
     ]
     orders = search.orders(numbers)
     implied = [set(rule.columns) for rule in rules]
@@ -223,7 +106,7 @@ class _Search:
         self.domain, self.names = table.domain, table.domain.sorted_names()
         self.values = rule_values(table, self.names)
         self.weights = np.ones(len(table)) if table.weights is None else table.weights
-        self.codes = {name: _codes(self.values[name]) for name in self.names}
+        self.codes = {name: ranks(self.values[name]) for name in self.names}
         self.distinct = {name: int(codes.max()) + 1 for name, codes in self.codes.items()}
         self.numbers = [
             name
@@ -289,31 +172,31 @@ class _Search:
     def _above_by_chance(self, a: str, b: str) -> float:
         """Return how often one column would be above another one if they were independent."""
         x, y = (np.sort(c[~np.isnan(c)]) for c in self.sampled([a, b]).T)
-        return (
-            1 - float(np.searchsorted(x, y, "right").mean()) / len(x) if len(x) and len(y) else 0.0
-        )
+        if not (len(x) and len(y)):
+            return 0.0
+        return 1 - float(np.searchsorted(x, y, "right").mean()) / len(x)
 
     # ---- sums and products
 
     def equal_columns(self) -> list[Rule]:
         """Return the columns of numbers that are equal to one before them in the alphabet."""
-        rules = self.arithmetic(self.numbers, False, (1, 1))
-        later = [rule for rule in rules if rule.columns[0] > rule.columns[1]]
-        copies = {rule.columns[0] for rule in later}
-        return [rule for rule in later if rule.columns[1] not in copies]
+        rules = [
+            rule for rule in self.arithmetic(self.numbers, (1,), product=False)
+            if rule.columns[0] > rule.columns[1]
+        ]  # fmt: skip
+        copies = {rule.columns[0] for rule in rules}
+        return [rule for rule in rules if rule.columns[1] not in copies]
 
     def arithmetic(
-        self, names: Sequence[str], product: bool, sizes: tuple[int, int] = (2, 4)
+        self, names: Sequence[str], sizes: Sequence[int], *, product: bool
     ) -> list[Rule]:
-        """Return the sums, or the products, among columns; a target has those with the fewest terms."""
-        rules: list[Rule] = []
+        """Return the sums or products of these numbers of terms; a target has those with the fewest."""
         if not names:
-            return rules
-        x = self.sampled(names)
-        halves = np.array(
-            [[_half_step(self.domain[n], end) for n in names] for end in (True, False)]
-        )
-        for size in range(sizes[0], sizes[1] + 1 - product):
+            return []
+        rules: list[Rule] = []
+        x, variables = self.sampled(names), [self.domain[name] for name in names]
+        halves = np.array([[half_step(v, computed=c) for v in variables] for c in (True, False)])
+        for size in sizes:
             if comb(len(names), size) * len(names) > MAX_COMBINATIONS:
                 break
             done = {rule.columns[0] for rule in rules}
@@ -337,7 +220,7 @@ class _Search:
         terms = sorted(terms, key=finest_first)
         rules: list[Rule] = []
         for exact in (True, False):
-            rule = _arithmetic(target, terms, self.domain, product=product, exact=exact)
+            rule = Arithmetic.of(target, terms, self.domain, product=product, exact=exact)
             counted = rule.counted(self.values, self.weights)
             if _telling(counted.exceptions, counted.support, self._otherwise(rule)):
                 rules.append(counted)
@@ -362,7 +245,7 @@ class _Search:
         """Return which columns determine which, without those that follow from others."""
         pairs = [pair for pair in self._agreeing(names)[:MAX_TESTS] if self._determines(*pair)]
         return [
-            _function(a, b, self.values, self.weights)
+            Determines.learn(a, b, self.values, self.weights)
             for a, b in self._without_equivalents(set(pairs))
         ]
 
@@ -373,14 +256,16 @@ class _Search:
         chance = np.array([1 - float(share @ share) for share in shares])
         pairs = []
         for i, name in enumerate(names):
-            if not 2 <= self.distinct[name] <= self._known(name) / ROWS_PER_KEY:
+            known = self.count(self.codes[name] >= 0)
+            if not 2 <= self.distinct[name] <= known / ROWS_PER_KEY:
                 continue
             order = np.argsort(codes[:, i], kind="stable")
             order = order[codes[order, i] >= 0]
             before, after = codes[order[:-1]], codes[order[1:]]
             both = (before >= 0) & (after >= 0) & (before[:, [i]] == after[:, [i]])
             different = (both & (before != after)).sum(axis=0)
-            rare = different <= chance * both.sum(axis=0) / 6 + 3
+            # An exception differs from two neighbours, so this is lenient
+            rare = different <= chance * both.sum(axis=0) / SCREENED_SHARE + 3
             limit = self.distinct[name] + MAX_EXCEPTIONS * len(self.weights)
             pairs += [
                 (name, other) for other, fits in zip(names, rare, strict=True)
@@ -388,12 +273,9 @@ class _Search:
             ]  # fmt: skip
         return pairs
 
-    def _known(self, name: str) -> float:
-        return self.count(self.codes[name] >= 0)
-
     def _determines(self, source: str, target: str) -> bool:
         """Return whether the other rows with the same value of a column tell that of another one."""
-        keys, images, rows = _pair_counts(self.codes[source], self.codes[target], self.weights)
+        keys, images, rows = pair_counts(self.codes[source], self.codes[target], self.weights)
         if not len(keys):
             return False
         # The most frequent image of each key comes first
@@ -425,40 +307,6 @@ class _Search:
                 for c in first if first[b] == b
             )
         ]  # fmt: skip
-
-
-def _codes(values: FloatArray) -> IntArray:
-    """Return the rank of each value among the different ones, -1 where it is unknown."""
-    known = ~np.isnan(values)
-    codes = np.full(len(values), -1, np.int64)
-    codes[known] = np.unique(values[known], return_inverse=True)[1]
-    return codes
-
-
-def _pair_counts(
-    a: IntArray, b: IntArray, weights: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the pairs of codes that occur and their numbers of rows, by a, the most frequent b first."""
-    known = (a >= 0) & (b >= 0)
-    width = int(b.max(initial=0)) + 1
-    pairs, at = np.unique(a[known] * width + b[known], return_inverse=True)
-    rows = np.bincount(at, weights[known], minlength=1).astype(np.float64)[: len(pairs)]
-    order = np.lexsort((pairs % width, -rows, pairs // width))
-    return pairs[order] // width, pairs[order] % width, rows[order]
-
-
-def _function(source: str, target: str, values: Values, weights: FloatArray | None) -> Determines:
-    """Return the most frequent value of a column beside each value of another one."""
-    x, y = values[source], values[target]
-    a, b = _codes(x), _codes(y)
-    keys, images, rows = _pair_counts(a, b, np.ones(len(x)) if weights is None else weights)
-    if not len(keys):
-        raise DataError(f"no row knows both {source!r} and {target!r}; leave the rule out")
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    first = first[np.argsort(-rows[first], kind="stable")]
-    known = np.unique(x[a >= 0])[keys[first]], np.unique(y[b >= 0])[images[first]]
-    rule = Determines(source, target, *(tuple(column.tolist()) for column in known))
-    return rule.counted(values, weights)
 
 
 def _candidates(

@@ -19,14 +19,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray
+from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.domain import Domain, Variable
 from conjoin.data.label_values import is_number
 from conjoin.data.labels import shown
 from conjoin.data.table import Table
 from conjoin.errors import DataError
 
-ROUNDING_ERROR = 1e-9
+ROUNDING_ERROR = 1e-12
 """The relative difference of floats that are equal but for rounding errors of the computer."""
 
 Values = Mapping[str, FloatArray]
@@ -116,6 +116,20 @@ class Determines(Rule):
         if not (one_each and np.isfinite([self.keys, self.images]).all()):
             raise DataError(f"the values of the rule {self.text!r} do not belong together")
 
+    @classmethod
+    def learn(
+        cls, source: str, target: str, values: Values, weights: FloatArray | None = None
+    ) -> Determines:
+        """Return the most frequent value of a column beside each value of another one."""
+        x, y = values[source], values[target]
+        keys, images, rows = pair_counts(ranks(x), ranks(y), weights)
+        if not len(keys):
+            raise DataError(f"no row knows both {source!r} and {target!r}; leave the rule out")
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        first = first[np.argsort(-rows[first], kind="stable")]
+        known = np.unique(x)[keys[first]].tolist(), np.unique(y)[images[first]].tolist()
+        return cls(source, target, tuple(known[0]), tuple(known[1])).counted(values, weights)
+
     @cached_property
     def _in_order(self) -> tuple[FloatArray, FloatArray]:
         keys, images = np.array(self.keys, np.float64), np.array(self.images, np.float64)
@@ -181,6 +195,22 @@ class Arithmetic(Rule):
     # By how much rounding may have changed the target and each term: half a step of the column, or 0
     # for terms that are exact
     rounding: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        terms: Sequence[str],
+        domain: Domain,
+        *,
+        product: bool,
+        exact: bool = False,
+    ) -> Arithmetic:
+        """Return a rule with the rounding of its columns; `exact`: only the target is rounded."""
+        halves = [0.0 if exact else half_step(domain[name]) for name in terms]
+        return cls(
+            target, tuple(terms), product, (half_step(domain[target], computed=True), *halves)
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -251,6 +281,24 @@ def rule_from_json(entry: Mapping[str, Any]) -> Rule:
     return rule
 
 
+def half_step(variable: Variable, *, computed: bool = False) -> float:
+    """Return by how much rounding changes a value at most; whole numbers are exact unless computed."""
+    if variable.numbers is None or variable.numbers.scale.step is None:
+        return 0.0
+    exact = variable.numbers.scale.integer and not computed
+    return 0.0 if exact else variable.numbers.scale.step / 2
+
+
+def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
+    """Return rules in the order in which they are applied and shown."""
+    kinds = (Determines, Arithmetic, Order)
+
+    def place(rule: Rule) -> tuple[int, bool, str]:
+        return kinds.index(type(rule)), not getattr(rule, "product", False), rule.text
+
+    return tuple(sorted(rules, key=place))
+
+
 # ---- columns of tables as rule values ------------------------------------------------------------
 
 
@@ -307,3 +355,24 @@ def with_rule_values(table: Table, changed: Values) -> Table:
             numbers[known, table.domain.numeric.index(name)] = values[known]
             codes[known, v] = variable.numbers.codes(values[known])
     return Table.adopt(table.domain, codes, table.weights, numbers, table.lacking)
+
+
+def ranks(values: FloatArray) -> IntArray:
+    """Return the rank of each value among the different ones, -1 where it is unknown."""
+    known = ~np.isnan(values)
+    codes = np.full(len(values), -1, np.int64)
+    codes[known] = np.unique(values[known], return_inverse=True)[1]
+    return codes
+
+
+def pair_counts(
+    a: IntArray, b: IntArray, weights: FloatArray | None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pairs of ranks that occur and their numbers of rows, by a, the most frequent b first."""
+    known = (a >= 0) & (b >= 0)
+    width = int(b.max(initial=0)) + 1
+    pairs, at = np.unique(a[known] * width + b[known], return_inverse=True)
+    w = None if weights is None else weights[known]
+    rows = np.bincount(at, w, minlength=1).astype(np.float64)[: len(pairs)]
+    order = np.lexsort((pairs % width, -rows, pairs // width))
+    return pairs[order] // width, pairs[order] % width, rows[order]

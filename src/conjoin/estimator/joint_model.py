@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.labels import shown
-from conjoin.data.rule_search import rules_of
+from conjoin.data.rule_text import rules_of
 from conjoin.data.table import Table
 from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from conjoin.data.arrays import BoolArray, FloatArray, IntArray
+from conjoin.data.arrays import BoolArray, FloatArray
 from conjoin.data.rules import Order, Rule, Values, rounded, rule_values, with_rule_values
 from conjoin.data.table import Table
 from conjoin.errors import DataWarning
@@ -65,7 +65,7 @@ def mended(rules: Sequence[Rule], table: Table, free: BoolArray) -> Table:
     (rows, columns).
     """
     names = sorted({name for rule in rules for name in rule.columns})
-    values = rule_values(table, names)
+    values = {name: x.copy() for name, x in rule_values(table, names).items()}
     todo = np.flatnonzero(broken(rules, table).any(axis=0))
     if not len(todo):
         return table
@@ -78,7 +78,7 @@ def mended(rules: Sequence[Rule], table: Table, free: BoolArray) -> Table:
         can_change = {name for name, is_free in zip(names, pattern, strict=True) if is_free}
         _mend(rules, table, part, can_change)
         for name in can_change:
-            values[name] = _replaced(values[name], rows, part[name])
+            values[name][rows] = part[name]
     return with_rule_values(table, values)
 
 
@@ -105,12 +105,6 @@ def _turn(rule: Rule, left: Sequence[Rule], open_columns: set[str]) -> tuple[boo
     """
     choice = len(open_columns.intersection(rule.columns)) > 1
     return choice, any(other.columns[0] in rule.columns[1:] for other in left)
-
-
-def _replaced(values: FloatArray, rows: IntArray, new: FloatArray) -> FloatArray:
-    values = values.copy()
-    values[rows] = new
-    return values
 
 
 def _agreeing(known: Evidence, table: Table, before: Table) -> Table:
