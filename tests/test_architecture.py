@@ -53,10 +53,10 @@ BUDGET = {
     "lines of classifiers": 800,
     "lines of cli": 3_000,
     "lines of conversion": 1_550,
-    "lines of data": 3_800,
+    "lines of data": 4_600,
     "lines of estimator": 2_450,
     "lines of formats": 3_800,
-    "lines of inference": 7_850,
+    "lines of inference": 8_100,
     "lines of joint": 4_950,
     "lines of kernels": 4_450,
     "lines of learning": 1_900,
@@ -65,7 +65,7 @@ BUDGET = {
     "lines of scoring": 1_100,
     "lines of views": 5_900,
     "lines beside the folders": 650,
-    "words of docs": 25_800,
+    "words of docs": 25_900,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -378,7 +378,7 @@ def test_evidence_is_never_changed(model, given):
 def test_evidence_that_breaks_a_rule_stays_and_is_said(model):
     given = {"price": 20.0, "quantity": 3, "total": 50.0, "signup": "2021-01-01"}
     with pytest.warns(
-        DataWarning, match=r"total = price × quantity \(40\). The evidence leaves no room"
+        DataWarning, match=r"total = price × quantity \(40\). Evidence or other rules leave no room"
     ):
         rows = model.sample(40, given, random_state=0)
     assert (rows.price == 20).all() and (rows.quantity == 3).all() and (rows.total == 50).all()

@@ -54,7 +54,7 @@ def with_rules_kept(
         rows[wrong[: len(right)]] = len(table) + right
         table = table.with_rows(others).select(rows)
     table = _agreeing(known, mended(rules, table, free), table)
-    warn_of_broken(stated, table, "The evidence leaves no room for them")
+    warn_of_broken(stated, table, "Evidence or other rules leave no room for them")
     return table
 
 
