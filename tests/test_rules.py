@@ -557,3 +557,17 @@ def test_rule_values_are_numbers_or_codes():
     values = rule_values(table)
     np.testing.assert_array_equal(values["n"], [9, np.nan, 5])
     np.testing.assert_array_equal(values["c"], [1, 0, np.nan])
+
+
+def test_a_sample_of_a_huge_table_has_the_same_rules(frame, monkeypatch):
+    monkeypatch.setattr("conjoin.data.rule_search.MAX_CELLS", 300 * frame.shape[1])
+    rules = find_rules(as_table(frame))
+    assert [rule.text for rule in rules] == TEXTS and max(rule.support for rule in rules) <= 300
+    assert find_rules(as_table(frame.sample(frac=1, random_state=0))) == rules
+
+
+def test_new_weights_keep_the_rules(files):
+    out = files / "weights.conjoin"
+    data = ["--data", str(files / "shop.csv"), "--iterations", "2"]
+    assert main(["weights", str(files / "shop.conjoin"), *data, "-o", str(out)]) == 0
+    assert load(out).rules == load(files / "shop.conjoin").rules

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
 
     check_can_save(MarkovNetwork, options.output)
     model = load(options.model)
-    fine = getattr(model, "fine", None)
+    fine, rules = getattr(model, "fine", None), model.rules
     table = shared.known_table(options.data, model.domain, options)
     valid = shared.optional_table(options.valid, model.domain, options)
     if options.max_cells is not None:
@@ -87,7 +87,8 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    save(mn if fine is None else Joint(mn, fine), options.output)
+    learned = mn if fine is None else Joint(mn, fine)
+    save(learned.with_rules(rules), options.output)
     seconds = shared.seconds(options)
     record = mn.provenance["weights"]
     shared.print_result(

@@ -20,8 +20,8 @@ columns, longer sums for a number that has a shorter one.
 The search screens a sample of rows for pairs and combinations, and tests what is left on all rows. Where
 there are more combinations of numbers than `MAX_COMBINATIONS` (of two in tables of more than 400
 numbers, of three of more than 110, of four of more than 55), it skips these sums and products; and it
-tests the first `MAX_TESTS` functions that the screen lets pass. The order of rows and columns does
-not change the result.
+tests the first `MAX_TESTS` functions that the screen lets pass. In tables of more than `MAX_CELLS`
+values, it sees a sample of rows only. The order of rows and columns does not change the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from math import comb
 import numpy as np
 
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
-from conjoin.data.row_hashing import content_order
+from conjoin.data.row_hashing import content_order, in_content_order
 from conjoin.data.rules import (
     Arithmetic,
     Determines,
@@ -68,14 +68,17 @@ MAX_COMBINATIONS, FIRST_ROWS, BLOCK = 1 << 25, 4, 1 << 22
 """Maximum number of combinations of terms and targets of sums and products; number of rows that suggest
 them; and number of combinations that are looked at together."""
 
-MAX_TESTS = 1 << 13
-"""Maximum number of functions that are tested on all rows."""
+MAX_TESTS, MAX_CELLS = 1 << 13, 1 << 26
+"""Maximum number of functions that are tested on all rows, and of values in these rows."""
 
 
 def find_rules(table: Table) -> tuple[Rule, ...]:
     """Return the rules that hold in a table (see the module)."""
     if len(table) < MIN_TELLING:
         return ()
+    if table.codes.size > MAX_CELLS:
+        rows = np.linspace(0, len(table) - 1, MAX_CELLS // len(table.domain)).astype(np.int64)
+        table = in_content_order(table).select(rows)
     search = _Search(table)
     equal = search.equal_columns()
     copies = {rule.columns[0] for rule in equal}
