@@ -123,7 +123,8 @@ class _Search:
 
     def sampled(self, names: Sequence[str]) -> FloatArray:
         """Return the sampled rows of columns."""
-        return np.stack([self.values[name][self.rows] for name in names], axis=1)
+        columns = np.array([self.values[name][self.rows] for name in names], np.float64)
+        return columns.reshape(len(names), len(self.rows)).T
 
     def count(self, rows: BoolArray) -> float:
         """Return the weight of rows."""
@@ -153,8 +154,6 @@ class _Search:
 
     def _never_above(self, names: Sequence[str]) -> list[tuple[str, str]]:
         """Return pairs of columns of which the first is hardly ever above the second in the sample."""
-        if not names:
-            return []
         x, pairs = self.sampled(names), []
         for i, name in enumerate(names):
             both = ~np.isnan(x) & ~np.isnan(x[:, [i]])
@@ -194,8 +193,6 @@ class _Search:
         self, names: Sequence[str], sizes: Sequence[int], *, product: bool
     ) -> list[Rule]:
         """Return the sums or products of these numbers of terms; a target has those with the fewest."""
-        if not names:
-            return []
         rules: list[Rule] = []
         x, variables = self.sampled(names), [self.domain[name] for name in names]
         halves = np.array([[half_step(v, computed=c) for v in variables] for c in (True, False)])
