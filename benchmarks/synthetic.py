@@ -89,6 +89,42 @@ def mixed_frame(
     return pd.DataFrame(columns)
 
 
+def shop_frame(rows: int, seed: int = 0, missing: float = 0.03) -> pd.DataFrame:
+    """Return the orders of a shop, in which relations between columns always hold.
+
+    A city is in one region, and a product in one category. The total is price times quantity, and also
+    subtotal plus tax. Customers sign up before they are last seen. `missing`: the share of empty cells.
+    """
+    rng = np.random.default_rng(seed)
+    city = np.minimum(rng.geometric(0.12, rows) - 1, 23)
+    product = np.minimum(rng.geometric(0.06, rows) - 1, 39)
+    category = product * 7 % 6
+    list_price = np.exp(np.random.default_rng(1).normal(3.0, 0.8, 40))
+    price = (list_price[product] * rng.choice([1.0, 0.9, 0.75], rows, p=[0.6, 0.3, 0.1])).round(2)
+    quantity = 1 + rng.poisson(np.where(price < 20, 3.0, 0.7))
+    total = (price * quantity).round(2)
+    tax = (total * np.where(category < 2, 0.07, 0.19)).round(2)
+    signup = np.datetime64("2018-01-01") + rng.integers(0, 2000, rows)
+    last_seen = signup + rng.exponential(250, rows).astype(np.int64)
+    frame = pd.DataFrame(
+        {
+            "city": np.array([f"city {k:02}" for k in range(24)])[city],
+            "region": np.array(["north", "south", "east", "west", "centre"])[city * 3 % 5],
+            "product": np.array([f"product {k:02}" for k in range(40)])[product],
+            "category": np.array([f"category {k}" for k in range(6)])[category],
+            "price": price,
+            "quantity": quantity,
+            "subtotal": (total - tax).round(2),
+            "tax": tax,
+            "total": total,
+            "signup": signup,
+            "last_seen": last_seen,
+            "rating": np.clip(rng.poisson(3.2, rows), 1, 5),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < missing)
+
+
 def random_bayesian_network(
     columns: int, *, max_parents: int = 3, reach: int = 12, seed: int = 0
 ) -> BayesianNetwork:

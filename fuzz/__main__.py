@@ -13,7 +13,7 @@ import time
 
 from fuzz.trials import trial
 
-KINDS = ("files", "queries", "numbers", "faults", "learning", "parallel", "soak")
+KINDS = ("files", "queries", "numbers", "rules", "faults", "learning", "parallel", "soak")
 
 SHOWN = 3
 """Maximum number of failures of one kind that are printed in full."""

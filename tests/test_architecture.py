@@ -51,12 +51,12 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 
 BUDGET = {
     "lines of classifiers": 750,
-    "lines of cli": 2_900,
+    "lines of cli": 2_950,
     "lines of conversion": 1_350,
-    "lines of data": 3_300,
+    "lines of data": 4_100,
     "lines of estimator": 2_300,
     "lines of formats": 3_750,
-    "lines of inference": 7_200,
+    "lines of inference": 7_400,
     "lines of joint": 5_150,
     "lines of kernels": 4_600,
     "lines of learning": 2_100,
@@ -65,7 +65,7 @@ BUDGET = {
     "lines of scoring": 1_050,
     "lines of views": 5_800,
     "lines beside the folders": 650,
-    "words of docs": 25_800,
+    "words of docs": 25_900,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

@@ -580,7 +580,7 @@ def test_frames_with_any_index():
 
 def test_types_that_cannot_hold_what_is_filled_in():
     frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": [1000, 2] * 30, "c": [True, False] * 30})
-    model = JointModel("tree").fit(frame)
+    model = JointModel("tree", rules=None).fit(frame)
     lacking = frame.assign(a=np.nan)  # what read_csv makes of an empty column
     assert model.impute(lacking)["a"].tolist() == frame["a"].tolist()
     few = frame.assign(a=pd.Categorical([None, *["y"] * 59], ["y"]))

@@ -18,7 +18,7 @@ pytestmark = [
 
 COUNTS = {
     "files": 60, "queries": 10, "numbers": 3, "faults": 15, "parallel": 3, "soak": 2,
-    "learning": 4,
+    "learning": 4, "rules": 4,
 }  # fmt: skip
 
 

@@ -183,7 +183,7 @@ def test_the_command(model, tmp_path, capsys):
     with out.open(encoding="utf-8", newline="") as file:
         header, first, second = csv.reader(file)
     assert ",".join(header) == (
-        "row,column,value,probability,tail,suggestion,suggested probability,surprise"
+        "row,column,value,probability,tail,suggestion,suggested probability,surprise,rule"
     )
     assert first[:6] == ["7", "v1", "rde", "0", "0", "green"] and first[7] == "inf"
     assert second[:3] == ["6", "v1", "blue"] and second[5] == "red"

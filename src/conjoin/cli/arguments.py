@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table
     from conjoin.formats.csv_dialect import Dialect
     from conjoin.inference.results import Run
+    from conjoin.models.network import Network
 
 TABLE_FORMATS = "(.csv, .parquet, .xlsx, .data)"
 WRITTEN_FORMATS = "(.csv, .parquet, .data)"
@@ -56,6 +57,13 @@ SHARED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "what a value of the table that the model does not know counts as (default error)",
         {"choices": ("error", "missing"), "default": "error"},
     ),
+    "--rule": (
+        "RULE ...",
+        'a relation that sampled and filled-in rows keep: "low <= high", "total = price * quantity", '
+        '"total = net + tax" or, in learn, "product -> category"; may be repeated',
+        {},
+    ),
+    "--no-rules": ("", "ignore the relations that hold in the training table", {}),
     "--jobs": ("N", "number of cores to use (default all)", {"type": int, "default": -1}),
     "--defuse": (
         "",
@@ -207,6 +215,21 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     page = io.StringIO()
     csv.writer(page, lineterminator="\n").writerows(rows)
     return page.getvalue()
+
+
+def wanted_rules(options: argparse.Namespace) -> list[str]:
+    """Return the rules that --rule and --no-rules ask for, as `rules_of` takes them."""
+    return [*([] if options.no_rules else ["auto"]), *options.rule]
+
+
+def with_wanted_rules(model: Network, options: argparse.Namespace) -> Network:
+    """Return a model with the rules of --rule, and without its own if --no-rules says so."""
+    from conjoin.data.rule_text import stated_rule
+    from conjoin.data.rules import in_order
+
+    stated = [stated_rule(text, model.domain.observed) for text in options.rule]
+    kept = {rule.text: rule for rule in (*stated, *(() if options.no_rules else model.rules))}
+    return model.with_rules(in_order(kept.values()))
 
 
 def page_path(output: str) -> Path:

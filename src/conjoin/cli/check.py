@@ -6,7 +6,8 @@ often typing errors. The tail is the probability of all
 values that are as improbable as the one in the cell, or more so: of a number, of those at least as
 extreme. A value that the model does not know has probability 0. Cells that are very odd do not count when
 the other cells of their rows are judged. The oddest rows are printed, too, with their oddest cells. The
-model may have been learned from the same table. Row 1 is the first row below the header.
+model may have been learned from the same table. A row that breaks a relation that always holds has an odd
+cell with this rule as its reason. Row 1 is the first row below the header.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from conjoin.errors import ModelError
 
 HEADER = (
     "row", "column", "value", "probability", "tail", "suggestion", "suggested probability", "surprise",
+    "rule",
 )  # fmt: skip
 
 
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "FILE",
         "the .csv file to write: row (from 1), column, value, its probability, tail, suggestion, its "
-        "probability, and the surprise in bits",
+        "probability, the surprise in bits, and the rule that the row breaks",
         "TABLE-check.csv",
     )
     add("--rows N", "print at most N rows (default 5)", type=int, default=5)
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     for cell in cells:
         p, tail, q = cell.probability, cell.tail, cell.suggested_probability
         rather = f"{s:.12g}" if type(s := cell.suggestion) is float else s
-        figures = f"{p:.6g}", f"{tail:.6g}", rather, f"{q:.6g}", f"{cell.surprise:.2f}"
+        figures = f"{p:.6g}", f"{tail:.6g}", rather, f"{q:.6g}", f"{cell.surprise:.2f}", cell.rule
         lines.append([cell.row + 1, cell.column, cell.value, *figures])
     write_bytes(path, shared.csv_text(lines).encode())
     if not ranking.exact:

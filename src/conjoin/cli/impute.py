@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("mean", "median", "mode"),
         default="mean",
     )
-    shared.add_shared(parser, "--missing", "--unseen")
+    shared.add_shared(parser, "--rule", "--no-rules", "--missing", "--unseen")
     shared.add_random_state(parser, "drawing, and for rows that are too large for exact inference")
     shared.add_shared(parser, "--defuse", "--json")
 
@@ -63,7 +63,8 @@ def run(options: argparse.Namespace) -> None:
     check_can_write(options.output)
     model = load(options.model)
     table, present = shared.known_rows(options, model.domain.observed)
-    rows = Answers(joint_network(model, table), table, options.random_state)
+    network = shared.with_wanted_rules(joint_network(model, table), options)
+    rows = Answers(network, table, options.random_state)
     full = (
         rows.drawn(1)[0]
         if options.draw

@@ -1,7 +1,7 @@
 """Describe a model or a table file.
 
-Describe a model or a table file: its kind, its variables, the ranges of numbers, its features by length,
-the sizes of its Markov blankets.
+Describe a model or a table file: its kind, its variables, the ranges of numbers, the relations that
+always hold, its features by length, the sizes of its Markov blankets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from conjoin.data.labels import shown
 if TYPE_CHECKING:
     from conjoin.data.domain import Domain
     from conjoin.data.number_states import NumberStates
+    from conjoin.data.rules import Rule
     from conjoin.data.table import Table
     from conjoin.models.network import Network
 
@@ -103,14 +104,26 @@ def _number(numbers: NumberStates) -> dict[str, Any]:
     }
 
 
+def _rules(rules: Sequence[Rule]) -> dict[str, Any]:
+    """Return a description of the relations that always hold, if there are any."""
+    listed = [
+        {"rule": r.text, "support": r.support, "exceptions": r.exceptions, "words": r.words()}
+        for r in rules
+    ]
+    return {"rules": listed} if listed else {}
+
+
 def describe_table(table: Table) -> dict[str, Any]:
     """Return a description of a table."""
+    from conjoin.data.rule_search import find_rules
+
     return {
         "kind": "table",
         "rows": len(table),
         "weighted": table.weights is not None,
         "missing": int(table.holes.sum()),
         **_variables(table.domain),
+        **_rules(find_rules(table)),
     }
 
 
@@ -120,6 +133,7 @@ def describe_network(model: Network) -> dict[str, Any]:
     from conjoin.models.markov import MarkovNetwork, TableFactor
 
     report: dict[str, Any] = {"kind": model.kind, **_variables(model.domain.observed)}
+    report |= _rules(model.rules)
     if model.domain.hidden.any():
         report["hidden"] = [len(v) for v in model.domain if v.hidden]
     features = None
@@ -179,6 +193,8 @@ def _lines(report: dict[str, Any], columns: list[str]) -> list[str]:
         lengths = report["features_by_length"].items()
         tests = ", ".join(f"{n:,} of {length} test{'s' * (length != '1')}" for length, n in lengths)
         say("features", f"{report['n_features']:,} ({tests})")
+    for k, rule in enumerate(report.get("rules", ())):
+        say("" if k else "always holds", rule["words"])
     if "blankets" in report:
         b = report["blankets"]
         say("Markov blankets", f"{b['min']} to {b['max']} variables, {b['mean']:.1f} on average")

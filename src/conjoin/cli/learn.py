@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from conjoin.cli.training_table import training_table
 from conjoin.errors import ModelError
 
 if TYPE_CHECKING:
+    from conjoin.data.rules import Rule
     from conjoin.data.table import Table
     from conjoin.models.network import Network
 
@@ -36,7 +37,7 @@ TABLE_CELLS = {".bif": 1 << 14, ".uai": 1 << 14}
 """The maximum size of a conditional in formats that write it out as a table."""
 
 SHOWN = 6
-"""Number of columns that are named."""
+"""Number of columns, or of relations, that are named."""
 
 FOR_CONDITIONALS = {
     "cpd": "auto",
@@ -124,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "treat every empty cell as a value that got lost. By default, being absent is a state of a "
         "column if other columns tell which of its cells are empty",
     )
-    shared.add_shared(parser, "--missing")
+    shared.add_shared(parser, "--rule", "--no-rules", "--missing")
     shared.add_random_state(parser, "choosing the rows held out")
     shared.add_shared(parser, "--jobs", "--json")
 
@@ -153,6 +154,7 @@ def run(options: argparse.Namespace) -> None:
     if options.features is not None:
         _check_features(options, to_dn)
     table, left_out = training_table(options)
+    rules = _rules(table, options)
     if options.features is not None:
         learned = _learn_features(table, options)
     elif to_bn:
@@ -162,7 +164,7 @@ def run(options: argparse.Namespace) -> None:
     provenance = {**learned.model.provenance, "table": Path(options.table).name}
     if left_out:
         provenance["left_out"] = left_out
-    model = learned.model.with_provenance(provenance)
+    model = learned.model.with_provenance(provenance).with_rules(rules)
     save(model, options.output)
     if getattr(model, "fine", None) is not None and _ending(options) != ".conjoin":
         said = (
@@ -171,11 +173,14 @@ def run(options: argparse.Namespace) -> None:
         print(f"conjoin: {_ending(options)} {said}", file=sys.stderr)
     seconds = shared.seconds(options)
     report = {"model": options.output, "kind": model.kind, "seconds": seconds, **learned.record}
+    report["rules"] = [rule.words() for rule in rules]
     words = f"{options.output}: {model.kind} from {learned.source} ({seconds:.2f} s)"
     columns = column_lines(table.domain, table.holes | table.absent, MAX_COLUMNS, table.weights)
     if (more := len(table.domain) - MAX_COLUMNS) > 0:
         columns.append(f"... and {more:,} more (conjoin info {options.output})")
-    shared.print_result(options, report, words, *columns, *_absent(table))
+    shared.print_result(
+        options, report, words, *columns, *_absent(table), *_relations(rules, options)
+    )
 
 
 def _learn_joint(table: Table, options: argparse.Namespace, to_dn: bool) -> _Learned:
@@ -302,6 +307,30 @@ def _size(table: Table) -> str:
     if table.weights is None:
         return f"{len(table):,} rows of {columns}"
     return f"{table.weights.sum():,.0f} rows ({len(table):,} distinct) of {columns}"
+
+
+def _rules(table: Table, options: argparse.Namespace) -> Sequence[Rule]:
+    """Return the relations that the model keeps; only .conjoin files hold them."""
+    from conjoin.data.rule_text import rules_of
+
+    if _ending(options) == ".conjoin":
+        return rules_of(table, shared.wanted_rules(options))
+    if options.rule:
+        raise ModelError(
+            "only .conjoin files hold rules; leave --rule out, or write a .conjoin file"
+        )
+    return ()
+
+
+def _relations(rules: Sequence[Rule], options: argparse.Namespace) -> list[str]:
+    """Say which relations hold."""
+    if not rules:
+        return []
+    start = "1 relation always holds" if len(rules) == 1 else f"{len(rules)} relations always hold"
+    more = f"; and {len(rules) - SHOWN:,} more (conjoin info {options.output})" * (
+        len(rules) > SHOWN
+    )
+    return [f"{start}: {'; '.join(rule.words() for rule in rules[:SHOWN])}{more}"]
 
 
 def _absent(table: Table) -> list[str]:

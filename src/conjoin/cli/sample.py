@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     apart = "gibbs: sweeps from one row of a chain to the next (default 1)"
     add("--sweeps-per-row K", apart, type=int, default=1)
     add("--chains N", "gibbs: number of chains (default 4)", type=int, default=4)
+    shared.add_shared(parser, "--rule", "--no-rules")
     shared.add_random_state(parser, "drawing")
     shared.add_shared(parser, "--jobs", "--defuse", "--json")
 
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     check_can_write(options.output)
     if options.n < 1:
         raise ModelError(f"-n must be 1 or more, not {options.n}")
-    model = load(options.model)
+    model = shared.with_wanted_rules(load(options.model), options)
     with naming_left_out(model):
         network, given = known_of(model, ", ".join(options.given))
     method = options.method

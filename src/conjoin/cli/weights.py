@@ -86,9 +86,8 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.random_state,
         n_jobs=options.jobs,
     )
-    if isinstance(model, Joint):
-        mn = Joint(mn, model.fine, model.chain)
-    save(mn, options.output)
+    learned = Joint(mn, model.fine, model.chain) if isinstance(model, Joint) else mn
+    save(learned.with_rules(model.rules), options.output)
     seconds = shared.seconds(options)
     record = mn.provenance["weights"]
     shared.print_result(

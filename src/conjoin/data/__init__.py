@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from conjoin.data.table import Table as Table
 
 _INTERNAL = {
+    "Arithmetic": "data.rules",
     "Column": "data.columns",
     "DATE_FORMATS": "data.number_scale",
+    "Determines": "data.rules",
     "MISSING": "data.frames",
     "MapChoice": "data.number_map",
     "NumberMap": "data.number_map",
     "NumberScale": "data.number_scale",
     "NumberStates": "data.number_states",
+    "Order": "data.rules",
     "choose_map": "data.number_map",
     "chosen_kinds": "data.column_kinds",
     "codes_of": "data.table",
@@ -27,6 +30,7 @@ _INTERNAL = {
     "columns_of": "data.frames",
     "date_format": "data.number_scale",
     "deal_out": "data.holdout",
+    "find_rules": "data.rule_search",
     "group_equal": "data.row_hashing",
     "hold_out": "data.holdout",
     "joint_codes": "data.table",
@@ -34,6 +38,8 @@ _INTERNAL = {
     "log_mass": "data.number_map",
     "merge_rows": "data.row_hashing",
     "pack_table": "data.packed_table",
+    "rule_values": "data.rules",
+    "rules_of": "data.rule_text",
     "sample_rows": "data.holdout",
     "with_absent_values": "data.absent_values",
     "with_telling_edges": "data.telling_edges",

@@ -20,6 +20,7 @@ from conjoin.estimator.encoding import Fills, values_of
 from conjoin.inference.completion import Completion
 from conjoin.inference.hidden_mode import improved
 from conjoin.inference.joint_rows import STATISTICS, JointRows
+from conjoin.inference.rule_keeping import mended, warn_of_broken
 from conjoin.inference.terms import as_markov_network
 from conjoin.models.joint import Joint
 from conjoin.models.network import Network
@@ -98,17 +99,26 @@ class Answers(JointRows):
             raise ModelError(f"by must be 'row' or 'cell', not {by!r}")
         checked_statistic(statistic, True)
         if self.fine is not None or self.absent.any():
-            return self.filled(statistic, fill_absent=fill_absent)
+            return self._mended([self.filled(statistic, fill_absent=fill_absent)])[0]
         if self.chain is not None and by == "cell":
-            return self.filled(statistic, fill_absent=fill_absent)
+            return self._mended([self.filled(statistic, fill_absent=fill_absent)])[0]
         codes = imputed_codes(self.model, self.table, by, self.seed)
         if self.chain is not None:  # the most probable value is the most probable row
             single = np.flatnonzero(self.table.holes.sum(axis=1) == 1)
             codes[single] = self.select(single).filled(statistic).codes
-        if self.table.numbers is None:
-            return Table.adopt(self.domain, codes, self.table.weights)
-        numbers = self.filled(statistic).numbers
-        return Table.adopt(self.domain, codes, self.table.weights, numbers)
+        numbers = None if self.table.numbers is None else self.filled(statistic).numbers
+        return self._mended([Table.adopt(self.domain, codes, self.table.weights, numbers)])[0]
+
+    def drawn(self, count: int) -> list[Table]:
+        """Return the rows with missing values drawn, several times; the rules of the model are kept."""
+        return self._mended(super().drawn(count))
+
+    def _mended(self, tables: list[Table]) -> list[Table]:
+        """Return tables in which cells that were filled in are changed so that rules hold."""
+        rules = self.model.rules
+        warn_of_broken(rules, self.table, "Values that were known are left as they are")
+        free = self.table.holes | self.table.absent
+        return [mended(rules, table, free) for table in tables]
 
     def fills(self, full: Table) -> Fills:
         """Return the values that a filled table has in place of the missing ones."""

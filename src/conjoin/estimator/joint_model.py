@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.labels import shown
+from conjoin.data.rule_text import rules_of
 from conjoin.data.table import Table
 from conjoin.data.telling_edges import with_telling_edges
 from conjoin.errors import ConvergenceWarning, ModelError, names_lack_of_memory
@@ -60,6 +61,11 @@ class JointModel(RowAnswers, Pictures):
         every row), and columns to leave out. Columns without any value are left out in any case.
     kinds : mapping, optional
         {column: 'category', 'number' or 'date'} for columns that are not what they look like.
+    rules : 'auto', None, or sequence of str
+        Relations between columns that `sample` and `impute` keep: ``"low <= high"``,
+        ``"total = price * quantity"``, ``"total = net + tax"``, ``"product -> category"``. "auto", also
+        as one of several, finds those that hold in the table with at most 0.5% exceptions. They are
+        `model_.rules` afterwards.
     random_state : int, numpy Generator, RandomState or None
         The source of randomness. With an integer, the same call gives the same result. With None,
         every `fit` and every `impute` with `draws` is different; a generator is advanced by each of them.
@@ -116,6 +122,7 @@ class JointModel(RowAnswers, Pictures):
     include: Any = ()
     exclude: Any = ()
     kinds: Any = None
+    rules: Any = "auto"
     random_state: Any = 0
     n_jobs: int | None = None
 
@@ -151,13 +158,15 @@ class JointModel(RowAnswers, Pictures):
         """Learn from a coded table."""
         from conjoin.joint.joint_learning import learn_joint
 
-        self.network_, self.model_ = learn_joint(
+        rules = rules_of(table, self.rules)
+        self.network_, joint = learn_joint(
             table, self.cpd, kappa=self.kappa, penalty=self.penalty,
             min_leaf=self.min_leaf, effort=self.effort,
             required=self._parents(self.required), forbidden=self._parents(self.forbidden),
             closed_form=not self.refine or self.forbidden is not None,
             random_state=self.seed_, n_jobs=self.n_jobs,
         )  # fmt: skip
+        self.model_ = joint.with_rules(rules)
         self._settle(len(table), table)
 
     def _parents(self, pairs: Any) -> dict[str, list[str]] | None:

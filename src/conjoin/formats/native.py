@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.data.domain import Domain
+from conjoin.data.rules import rule_from_json, rule_to_json
 from conjoin.errors import ConjoinError, FormatError
 from conjoin.formats.json_labels import domain_from_json, domain_to_json
 from conjoin.formats.storage import read_bytes, write_bytes
@@ -99,6 +100,8 @@ def _pack_model(model: Network, arrays: _Arrays) -> dict[str, Any]:
     """Describe a network in types of JSON; its arrays are stored."""
     packed: dict[str, Any] = {"provenance": dict(model.provenance)}
     packed["variables"] = domain_to_json(model.domain)
+    if model.rules:
+        packed["rules"] = [rule_to_json(rule) for rule in model.rules]
     if isinstance(model, MarkovNetwork):
         packed["kind"] = "MN"
         packed["features"] = _pack_features(model.features, arrays)
@@ -250,6 +253,12 @@ def _open(data: bytes) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
 
 
 def _unpack(header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str) -> Network:
+    model = _network(header, arrays, path)
+    rules = header.get("rules")
+    return model if rules is None else model.with_rules(map(rule_from_json, rules))
+
+
+def _network(header: dict[str, Any], arrays: list[npt.NDArray[Any]], path: str) -> Network:
     kind, provenance = header["kind"], dict(header["provenance"])
     _check(kind in ("DN", "MN", "BN"), f"there is no kind {kind!r}")
     domain = domain_from_json(header["variables"], path)

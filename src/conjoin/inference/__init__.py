@@ -32,6 +32,7 @@ _INTERNAL = {
     "evidence_of": "inference.evidence",
     "find_order": "inference.plan",
     "label_text": "inference.conditions",
+    "mended": "inference.rule_keeping",
     "parse_conditions": "inference.condition_text",
     "row_log_joints": "inference.completion",
     "sampling_method": "inference.sampling",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.domain import Domain
 from conjoin.data.table import Codes, Table, code_dtype
 from conjoin.errors import ModelError, did_you_mean, names_lack_of_memory
 from conjoin.inference import ancestral, exact
@@ -17,8 +18,10 @@ from conjoin.inference.gibbs import BATCHES, effective_size, split_r_hat
 from conjoin.inference.joint_rows import with_values
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.random_state import RandomState, seed_sequence
+from conjoin.inference.rule_keeping import with_rules_kept
 from conjoin.jobs import run
 from conjoin.models.bayes import BayesianNetwork
+from conjoin.models.conditional_chain import ConditionalChain
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.left_out import names_left_out
 from conjoin.models.network import Network, network_of, takes_estimators
@@ -48,7 +51,8 @@ def sample(
     """Draw joint states.
 
     Hidden columns are drawn, too, and dropped. Given evidence that leaves too much unknown for the chain
-    of a joint, its network draws all rows.
+    of a joint, its network draws all rows. Rows that break a rule of the model are mended or drawn again
+    (see `rule_keeping`).
 
     Parameters
     ----------
@@ -90,25 +94,46 @@ def sample(
     (10000, 0.9)
     """
     network, known = known_of(model, given)
-    rows = list(
-        samples(
-            network, n, known, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,
-            chains=chains, order=order, random_state=random_state, n_jobs=n_jobs,
-        )
-    )  # fmt: skip
-    domain = network.domain.observed
+    source = network_of(model)
+
+    def draw(count: int, seed: RandomState) -> Table:
+        states = samples(
+            network, count, known, method=method, burn_in=burn_in, sweeps_per_row=sweeps_per_row,
+            chains=chains, order=order, random_state=seed, n_jobs=n_jobs,
+        )  # fmt: skip
+        rows = _all_of(states, network.domain.observed)
+        rng = np.random.default_rng(int(seed_sequence(seed).generate_state(1)[0]))
+        chain = getattr(source, "chain", None)
+        if chain is not None and known.by_network and not len(known):
+            rows = _partly_from_chain(chain, rows, rng)
+        return with_values(source, rows, known.values, rng, known.ranges)
+
+    drawn = draw(n, random_state)
+    if not source.rules:
+        return drawn
+    seeds = seed_sequence(random_state).generate_state(4).tolist()
+    return with_rules_kept(
+        source.rules,
+        drawn,
+        known,
+        lambda attempt, count: draw(count, np.random.SeedSequence([*seeds, attempt])),
+    )
+
+
+def _partly_from_chain(chain: ConditionalChain, rows: Table, rng: np.random.Generator) -> Table:
+    """Return rows of a network with a share of them drawn from a chain instead."""
+    codes = rows.codes.copy()
+    other = np.flatnonzero(rng.random(len(rows)) < chain.share)
+    codes[other] = chain.sample(len(other), rng)
+    return Table.adopt(rows.domain, codes)
+
+
+def _all_of(tables: Iterator[Table], domain: Domain) -> Table:
+    """Return the rows of a stream of tables as one table."""
+    rows = list(tables)
     empty = np.zeros((0, len(domain)), code_dtype(domain.cards))
     codes = rows[0].codes if len(rows) == 1 else np.concatenate([empty, *(t.codes for t in rows)])
-    seed = int(seed_sequence(random_state).generate_state(1)[0])
-    rng = np.random.default_rng(seed)
-    joint = network_of(model)
-    chain = getattr(joint, "chain", None)
-    if chain is not None and known.by_network and not len(known):  # a share of the rows is its own
-        other = np.flatnonzero(rng.random(n) < chain.share)
-        codes = codes.copy()
-        codes[other] = chain.sample(len(other), rng)
-    drawn = Table.adopt(domain, codes)
-    return with_values(joint, drawn, known.values, rng, known.ranges)
+    return Table.adopt(domain, codes)
 
 
 def sampling_method(model: Network, given: Given = None) -> str:

@@ -9,10 +9,15 @@ that is as good as any other.
 A wrong cell makes correct ones look odd, and two wrong cells may make each other look plausible. So the
 oddest cell of a row is doubted if it is very odd, and does not count when the others are judged; then the
 next. And a number that is far outside the bulk of its column is odd by itself, whatever the row says.
+
+A row that breaks a rule of the model has an odd cell, at least as improbable as a row that breaks the
+rule. If the row breaks several rules that share a column, it is the cell of this column, otherwise the
+oddest cell of the rule.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +29,13 @@ from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
+from conjoin.data.rules import Rule, rounded, rule_values, with_rule_values
 from conjoin.data.table import Table
 from conjoin.errors import DataError, did_you_mean, names_lack_of_memory
 from conjoin.inference.fine_answers import MAX_STATES
 from conjoin.inference.joint_rows import JointRows
 from conjoin.inference.number_distribution import TIE, NumberDistributions
+from conjoin.inference.rule_keeping import broken
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network, network_of
 from conjoin.progress import progress
@@ -88,6 +95,9 @@ class Surprise:
     # bits; 0 if `tail` is more. Frequent numbers with a probability of their own count as states,
     # and all other numbers together as one more
     surprise: float
+    # The rule that the row breaks, if this is why the cell is odd (see `data.rules`); the suggestion then
+    # follows from the rule
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,7 +161,7 @@ class Surprises(Sequence[Surprise]):
             ):
                 result[place] = Surprise(
                     r, self.names[c], cells.value(r, c), float(cells.probability[r, c]),
-                    float(cells.tails[r, c]), value, p, float(cells.bits[r, c]),
+                    cells.tail(r, c), value, p, float(cells.bits[r, c]), cells.rule(r, c),
                 )  # fmt: skip
         return [result[place] for place in places.tolist()]
 
@@ -173,23 +183,28 @@ class Surprises(Sequence[Surprise]):
     def words(self, at: int, first_row: int = 0) -> str:
         """Return a cell in words, with what was expected instead: of a number, a range."""
         r, c = int(self.rows[at]), int(self.columns[at])
-        tail, is_number = self._cells.tails[r, c], self._cells.is_number(c)
+        tail, rule = self._cells.tail(r, c), self._cells.rule(r, c)
+        is_number = self._cells.is_number(c) and not rule
         start = f"row {r + first_row}: {shown(self.names[c])}={shown(self._cells.value(r, c))}"
         extreme = " as extreme" if is_number and tail else ""
         expected, p = self.expected(at)
         sure = f"{p:.0%}" if is_number and p == LEVEL else f"{p:.2g}"
-        return f"{start} ({tail:.2g}{extreme}), rather {expected} ({sure})"
+        because = f" because {rule}" * bool(rule)
+        return f"{start} ({tail:.2g}{extreme}), rather {expected} ({sure}){because}"
 
     def expected(self, at: int) -> tuple[str, float]:
         """Return what was expected of a cell, and its probability: a state, or a range of a number."""
         rows, c = self.rows[at : at + 1], int(self.columns[at])
-        if self._cells.is_number(c):
+        if self._cells.is_number(c) and not self._cells.rule(int(rows[0]), c):
             answer = self._cells.given_rest(rows).number(self.names[c])
             scale = answer.scale
             low, high = (np.clip(x[0], scale.low, scale.high) for x in answer.interval(LEVEL))
             if low != high:
                 return f"{scale.short(low)} to {scale.short(high)}", LEVEL
         ((value, p),) = self._cells.suggested(c, rows)
+        if self._cells.is_number(c):
+            scale = self._cells.table.domain.scale(self.names[c])
+            value = scale.text(scale.number(value))
         return shown(value), p
 
     def __repr__(self) -> str:
@@ -210,8 +225,11 @@ class _Cells:
         self.exact = True  # whether no probability was sampled
         # The probability of each value, of those no more probable, and of the most probable state
         self.probability, self.tails, self.best = np.zeros((3, *self.known.shape))
+        self.blamed: dict[tuple[int, int], Rule] = {}  # the cells because of which rules are broken
+        self.rule_bits = np.zeros(self.known.shape)
         rows = np.arange(len(table))
         self._judge(rows, FIRST_STATES)
+        self._blame()
         # The conditionals of a dependency network need complete rows.
         for _ in range(0 if isinstance(model, DependencyNetwork) else MAX_DOUBTED):
             open_to_doubt = self.known & ~(table.holes | self.doubted)[:, self.at]
@@ -226,7 +244,33 @@ class _Cells:
     def bits(self) -> FloatArray:
         """The surprise of each cell."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.maximum(np.log2(self.best) - np.log2(self.tails), 0.0)
+            return np.maximum(np.log2(self.best) - np.log2(self.tails), self.rule_bits)
+
+    def tail(self, row: int, c: int) -> float:
+        """Return the probability of a value that is as odd as that of a cell."""
+        return float(min(self.tails[row, c], np.exp2(-self.rule_bits[row, c])))
+
+    def rule(self, row: int, c: int) -> str:
+        """Return the rule because of which a cell is odd, if there is one."""
+        return self.blamed[row, c].text if (row, c) in self.blamed else ""
+
+    def _blame(self) -> None:
+        """Find the cells because of which rows break rules."""
+        bits, places = self.bits, {column.name: c for c, column in enumerate(self.raw)}
+        breaks = broken(self.model.rules, self.table)
+        for row in np.flatnonzero(breaks.any(axis=0)).tolist():
+            rules = [
+                r
+                for r, is_broken in zip(self.model.rules, breaks[:, row], strict=True)
+                if is_broken
+            ]
+            while rules:
+                shared = Counter(places[name] for rule in rules for name in rule.columns)
+                c = max(shared, key=lambda c: (shared[c], bits[row, c], self.raw[c].name))
+                rule = next(rule for rule in rules if self.raw[c].name in rule.columns)
+                self.blamed[row, c] = rule
+                self.rule_bits[row, c] = np.log2((rule.support + 2) / (rule.exceptions + 1))
+                rules = [rule for rule in rules if self.raw[c].name not in rule.columns]
 
     def is_number(self, c: int) -> bool:
         """Return whether a column is one of numbers, and the table has their values."""
@@ -300,6 +344,27 @@ class _Cells:
         return np.maximum(bits - ALLOWANCE, 0.0)
 
     def suggested(self, c: int, rows: IntArray) -> list[tuple[Any, float]]:
+        """Return what is expected instead of some cells, with its probability.
+
+        It is the value that follows from a rule, the most probable state, or the median.
+        """
+        found = self._most_probable(c, rows)
+        for i, row in enumerate(rows.tolist()):
+            if (row, c) in self.blamed:
+                found[i] = self._implied(self.blamed[row, c], row, c) or found[i]
+        return found
+
+    def _implied(self, rule: Rule, row: int, c: int) -> tuple[Any, float] | None:
+        """Return the value of a cell that follows from a rule, if there is one, with its probability."""
+        name, table = self.raw[c].name, self.table.select(np.array([row]))
+        value = rule.implied(rule_values(table, rule.columns), name)
+        if np.isnan(value).any():
+            return None
+        column = rounded(table.domain[name], value)
+        column_of = Column.of_table(with_rule_values(table, {name: column}), self.at[c])
+        return column_of.labels[column_of.codes[0]], 1 - float(np.exp2(-self.rule_bits[row, c]))
+
+    def _most_probable(self, c: int, rows: IntArray) -> list[tuple[Any, float]]:
         """Return the most probable states, or the medians, of some cells, with their probabilities."""
         answers, name = self.given_rest(rows), self.raw[c].name
         if not self.is_number(c):

@@ -57,4 +57,5 @@ class Joint(MarkovNetwork):
 
     def reordered(self, names: Sequence[str]) -> Joint:
         """Return the joint with its columns in another order."""
-        return Joint(self.network.reordered(names), self.fine, self.chain)
+        moved = Joint(self.network.reordered(names), self.fine, self.chain)
+        return moved.with_rules(self.rules)

@@ -12,6 +12,7 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain, check_states
+from conjoin.data.rules import Rule
 from conjoin.errors import ModelError
 from conjoin.models.cpd import CPD, one_cpd_per_variable
 from conjoin.models.loglinear import LogLinearForm
@@ -55,10 +56,12 @@ class Network:
     """A model over a domain, with its provenance: plain values under short names, kept in native files.
 
     Networks are immutable, because engines cache what they compute from a network: an attribute can be
-    set only once, by the constructor.
+    set only once, by the constructor. The rules of a network (see `data.rules`) are kept in the rows that
+    it draws and fills in; they do not change probabilities.
     """
 
     kind: str
+    rules: tuple[Rule, ...] = ()
 
     def __init__(self, domain: Domain, provenance: Mapping[str, Any] | None = None) -> None:
         check_states(domain)
@@ -80,6 +83,14 @@ class Network:
         """Return the network with another provenance."""
         twin = copy.copy(self)
         twin.__dict__["provenance"] = dict(provenance)
+        return twin
+
+    def with_rules(self, rules: Iterable[Rule]) -> Self:
+        """Return the network with other rules."""
+        twin = copy.copy(self)
+        twin.__dict__["rules"] = tuple(rules)
+        for rule in twin.rules:
+            rule.check(self.domain.observed)
         return twin
 
     @cached_property

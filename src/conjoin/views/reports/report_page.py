@@ -17,6 +17,7 @@ from conjoin.views.reports import (
     distributions,
     learned,
     predictions,
+    relations,
     surprising,
     together,
 )
@@ -85,7 +86,7 @@ def page(
     if conditionals is not None and conditionals.domain != subject.domain:
         raise ModelError("the conditionals and the model have different variables")
     parts = {
-        "table": distributions, "together": together, "predictions": predictions,
+        "table": distributions, "together": together, "rules": relations, "predictions": predictions,
         "odd": surprising, "learned": learned,
     }  # fmt: skip
     sections = {key: part.section(subject) for key, part in progress(parts.items(), "sections")}
