@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given, settings
 
 from conjoin import Domain, Features, MarkovNetwork, Table, convert, learn_conditionals, refine
-from conjoin.data import merge_rows
-from conjoin.inference import log_partition
-from conjoin.joint import HiddenFit, HiddenModel, HiddenTables, LeafTrees, stacked, tree_network
+from conjoin.joint import tree_network
 from conjoin.joint.candidates import Effort, Fold
 from conjoin.joint.dependence_tree import dependence_tree
-from conjoin.joint.hidden_column import LEAVES, Priors
+from conjoin.joint.hidden_column import Priors
 from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.missing_values import joined
 from conjoin.joint.network_search import NetworkSearch
 from conjoin.joint.refinement import FOLDS, all_but
-from conjoin.joint.thin_weights import with_weights
 from conjoin.scoring import log_likelihood
 from reference import all_states, feature_rows, feature_sum, normalized
 from strategies import generators
@@ -120,64 +117,3 @@ def test_networks_with_impossible_states_are_refined():
     scores = refined.provenance["refined"]["held_out"]
     assert any("hidden" in name for name in scores)
     assert np.isfinite(list(scores.values())).all()
-
-
-def rule_table(rng, rows):
-    """Return rows of eight independent columns and of one that is a rule of them, with a little noise."""
-    cards = (3, 5, 4, 4, 3, 2, 3, 3)
-    codes = np.stack([rng.integers(0, card, rows) for card in cards], axis=1)
-    parents, nursery, form, children, housing, finance, social, health = codes.T
-    strain, home = parents + nursery, form // 2 + housing + finance
-    priority = np.where((health == 2) | (home >= 4), 3, 4)
-    usual = np.where((social == 2) | (home >= 3), 3, np.where(children <= 1, 1, 2))
-    decision = np.where(strain >= 5, 4, np.where(strain >= 3, priority, usual))
-    decision[health == 0] = 0
-    decision = np.where(rng.random(rows) < 0.02, rng.integers(0, 5, rows), decision)
-    return Table(Domain.numbered((*cards, 5)), np.column_stack([codes, decision]))
-
-
-def test_leaves_start_as_the_thin_network_cut_into_them():
-    rng = np.random.default_rng(0)
-    table, held = rule_table(rng, 1200), rule_table(rng, 400)
-    left, right = dependence_tree(table)
-    pairs = MarkovNetwork(table.domain, Features.empty(table.domain.cards))
-    network = with_weights(pairs, left, right, table, held, table)
-    codes, weights = merge_rows(table.codes, table.weights)
-    trees = LeafTrees(network, codes, weights)
-    gains = trees.gains(held.codes).mean(axis=0)
-    assert gains.argmax() == 8 and gains[8] > 0.1
-    leaves = trees.leaves(8, 30)
-    assert leaves.column == 8 and 10 < len(leaves.regions) <= 30
-    tables = HiddenTables(network, len(leaves.regions))
-    model = HiddenModel(tables, LEAVES, leaves)
-    rows = tables.rows(codes, weights)
-    fit = HiddenFit(model, *model.start(rows, rng))
-    expected = network.log_potential(codes) - log_partition(network).value
-    np.testing.assert_allclose(fit.log_density(rows), expected, atol=5e-3)
-    states = stacked(tables, [fit.part()], np.ones(1), "leaf")
-    posterior = states.conditional("leaf", np.column_stack([codes, np.zeros(len(codes), int)]))
-    tests = leaves.regions.tests
-    met = tests.members(np.arange(len(tests)))[np.arange(len(tests)), codes[:, tests.var]]
-    inside = np.stack([met[:, region].all(axis=1) for _, region in leaves.regions], axis=1)
-    assert (inside.sum(axis=1) == 1).all()
-    np.testing.assert_allclose(posterior, inside, atol=5e-3)
-
-
-def test_rules_of_many_columns_are_learned_as_the_leaves_of_a_tree(monkeypatch):
-    rng = np.random.default_rng(1)
-    table, test = rule_table(rng, 1500), rule_table(rng, 2000)
-    closed = convert(learn_conditionals(table, "tree"), table)
-    joint = refine(closed, table)
-    assert "leaves of v8" in joint.provenance["refined"]["chosen"]
-    names, shuffled = test.names[::-1], table.select(rng.permutation(len(table)))
-    reordered = refine(closed.reordered(names), shuffled.reordered(names))
-    by_row = log_likelihood(joint, test).by_row
-    np.testing.assert_allclose(
-        log_likelihood(reordered, test.reordered(names)).by_row, by_row, atol=1e-9
-    )
-    monkeypatch.setattr("conjoin.joint.hidden_search.MAX_LEAF_COLUMNS", 0)
-    without = refine(closed, table)
-    assert by_row.mean() > log_likelihood(without, test).mean + 0.005
-    codes = np.arange(len(test)), test.codes[:, 8]
-    losses = [-net.log_conditional("v8", test)[codes].mean() for net in (joint, without)]
-    assert losses[0] < losses[1] - 0.01

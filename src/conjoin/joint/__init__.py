@@ -20,7 +20,6 @@ _INTERNAL = {
     "HiddenFit": "joint.hidden_fit",
     "HiddenModel": "joint.hidden_column",
     "HiddenTables": "joint.hidden_tables",
-    "LeafTrees": "joint.leaf_states",
     "Parameters": "joint.hidden_column",
     "Priors": "joint.hidden_column",
     "PseudoLikelihood": "joint.pseudo_likelihood_learning",

@@ -12,8 +12,6 @@ weights; e_z is what a single hidden state adds, strongly shrunk. All parameters
 by L-BFGS on the marginal likelihood of the rows, with Gaussian priors. Exact inference treats Z as a
 variable like any other, so one pass gives the expectations for all hidden states.
 
-The hidden states of one more fit are the leaves of a tree (see `leaf_states`).
-
 Fits that differ in priors and random starts are stacked: their states together are the states of one
 hidden column, and each fit is weighted by how well it predicts held-out rows.
 """
@@ -21,14 +19,13 @@ hidden column, and each fit is weighted by how well it predicts held-out rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from conjoin.data.arrays import Float32Array, FloatArray
 from conjoin.joint.hidden_tables import Chunk, HiddenRows, HiddenTables
-from conjoin.joint.leaf_states import Leaves
 
 EM_STEPS, PSEUDO_ROWS = 12, 2.0
 """The mixture that a fit starts from: steps of EM, and rows' worth of shrinkage to the marginals."""
@@ -41,8 +38,6 @@ class Priors(NamedTuple):
     single_sd: float  # of the rows of T, on features that test one state
     longer_sd: float  # of the rows of T, on longer features; 0 to leave these alone
     state_sd: float  # of e_z
-    # Of e_z on the states of the column whose leaves the hidden states are
-    leaf_sd: float = 0.0
 
 
 SETTINGS = (
@@ -53,9 +48,6 @@ SETTINGS = (
     Priors(16, 0.2, 0.0, 0.2),
 )
 """The fits that are stacked. None is best for all tables; together they are better than each."""
-
-LEAVES = Priors(0, 1.0, 0.0, 0.02, 2.0)
-"""One more fit, whose hidden states are the leaves of a tree (see `leaf_states`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +90,17 @@ class Parameters:
 class HiddenModel:
     """The distributions with a hidden column over one thin network, as functions of their parameters.
 
-    `tables`: the thin network and the number of hidden states. `leaves`: what the hidden states are, if
-    they are the leaves of a tree.
+    `tables`: the thin network and the number of hidden states.
     """
 
-    def __init__(self, tables: HiddenTables, priors: Priors, leaves: Leaves | None = None) -> None:
-        self.tables, self.priors, self.leaves = tables, priors, leaves
-        # What is added to e_z and not learned
-        self.fixed = np.zeros(1) if leaves is None else leaves.shifts(tables)
+    def __init__(self, tables: HiddenTables, priors: Priors) -> None:
+        self.tables, self.priors = tables, priors
         self.longer = tables.longer if priors.longer_sd else tables.longer[:0]
 
     def weights(self, p: Parameters) -> FloatArray:
         """Return the weights of all features given each hidden state."""
         weights = p.points @ self._mapping(p) + (self.tables.features.weights + p.common)
-        weights[:, self.tables.single] += self._smoothed(p.own) + self.fixed
+        weights[:, self.tables.single] += self._smoothed(p.own)
         return weights
 
     def _smoothed(self, effects: FloatArray) -> FloatArray:
@@ -154,7 +143,7 @@ class HiddenModel:
         The latter is None if the longer features have no part in it.
         """
         shift = np.empty((p.own.shape[1] + 1, self.tables.states), np.float32)
-        shift[:-1] = (self._smoothed(p.points @ p.single + p.own) + self.fixed).T
+        shift[:-1] = self._smoothed(p.points @ p.single + p.own).T
         shift[-1] = p.log_probabilities - log_z
         if not len(self.longer):
             for chunk in rows.chunks:
@@ -213,20 +202,10 @@ class HiddenModel:
 
     def start(self, rows: HiddenRows, rng: np.random.Generator) -> tuple[Parameters, FloatArray]:
         """Return parameters to start from, and log Z of each hidden state under them."""
-        p = self._from_mixture(rows, rng) if self.leaves is None else self._from_leaves()
+        p = self._from_mixture(rows, rng)
         found = self.tables.expectations(self.weights(p))
         assert found is not None, "the weights of a thin network are not extreme"
-        if self.leaves is not None:  # the probability of a leaf, up to a constant
-            mass = found[0] - np.maximum(self.fixed, 0).sum(axis=1)
-            p = replace(p, log_shares=mass - np.logaddexp.reduce(mass))
         return p, found[0]
-
-    def _from_leaves(self) -> Parameters:
-        """Return parameters under which the rows of each leaf follow the thin network."""
-        states, single, longer = self.tables.states, len(self.tables.single), len(self.longer)
-        shapes = (states, 0), (0, single), (0, longer), (states, single), (states,)
-        common = np.zeros(len(self.tables.features))
-        return Parameters(common, *(np.zeros(shape) for shape in shapes))
 
     def _from_mixture(self, rows: HiddenRows, rng: np.random.Generator) -> Parameters:
         """Return parameters read off a mixture of independent columns, by its singular vectors."""
@@ -253,11 +232,7 @@ class HiddenModel:
         priors = self.priors
         sds = (1.0, 1.0, priors.single_sd, priors.longer_sd or 1.0, priors.state_sd, 10.0)
         pairs = zip(p.parts, sds, strict=True)
-        precisions = p.like(np.concatenate([np.full(part.size, sd**-2) for part, sd in pairs]))
-        if self.leaves is not None:
-            predicted = self.tables.single_states[0] == self.leaves.column
-            precisions.own[:, predicted] = priors.leaf_sd**-2
-        return precisions.flat()
+        return np.concatenate([np.full(part.size, sd**-2) for part, sd in pairs])
 
     def curvature(self, p: Parameters, log_z: FloatArray, rows: HiddenRows) -> Parameters:  # noqa: ARG002
         """Return an approximate Hessian diagonal of the negative log-likelihood."""

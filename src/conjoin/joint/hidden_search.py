@@ -19,7 +19,7 @@ from conjoin.data.row_hashing import merge_rows
 from conjoin.data.table import Codes, Table
 from conjoin.joint.batches import batches
 from conjoin.joint.candidates import Effort, Fold
-from conjoin.joint.hidden_column import LEAVES, HiddenModel
+from conjoin.joint.hidden_column import HiddenModel
 from conjoin.joint.hidden_fit import (
     MAX_ITERATIONS,
     HiddenFit,
@@ -36,7 +36,6 @@ from conjoin.joint.hidden_tables import (
     tree_part,
 )
 from conjoin.joint.incomplete_rows import MarginalModel, incomplete
-from conjoin.joint.leaf_states import LeafTrees, Leaves, rule_column
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
 
@@ -66,9 +65,6 @@ with many states are learned from batches, and those with few states from half a
 
 MIN_STATES = 4
 """A hidden column has at least this number of states per fit."""
-
-MAX_LEAF_COLUMNS = 64
-"""Hidden states that are the leaves of a tree are tried for at most this number of columns."""
 
 MAX_SUMS = 1 << 13
 """Maximum number of times that rows are summed over their missing values to learn fits further."""
@@ -170,26 +166,12 @@ class HiddenSearch:
         rng: np.random.Generator,
     ) -> None:
         self.bases, self.folds, self.effort, self.rng = bases, folds, effort, rng
-        self.settings = [priors for priors in effort.settings if priors != LEAVES]
+        self.settings = list(effort.settings)
         self.max_states = effort.hidden_cells // (cells * len(folds))
         self.weights = np.concatenate([fold.weights for fold in folds])
         self.train: list[Rows] = [merge_rows(f.train.codes, f.train.weights) for f in folds]
         self.rows = max(len(rows[0]) for rows in self.train)
         self.reached = [-np.inf] * len(folds)  # the best score of a fit of each fold
-        self.leaves = self._leaves() if LEAVES in effort.settings else []
-        self.leaf_fits: dict[tuple[int, int], HiddenFit] = {}  # by fold and number of rows
-
-    def _leaves(self) -> list[Leaves]:
-        """Return for each fold the leaves of the tree of one column, if they promise to gain."""
-        columns = len(self.bases[0].domain)
-        if self.rows > MANY_ROWS or columns > MAX_LEAF_COLUMNS or self.max_states < MIN_STATES:
-            return []
-        rng, trees, gains = np.random.default_rng(0), [], []
-        for base, train, fold in zip(self.bases, self.train, self.folds, strict=True):
-            trees.append(LeafTrees(base, *self._some(train, TRIAL_ROWS, rng)))
-            gains.append(trees[-1].gains(fold.rows))
-        column = rule_column(np.concatenate(gains), self.weights)
-        return [] if column is None else [each.leaves(column, self.max_states) for each in trees]
 
     def best(self, others: Sequence[FloatArray]) -> Mixture | None:
         """Return the mixture that predicts held-out rows best, None if no hidden column helps.
@@ -214,8 +196,6 @@ class HiddenSearch:
         order = np.argsort(-shares, kind="stable")[:most]
         kept = [i for i in order.tolist() if shares[i] >= MIN_SHARE] or order[:1].tolist()
         self.settings = [found.fits[0][i].model.priors for i in sorted(kept)]
-        if self.leaves and found.fit_shares[-1] < MIN_SHARE:
-            self.leaves = []
 
     def _fits(self) -> Iterator[list[list[HiddenFit]]]:
         """Yield the fits of each size, for the settings that are left by then."""
@@ -252,13 +232,6 @@ class HiddenSearch:
             model = HiddenModel(tables, priors)
             fits.append(fit_hidden(model, rows, stopping, self.rng, steps, self.reached[number]))
             self.reached[number] = max(fits[-1].score(stopping), self.reached[number])
-        if self.leaves:
-            key, leaves = (number, len(some[0])), self.leaves[number]
-            if key not in self.leaf_fits:
-                of_leaves = HiddenTables(self.bases[number], len(leaves.regions))
-                model = HiddenModel(of_leaves, LEAVES, leaves)
-                self.leaf_fits[key] = fit_hidden(model, rows, stopping, self.rng, steps)
-            fits.append(self.leaf_fits[key])
         return fits
 
     def _some(self, rows: Rows, count: int, rng: np.random.Generator | None = None) -> Rows:

@@ -200,7 +200,7 @@ class MarginalModel(HiddenModel):
     """
 
     def __init__(self, model: HiddenModel, table: Table) -> None:
-        super().__init__(model.tables, model.priors, model.leaves)
+        super().__init__(model.tables, model.priors)
         cards = np.append(model.tables.network.domain.cards, model.tables.states)
         self.lacking = IncompleteRows(model.tables.plan.terms, cards, table)
 

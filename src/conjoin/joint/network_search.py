@@ -24,7 +24,7 @@ from conjoin.joint.dependence_tree import tree_network
 from conjoin.joint.directed_network import fitted, learn_structure
 from conjoin.joint.directed_search import Parents
 from conjoin.joint.expectations import Expectations
-from conjoin.joint.hidden_column import LEAVES, SETTINGS, Priors
+from conjoin.joint.hidden_column import SETTINGS, Priors
 from conjoin.joint.hidden_search import HiddenSearch
 from conjoin.joint.incomplete_rows import incomplete
 from conjoin.joint.missing_values import joined
@@ -49,12 +49,12 @@ MAX_FURTHER = 20
 
 MANY_ROWS = {
     "quick": Effort((1 << 12,), (), (), 0),
-    "default": Effort((1 << 11, 1 << 15), (8, 32, 256), (*SETTINGS, LEAVES), 9 << 18, 128),
+    "default": Effort((1 << 11, 1 << 15), (8, 32, 256), SETTINGS, 9 << 18, 128),
     "thorough": Effort(
-        (1 << 12, 1 << 17), (8, 32, 128, 512), (*SETTINGS, *SETTINGS, LEAVES), 1 << 23, 1024
+        (1 << 12, 1 << 17), (8, 32, 128, 512), (*SETTINGS, *SETTINGS), 1 << 23, 1024
     ),
 }
-FEW_PRIORS = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5), LEAVES)
+FEW_PRIORS = (Priors(8, 0.2, 0.1, 0.3), Priors(16, 0.5, 0.1, 0.5))
 FEW_ROWS = {
     "quick": MANY_ROWS["quick"],
     "default": Effort((1 << 13,), (8, 64), FEW_PRIORS, 5 << 17, errors=1.0),
@@ -207,12 +207,8 @@ class NetworkSearch:
         def honest() -> list[MarkovNetwork]:
             return mixture.of_folds(bases, hidden_name(self.model.domain))
 
-        used = [fit for fit, q in zip(mixture.fits[0], mixture.fit_shares, strict=True) if q]
-        rules = [fit.model.leaves.column for fit in used if fit.model.leaves is not None]
-        count = (len(used) - len(rules)) * len(self.folds)
+        count = int(np.count_nonzero(mixture.fit_shares)) * len(self.folds)
         name = f"{without.name}, {count} x {mixture.states} hidden states"
-        for column in rules:
-            name += f", leaves of {bases[0].domain.names[column]}"
         return [Candidate(name, mixture.log_density, finish, honest, hidden=True)]
 
     def _or_counted(self, best: Candidate, tree: Candidate) -> tuple[Candidate, dict[str, float]]:
