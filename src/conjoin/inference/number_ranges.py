@@ -112,11 +112,16 @@ def state_numbers(variable: Variable) -> tuple[str, FloatArray] | None:
     return ("state", places) if variable.ordered else None
 
 
+def has_whole_numbers(variable: Variable) -> bool:
+    """Return whether the bins of a variable hold whole numbers."""
+    return all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.values)
+
+
 def bin_shares(variable: Variable, inside: Interval) -> FloatArray:
     """Return the share of each bin of a variable that lies in a range; numbers are spread evenly."""
     assert variable.cuts is not None
     shares = np.zeros(len(variable))
-    whole = all(_INTEGER_BINS.fullmatch(str(label)) for label in variable.values)
+    whole = has_whole_numbers(variable)
     for k in range(len(variable.values)):
         last = k == len(variable.values) - 1
         low, high = variable.cuts[k], variable.cuts[k + 1]
