@@ -4,7 +4,7 @@
 const ROW = 27; // heights in pixels; page.css has the same
 const HEAD = 44;
 const FOOT = 12;
-const HISTOGRAM = 140;
+const HISTOGRAM = 132;
 const SUMMARY = 20;
 const GAP = 14;
 const MAX_ROWS = 12; // columns with more states show the most probable ones, until they are opened
@@ -75,7 +75,7 @@ class Card {
     }
     this.root.querySelectorAll(".axis, .scale, .summary, .open").forEach((old) => old.remove());
     if (column.kind === "number") {
-      this.states.before(this.top = element("p", { class: "scale quiet", "aria-hidden": "true" }));
+      this.states.before(this.top = element("p", { class: "scale quiet", "aria-hidden": "true", hidden: !this.states.classList.contains("narrow") }));
       this.root.append(this.#axis());
     }
     if (column.extent) this.root.append(this.summary = element("p", { class: "summary quiet" }));
@@ -142,7 +142,7 @@ class Card {
       row.classList.toggle("excluded", Boolean(likelihood) && likelihood[state] === 0);
       row.classList.toggle("soft", piece?.kind === "soft");
     }
-    if (this.column.extent) this.summary.textContent = this.summary.title = explorer.number(this.index).text;
+    if (this.column.extent) this.summary.textContent = this.summary.title = explorer.numberText(this.index);
     const distance = after ? moved(p, q) : 0;
     this.movement.textContent = piece ? "known" : distance >= 5e-4 ? `${percent(distance).replace("%", "")} pts` : "";
     this.movement.title = piece ? "You have set this column" : "Percentage points of probability that moved";

@@ -3,7 +3,7 @@
 
 const OPERATORS = ["!=", "<=", ">=", "==", "=", "<", ">"];
 const EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30";
-const looksLikeConditions = (text) => /[=<>]|\{/.test(text);
+const looksLikeConditions = (text) => /[=<>]|\{|\sis\s+(absent|known)\s*$/.test(text);
 
 // The parts of a text between separators that are in no quotes and no braces.
 function cutAt(text, separator) {

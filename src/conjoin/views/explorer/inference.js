@@ -509,6 +509,12 @@ function likelihoodsOf(columns, evidence, asEvent = false) {
   });
 }
 
+// Likelihoods of all columns times factors of some.
+const timesEach = (list, factors) => list.map((weights, i) => {
+  const factor = factors.get(i);
+  return factor ? Float64Array.from(factor, (x, s) => x * (weights?.[s] ?? 1)) : weights;
+});
+
 // Answers given evidence of any kind.
 class Answers {
   constructor(tree, columns, fine) {
@@ -520,22 +526,24 @@ class Answers {
     const likelihoods = likelihoodsOf(this.columns, evidence);
     const known = this.fine?.known(evidence, likelihoods) ?? null;
     const lists = known ? this.fine.cases(known) : [likelihoods];
-    this.#meet([...evidence].filter(([, { kind }]) => kind === "marginal"), lists);
-    return { lists, known };
+    const fitted = this.#fitted([...evidence].filter(([, { kind }]) => kind === "marginal"), lists);
+    return { lists: lists.map((list) => timesEach(list, fitted)), known: known && { ...known, likelihoods: timesEach(likelihoods, fitted) } };
   }
 
-  // Change likelihoods until columns have their new marginals.
-  #meet(pieces, lists) {
-    for (let round = 0, gap = 1; pieces.length && gap > 1e-12 && round < 1000; round++) {
+  // Factors of likelihoods with which columns have their new marginals: column -> factor of each state.
+  #fitted(pieces, lists) {
+    const factors = new Map(pieces.map(([i]) => [i, this.columns[i].states.map(() => 1)]));
+    for (let round = 0, gap = 1; pieces.length && gap > 1e-13 && round < 1000; round++) {
       gap = 0;
       for (const [i, { target: { groups, p } }] of pieces) {
-        const { marginals } = this.tree.mixed(lists);
-        if (!marginals) return;
+        const { marginals } = this.tree.mixed(lists.map((list) => timesEach(list, factors)));
+        if (!marginals) return factors;
         const sums = p.map((_, g) => marginals[i].reduce((sum, x, s) => (groups[s] === g ? sum + x : sum), 0));
         gap = Math.max(gap, ...p.map((x, g) => Math.abs(x - sums[g])));
-        for (const list of lists) list[i] = list[i].map((x, s) => (sums[groups[s]] > 0 ? x * p[groups[s]] / sums[groups[s]] : 0));
+        factors.set(i, factors.get(i).map((x, s) => (sums[groups[s]] > 0 ? x * p[groups[s]] / sums[groups[s]] : 0)));
       }
     }
+    return factors;
   }
 
   marginals(evidence) {

@@ -1,6 +1,8 @@
 // The page: reads the model, computes answers when the evidence changes, and tells all parts.
 "use strict";
 
+const MIDDLE = "(min-width: 48.01rem) and (max-width: 70rem)"; // the target is a tab, as in page.css
+
 const byId = (id) => document.getElementById(id);
 
 // A menu beside an element, or at the pointer.
@@ -121,6 +123,8 @@ class Explorer {
     this.cards.arrange();
     this.#known();
     this.target.update();
+    if (this.pinned !== store.target && store.target >= 0 && window.matchMedia(MIDDLE).matches) this.view("target");
+    this.pinned = store.target;
     this.graph.update();
     this.pairs.update();
     this.rows.update();
@@ -131,6 +135,11 @@ class Explorer {
   // The distribution of a number given the evidence.
   number(i) {
     return this.numbers[i] ??= this.answers.number(this.lists, this.store.evidence, i, (this.after ?? this.before)[i]);
+  }
+
+  // What is known or expected of a number.
+  numberText(i) {
+    return this.store.evidence.get(i)?.value === undefined ? this.number(i).text : this.pieceText(i);
   }
 
   pieceText(i) { return pieceText(this.model.columns[i], this.store.evidence.get(i), !this.lists.known); }
@@ -239,12 +248,12 @@ class Explorer {
   view(name) {
     document.body.dataset.view = name;
     document.querySelectorAll("#views button").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.view === name)));
-    if (["graph", "pairs", "rows"].includes(name)) {
+    if (name !== "columns") {
       for (const tab of document.querySelectorAll("#tabs [role=tab]")) {
         const on = tab.id === `tab-${name}`;
         tab.setAttribute("aria-selected", String(on));
         tab.tabIndex = on ? 0 : -1;
-        byId(tab.getAttribute("aria-controls")).hidden = !on;
+        if (![name, tab.getAttribute("aria-controls")].includes("target")) byId(tab.getAttribute("aria-controls")).hidden = !on;
       }
     }
     this.rows.update();

@@ -152,11 +152,13 @@ class NumberDistribution {
   }
 
   get text() {
-    const { cuts } = this.column;
+    const { cuts, step } = this.column;
     if (this.absent > 1 - 1e-12) return "absent";
-    const [mean, low, high, median] = [this.mean(), ...this.interval(), this.quantile(0.5)]
+    const middle = this.quantile(0.5);
+    const median = step ? Math.round(middle / step) * step : middle;
+    const [mean, low, high, half] = [this.mean(), ...this.interval(), median]
       .map((x) => numberText(this.column, x, (cuts[cuts.length - 1] - cuts[0]) / 100));
-    return `${this.absent > 5e-5 ? `absent ${percent(this.absent)}, else ` : ""}mean ${mean}, median ${median}, 90% from ${low} to ${high}`;
+    return `${this.absent > 5e-5 ? `absent ${percent(this.absent)}, else ` : ""}mean ${mean}, median ${half}, 90% from ${low} to ${high}`;
   }
 }
 

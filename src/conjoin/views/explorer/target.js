@@ -37,7 +37,7 @@ class TargetPanel {
       element("strong", { text: percent(q[focus]) }),
       element("span", { text: `${column.name} = ${column.states[focus] || "∅"}` }),
       element("small", { text: store.evidence.size || store.now.base ? `${this.explorer.beforeWord} ${percent(p[focus])}` : "nothing is known yet" }),
-      column.extent ? element("small", { text: `${column.name}: ${this.explorer.number(target).text}` }) : null);
+      column.extent ? element("small", { text: `${column.name}: ${this.explorer.numberText(target)}` }) : null);
     this.reasons = element("section", { class: "reasons", "aria-label": "What explains it" });
     this.questions = element("section", { class: "questions", "aria-label": "What to ask next" });
     this.body.replaceChildren(this.headline, this.#bars(column, p, q, focus), this.reasons, this.questions);
