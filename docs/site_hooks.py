@@ -1,14 +1,29 @@
-"""Steps of building the site: formulas become MathML, and files of the repository become pages."""
+"""Steps of building the site: formulas become MathML, files of the repository pages, models explorers."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import runpy
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"<!-- example: ([a-z_]+) -->")
 INCLUDED = re.compile(r"<!-- include: ([A-Za-z.]+) -->")
+LIVE = {
+    "measurements": "#bmi=words:bmi%20%3E%2030&/target=ldl",
+    "typing_errors": "#home=cage&/target=animal",
+    "simpson": "#treatment=A&/target=success:yes",
+    "diagnosis": "#season=winter&cough=yes&/target=disease:flu",
+    "customers": "#apples=1&bananas=1&/target=honey",
+    "digits": "#/target=v0",
+}
+"""The examples of the gallery, and what their explorers show at first."""
+
 LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(?! )([^$\n]+?)(?<! )\$", re.DOTALL)
@@ -36,6 +51,7 @@ def _example(name: str) -> str:
     title, text = about.strip().split("\n\n", 1)
     return (
         f"## {title.rstrip('.')}\n\n{text}\n\n![{title}](gallery/{name}.svg)\n\n"
+        f'<p><a href="../live/{name}.html{LIVE[name]}">Open its explorer</a></p>\n\n'
         f'??? example "The script: docs/gallery/{name}.py"\n\n'
         "    ```python\n"
         + "\n".join(f"    {line}".rstrip() for line in rest.strip().split("\n"))
@@ -58,3 +74,32 @@ def _mathml(match: re.Match[str]) -> str:
     display = match[1] is not None
     markup: str = convert((match[1] or match[2]).strip(), display="block" if display else "inline")
     return f"\n\n<div>{markup}</div>\n\n" if display else f"<span>{markup}</span>"
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the explorers to which pages link: of the example table, and of each example's model."""
+    from conjoin import read_table
+    from conjoin.joint import learn_joint
+    from conjoin.views.explorer import explore
+
+    folder = Path(config["site_dir"]) / "live"
+    folder.mkdir(exist_ok=True)
+    table = read_table(ROOT / "src" / "conjoin" / "cli" / "penguins.csv")
+    page = explore(learn_joint(table)[1], table, title="344 penguins", file="penguins.conjoin")
+    page.save(folder / "penguins.html")
+    for name in LIVE:
+        explore(_model(name), title=name.replace("_", " ").capitalize()).save(
+            folder / f"{name}.html"
+        )
+
+
+def _model(name: str) -> Any:
+    """Run an example of the gallery, and return its model."""
+    scripts = ROOT / "docs" / "gallery"
+    before = sys.argv[:], sys.path[:]
+    with tempfile.TemporaryDirectory() as unused, contextlib.redirect_stdout(io.StringIO()):
+        sys.argv[1:], sys.path[:0] = [unused], [str(scripts)]
+        try:
+            return runpy.run_path(str(scripts / f"{name}.py"))["model"]
+        finally:
+            sys.argv[:], sys.path[:] = before

@@ -51,7 +51,7 @@ CONVENIENCES = {("network.py", "formats"), ("pictures.py", "views")}
 
 BUDGET = {
     "lines of classifiers": 800,
-    "lines of cli": 3_000,
+    "lines of cli": 2_900,
     "lines of conversion": 1_550,
     "lines of data": 3_800,
     "lines of estimator": 2_450,
@@ -63,7 +63,7 @@ BUDGET = {
     "lines of models": 3_000,
     "lines of research": 2_400,
     "lines of scoring": 1_100,
-    "lines of views": 5_900,
+    "lines of views": 6_950,
     "lines beside the folders": 650,
     "words of docs": 25_800,
     "public names": 34,
@@ -186,7 +186,6 @@ DEEP_IMPORTS = {
     "conjoin.research.say_learning",
     "conjoin.views.explorer.browser_tables",
     "conjoin.views.explorer.explorer_page",
-    "conjoin.views.explorer.page_columns",
     "conjoin.views.reports.associations",
     "conjoin.views.reports.boosting_comparison",
     "conjoin.views.reports.together",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import time
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -19,23 +17,16 @@ import pytest
 import conjoin as cj
 from conjoin import MarkovNetwork
 from conjoin.cli.main import main
-from conjoin.data import NumberScale, NumberStates, as_table
+from conjoin.data import as_table
 from conjoin.inference import NumberDistributions, as_markov_network, evidence_of
 from conjoin.models import TableFactor
 from conjoin.views.explorer import explore
 from conjoin.views.explorer import explorer_page as page_module
 from conjoin.views.explorer.browser_tables import LaneTable, browser_tree, compact
-from conjoin.views.explorer.page_columns import page_column
 from conjoin.views.reports import counted_joints
 from conjoin.views.reports.associations import joints_of
+from headless import resize, show, wait
 from strategies import random_bayesian_network, random_features, random_markov_network
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1400,900",
-)  # fmt: skip
-
 
 # --- models of different kinds -----------------------------------------------------------------------
 
@@ -214,74 +205,7 @@ def truth(model, evidence):
     return cj.marginals(network), log
 
 
-# --- the browser -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
-    """A headless browser that is cut off from the network."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("Chromium and its driver are not installed (apt-get install chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.chrome.service.Service(driver)
-    made = webdriver.Chrome(options=options, service=service)
-    made.set_script_timeout(60)
-    made.execute_cdp_cmd("Network.enable", {})
-    made.execute_cdp_cmd(
-        "Network.emulateNetworkConditions",
-        {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0},
-    )
-    yield made
-    made.quit()
-
-
-@pytest.fixture
-def browser(chromium):
-    """The browser; afterwards, nothing was logged and nothing but the page's file was asked for."""
-    chromium.get("about:blank")
-    for kind in ("browser", "performance"):
-        chromium.get_log(kind)
-    _size(chromium, 1400, 900)
-    still = [{"name": "prefers-reduced-motion", "value": "reduce"}]  # cards stay under the pointer
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
-    yield chromium
-    assert [entry["message"] for entry in chromium.get_log("browser")] == []
-    events = [json.loads(e["message"])["message"] for e in chromium.get_log("performance")]
-    asked = [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
-    assert all(url.startswith(("file:", "data:", "about:")) for url in asked), asked
-
-
-def _size(driver, width, height):
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-
-
-def wait(driver, condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if driver.execute_script(f"return Boolean({condition})"):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"this did not happen: {condition}\n{driver.get_log('browser')}")
-
-
-def show(driver, made, folder, address=""):
-    path = folder / "page.html"
-    made.save(path)
-    driver.get(path.as_uri() + address)
-    ready = (
-        "(window.explorer && window.explorer.times) || !document.getElementById('message').hidden"
-    )
-    wait(driver, ready)
+# --- pages -------------------------------------------------------------------------------------------
 
 
 def content_of(html):
@@ -391,7 +315,7 @@ def test_the_page_finds_pythons_most_probable_row(kind, browser, tmp_path):
         text = "&".join(f"{quote(n, safe='')}={quote(str(s), safe='')}" for n, s in given.items())
         found = browser.execute_script(
             "explorer.store.address = arguments[0];"
-            "return explorer.tree.mostProbable(likelihoodsOf(explorer.model.columns, explorer.store.evidence))",
+            "return explorer.tree.mostProbable(explorer.lists.lists[0])",
             text,
         )
         best = cj.most_probable(model, given)
@@ -414,7 +338,7 @@ def test_random_rows_fit_the_evidence(kind, browser, tmp_path):
     drawn = browser.execute_script(
         "explorer.store.address = arguments[0];"
         "let seed = 1; const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;"
-        "return explorer.tree.sample(likelihoodsOf(explorer.model.columns, explorer.store.evidence), 4000, random)",
+        "return explorer.tree.sample(explorer.lists.lists[0], 4000, random)",
         f"{name}={given[name]}",
     )
     codes = np.array(drawn)
@@ -731,7 +655,7 @@ def test_copied_text(browser, tmp_path):
 
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (800, 700), (390, 800)])
 def test_nothing_is_wider_than_the_window(width, height, browser, tmp_path):
-    _size(browser, width, height)
+    resize(browser, width, height)
     show(
         browser,
         explore(refined(), title="A long title of a page " * 5),

@@ -9,16 +9,9 @@ import conjoin as cj
 from conjoin.data import as_table
 from conjoin.inference import as_markov_network
 from conjoin.views.explorer import explore
+from headless import show
 from random_joints import random_joint
-from test_explorer import (  # noqa: F401
-    browser,
-    chromium,
-    frame_of_numbers,
-    hidden,
-    refined,
-    show,
-    tables,
-)
+from test_explorer import frame_of_numbers, hidden, refined, tables
 
 QUESTIONS = 200
 
@@ -48,7 +41,8 @@ def bins():
     variables = [
         cj.Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90]),
         cj.Variable("dose", ["0 to 0.5", "0.5 to 2", "2 to 9.5"], cuts=[0, 0.5, 2, 9.5]),
-        cj.Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-03-01"], cuts=[19723, 19754, 19783]),
+        cj.Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-03-01"],
+                    cuts=[19723, 19754, 19783]),
         cj.Variable("rooms", [1, 2, 3, 5]),
         cj.Variable("year", ["1999", "2004", "2010"]),
         cj.Variable("size", ["small", "medium", "large"], ordered=True),
@@ -133,18 +127,19 @@ def questions(rng, domain):
 def answers_of_the_page(browser, asked):
     """Distributions, and the mean and the interval of each number; nothing if the page gives none."""
     return browser.execute_script(
-        "return arguments[0].map((text) => { explorer.store.clear(); explorer.setConditions(text);"
-        "if (!explorer.store.evidence.size || !explorer.after) return [explorer.store.evidence.size, null];"
-        "const ends = (x) => (explorer.store.evidence.get(x)?.value === undefined && explorer.model.columns[x].extent"
-        " ? [explorer.number(x).absent, explorer.number(x).mean(), ...explorer.number(x).interval()] : null);"
-        "return [explorer.store.evidence.size, explorer.after.map((p) => [...p]),"
-        " explorer.model.columns.map((_, i) => ends(i)), Math.exp(explorer.log)]; })",
+        "const { store, model } = explorer;"
+        "const isUnknown = (i) => model.columns[i].extent && store.evidence.get(i)?.value === undefined;"
+        "const ends = (number) => [number.absent, number.mean(), ...number.interval()];"
+        "return arguments[0].map((text) => { store.clear(); explorer.setConditions(text);"
+        "if (!store.evidence.size || !explorer.after) return [store.evidence.size, null];"
+        "return [store.evidence.size, explorer.after.map((p) => [...p]),"
+        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null))]; })",
         asked,
     )
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):  # noqa: F811
+def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):
     model = MODELS[kind]()
     domain = as_markov_network(model).domain.observed
     asked = list(questions(np.random.default_rng(len(kind)), domain))
@@ -159,11 +154,15 @@ def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):  #
         if answer[0] == 0:  # the evidence says nothing
             expected_prior = cj.marginals(model)
             for name in domain.names:
-                assert expected.array(name) == pytest.approx(expected_prior.array(name), abs=1e-9), text
+                assert expected.array(name) == pytest.approx(
+                    expected_prior.array(name), abs=1e-9
+                ), text
             continue
         compared += 1
         for v, (name, p) in enumerate(zip(domain.names, answer[1], strict=True)):
-            np.testing.assert_allclose(p, expected.array(name), rtol=0, atol=1e-9, err_msg=f"{text}: {name}")
+            np.testing.assert_allclose(
+                p, expected.array(name), rtol=0, atol=1e-9, err_msg=f"{text}: {name}"
+            )
             if answer[2][v] is not None and answer[2][v][0] < 1 - 1e-9:
                 assert_number(expected[name], answer[2][v][1:], f"{text}: {name}")
     assert compared > 0.6 * QUESTIONS
@@ -175,4 +174,6 @@ def assert_number(expected, found, text):
     mean, *ends = found
     assert mean == pytest.approx(expected.mean(), abs=1e-8 * extent), text
     for own, end in zip(ends, expected.interval(), strict=True):
-        assert own == pytest.approx(scale.number(end), abs=1e-6 * extent + (scale.step or 0) * 1e-6), text
+        assert own == pytest.approx(
+            scale.number(end), abs=1e-6 * extent + (scale.step or 0) * 1e-6
+        ), text

@@ -27,7 +27,7 @@ OWN_WARNINGS = (ConvergenceWarning, DataWarning)
 PACKAGE = str(Path(__file__).parents[1])
 
 COMMANDS = {
-    "demo": "learn handwritten digits, draw new ones, complete halves",
+    "demo": "learn a real table, ask questions, and write its explorer and report",
     "learn": "learn a model from a table",
     "convert": "turn a dependency network into a Markov network",
     "query": "ask a model for probabilities",

@@ -80,7 +80,11 @@ def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
 
 def number_arrays(variable: Variable) -> list[FloatArray]:
     """Return the arrays that the page reads for a column: the knots of the map to normal scores."""
-    return [] if variable.numbers is None else [variable.numbers.map.values, variable.numbers.map.scores]
+    return (
+        []
+        if variable.numbers is None
+        else [variable.numbers.map.values, variable.numbers.map.scores]
+    )
 
 
 def _first(numbers: NumberStates, edge: float) -> float:

@@ -16,7 +16,7 @@ from conjoin.models.network import Network, takes_estimators
 from conjoin.views.reports import svg
 from conjoin.views.reports.associations import WIDE, graph
 from conjoin.views.reports.layout import HEIGHT, Shape, draw, line_width, shade
-from conjoin.views.reports.learned import rows_of, share_explained
+from conjoin.views.reports.learned import rows_of
 from conjoin.views.reports.markup import count
 from conjoin.views.reports.statements import sentence, statements
 from conjoin.views.reports.subject import Subject
@@ -57,13 +57,8 @@ def html_card(model: Network, rows: int | None = None) -> str:
     subject = Subject.of(model, None, None)
     model = subject.model
     rows = rows_of(model.provenance) if rows is None else rows
-    share = share_explained(subject)
     facts = [] if rows is None else [count(rows, "row")]
     facts.append(count(len(subject.names), "column"))
-    if share is not None:
-        facts.append(
-            f"links between columns explain {share:.0%} of what is uncertain about a new row"
-        )
     strongest, _ = statements(subject, STATEMENTS)
     listed = "".join(f"<li>{sentence(subject, said)}</li>" for said in strongest)
     everything = [tuple(range(len(subject.names)))] * len(subject.names)

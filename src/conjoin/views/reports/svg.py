@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.bin_labels import statement
 from conjoin.data.labels import shown
 from conjoin.errors import ModelError
 from conjoin.inference.results import JointProbabilities
 from conjoin.views.reports.calibration import Bin, Calibration
-from conjoin.views.reports.layout import HEIGHT, line_width, shade
+from conjoin.views.reports.layout import HEIGHT, line_width, shade, shortened
 
 EM = 13.0
 """The font size, in pixels."""
@@ -25,6 +26,29 @@ CELL = (56.0, 24.0)
 
 MAX_LABEL = 24
 """Maximum number of characters of a label."""
+
+
+def matrix(shares: FloatArray, names: Sequence[str]) -> str:
+    """Return the strengths of all pairs of columns as shaded cells."""
+    cell, left, n = 22.0, 170.0, len(names)
+    parts = []
+    for i, name in enumerate(names):
+        y = cell * i
+        label = escape(shortened(shown(name), MAX_LABEL))
+        parts.append(f'<text x="{left - 8:.0f}" y="{y + 15:.0f}" text-anchor="end">{label}</text>')
+        for j in range(n):
+            if i == j:
+                continue
+            tip = escape(f"{shown(name)} – {shown(names[j])}: {shares[i, j]:.0%}")
+            parts.append(
+                f'<rect x="{left + cell * j:.0f}" y="{y:.0f}" width="21" height="21" '
+                f'class="cell" fill-opacity="{shares[i, j] ** 0.5:.2f}"><title>{tip}</title></rect>'
+            )
+    wide, high = left + cell * n, cell * n
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" class="matrix" '
+        f'style="max-width:{wide:.0f}px;font:12px {FONT}">{"".join(parts)}</svg>'
+    )
 
 
 def graph(drawing: dict[str, Any], names: Sequence[str]) -> str:
