@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import builtins
 import html
+import json
 import re
 import shlex
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from datetime import date, timedelta
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from zlib import decompress
 
 import numpy as np
 import pandas as pd
@@ -38,9 +41,10 @@ from conjoin import (
 )
 from conjoin.cli.main import main
 from conjoin.data import as_table
-from conjoin.inference import JointRows
+from conjoin.inference import JointProbabilities, JointRows, Run
 from conjoin.joint import interactions
 from conjoin.models import TableFactor
+from conjoin.views.explorer import explore
 from conjoin.views.reports import (
     calibration,
     check_held_out,
@@ -51,12 +55,14 @@ from conjoin.views.reports import (
     to_networkx,
     write_report,
 )
+from conjoin.views.reports.associations import graph, joints_of
 from conjoin.views.reports.boosting_comparison import rival
 from conjoin.views.reports.distributions import column_shares
 from conjoin.views.reports.report_page import page
 from conjoin.views.reports.statements import rows_for, statements
 from conjoin.views.reports.subject import Subject, missing_patterns
 from conjoin.views.reports.surprising import odd_rows
+from conjoin.views.reports.svg import heat_map
 from conjoin.views.reports.together import direct_effect
 from reference import all_states, log_potentials
 from reference import interactions as reference_parts
@@ -221,7 +227,9 @@ def test_plot():
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    ax = plot(chain(30), max_links=40)
+    linked = joints_of(chain(30, 4.0)).strongest(30 * 29)  # all that share more than 0.0001 bits
+    assert len(linked) > 40
+    ax = plot(chain(30, 4.0), max_links=40)
     assert len(ax.texts) == 30
     (lines,) = ax.collections
     assert len(lines.get_paths()) == 40
@@ -236,6 +244,37 @@ def test_plot():
     assert plot(chain(5), ax=mine) is mine
     assert len(mine.texts) == 5
     plt.close("all")
+
+
+def test_one_graph_everywhere():
+    """A plot, a card, a report and the explorer join the same columns."""
+    pytest.importorskip("matplotlib").use("agg")
+    rng = np.random.default_rng(6)
+    model = random_markov_network(rng, Domain({name: [0, 1, 2] for name in "abcdefg"}))
+    shown = graph(joints_of(model), model.domain.names, model.blankets())
+    places = [node["label"] for node in shown["nodes"]]
+    expected = {frozenset(places[k] for k in link["ends"]) for link in shown["links"]}
+    card = re.findall(r"<line.*?<title>(\w) – (\w)</title>", html_card(model), re.DOTALL)
+    assert {frozenset(pair) for pair in card} == expected
+    packed = re.search(r'id="model">(.*?)</script>', explore(model).html)[1]
+    inside = json.loads(decompress(b64decode(packed)))["graph"]
+    labels = [node["label"] for node in inside["nodes"]]
+    assert {frozenset(labels[k] for k in link["ends"]) for link in inside["links"]} == expected
+    ax = plot(model)
+    names = {tuple(np.round(text.get_position(), 6)): text.get_text() for text in ax.texts}
+    lines = ax.collections[0].get_segments()
+    assert {frozenset(names[tuple(np.round(end, 6))] for end in line) for line in lines} == expected
+
+
+def test_headers_of_a_joint_do_not_overlap():
+    domain = Domain({"a": ["x", "y"], "b": ["a rather long label", "another long one", "c"]})
+    joint = JointProbabilities(domain, np.full((2, 3), 1 / 6), Run("exact", exact=True))
+    picture = ET.fromstring(heat_map(joint))
+    texts = [e for e in picture.iter() if e.tag.endswith("text") and e.text in domain["b"].states]
+    ends = [(float(e.get("x")), 0.3 * 13 * len(e.text)) for e in texts]
+    assert len(ends) == 3
+    for (left, half), (right, other) in pairwise(ends):
+        assert left + half <= right - other
 
 
 def test_to_networkx():

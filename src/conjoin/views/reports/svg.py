@@ -22,7 +22,7 @@ SIDE, LEFT, TOP = 240, 44, 12
 """The reliability diagram: the side of its square, and the margins, in pixels."""
 
 CELL = (56.0, 24.0)
-"""Width and height of a cell, in pixels."""
+"""Least width, and height, of a cell, in pixels."""
 
 MAX_LABEL = 24
 """Maximum number of characters of a label."""
@@ -153,7 +153,10 @@ def heat_map(joint: JointProbabilities) -> str:
     names = [[_label(state) for state in variable.states] for variable in (rows, columns)]
     left = EM * (2 + 0.6 * max(map(len, [*names[0], _label(rows.name)])))
     top = EM * 4.5
-    wide, high = left + CELL[0] * len(columns) + EM, top + CELL[1] * len(rows) + EM
+    cell = max(
+        CELL[0], 0.6 * EM * (1 + max(map(len, names[1])))
+    )  # columns are as wide as their names
+    wide, high = left + cell * len(columns) + EM, top + CELL[1] * len(rows) + EM
     top_p = max(float(joint.table.max()), 1e-300)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
@@ -165,7 +168,7 @@ def heat_map(joint: JointProbabilities) -> str:
         f"{escape(_label(columns.name))}</text>",
     ]
     for k, name in enumerate(names[1]):
-        x = left + CELL[0] * (k + 0.5)
+        x = left + cell * (k + 0.5)
         lines.append(
             f'<text x="{x:.1f}" y="{top - 10:.1f}" text-anchor="middle">{escape(name)}</text>'
         )
@@ -178,12 +181,12 @@ def heat_map(joint: JointProbabilities) -> str:
     for i in range(len(rows)):
         for j in range(len(columns)):
             p = float(joint.table[i, j])
-            x, y = left + CELL[0] * j, top + CELL[1] * i
+            x, y = left + cell * j, top + CELL[1] * i
             tooltip = f"{statement(rows, i)}, {statement(columns, j)}: {p:.4g}"
             fill, ink = _colours(p / top_p)
             lines.append(
-                f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{CELL[0]:.0f}" height="{CELL[1]:.0f}" '
-                f'fill="{fill}" stroke="#fff"/><text x="{x + CELL[0] / 2:.1f}" '
+                f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{cell:.0f}" height="{CELL[1]:.0f}" '
+                f'fill="{fill}" stroke="#fff"/><text x="{x + cell / 2:.1f}" '
                 f'y="{y + CELL[1] / 2 + EM * 0.35:.1f}" fill="{ink}">{100 * p:.3g}%</text>'
                 f"<title>{escape(tooltip)}</title></g>"
             )
