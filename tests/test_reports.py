@@ -227,9 +227,9 @@ def test_plot():
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    linked = joints_of(chain(30, 4.0)).strongest(30 * 29)  # all that share more than 0.0001 bits
+    linked = joints_of(chain(30, 0.5)).strongest(30 * 29)  # all that share more than 0.0001 bits
     assert len(linked) > 40
-    ax = plot(chain(30, 4.0), max_links=40)
+    ax = plot(chain(30, 0.5), max_links=40)
     assert len(ax.texts) == 30
     (lines,) = ax.collections
     assert len(lines.get_paths()) == 40
