@@ -8,11 +8,13 @@ import re
 import runpy
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"<!-- example: ([a-z_]+) -->")
+DOCUMENTED = re.compile(r"^::: (conjoin\.[\w.]+)$", re.MULTILINE)
 INCLUDED = re.compile(r"<!-- include: ([A-Za-z.]+) -->")
 LIVE = {
     "measurements": "#bmi=words:bmi%20%3E%2030&/target=ldl",
@@ -29,8 +31,35 @@ CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(?! )([^$\n]+?)(?<! )\$", re.DOTALL)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add a page for each class and function that the pages of the reference list."""
+    from mkdocs.structure.files import File
+
+    for path in sorted((ROOT / "docs" / "reference" / "api").glob("*.md")):
+        for name in DOCUMENTED.findall(path.read_text(encoding="utf-8")):
+            title, alone = name.rpartition(".")[2], "    options: { show_root_heading: false }"
+            text = f"# {title}\n\n::: {name}\n{alone}\n"
+            files.append(File.generated(config, f"reference/api/{_place(name)}", content=text))
+    return files
+
+
+def _place(name: str) -> str:
+    """Return the path of a page: `marginals` and `Marginals` must not be one file anywhere."""
+    short = name.rpartition(".")[2]
+    return f"{'classes' if short[0].isupper() else 'functions'}/{short}.md"
+
+
+def _listed(match: re.Match[str]) -> str:
+    """Return a link to the page of a class or function, with the first line of its docstring."""
+    module, _, short = match[1].rpartition(".")
+    about = (getattr(import_module(module), short).__doc__ or "").partition("\n")[0]
+    return f"- [`{short}`]({_place(match[1])}): {about}"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put in what a page includes, and turn $...$ and $$...$$ into MathML."""
+    if page.file.src_uri.startswith("reference/api/") and not page.file.generated_by:
+        return DOCUMENTED.sub(_listed, markdown)
     markdown = INCLUDED.sub(lambda match: _included(match[1]), markdown)
     markdown = EXAMPLE.sub(lambda match: _example(match[1]), markdown)
     if "$" not in markdown:
@@ -73,7 +102,7 @@ def _mathml(match: re.Match[str]) -> str:
 
     display = match[1] is not None
     markup: str = convert((match[1] or match[2]).strip(), display="block" if display else "inline")
-    return f"\n\n<div>{markup}</div>\n\n" if display else f"<span>{markup}</span>"
+    return f'\n\n<div class="formula">{markup}</div>\n\n' if display else f"<span>{markup}</span>"
 
 
 def on_post_build(config: Any, **_: Any) -> None:
