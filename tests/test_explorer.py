@@ -960,6 +960,115 @@ def test_frequencies_of_numbers(numbers):
     assert column["singles"][zero] == 0
 
 
+# --- what one finds ----------------------------------------------------------------------------------
+
+
+def test_two_situations_are_compared(numbers, browser, tmp_path):
+    show(browser, explore(numbers), tmp_path)
+    typed(browser, "city=Ulm, age > 43")
+    button(browser, "Compare").click()
+    browser.execute_script("explorer.store.clear(); explorer.setConditions('ill=yes')")
+    before, after = browser.execute_script(
+        "return [explorer.before, explorer.after].map((all) => all.map((p) => [...p]))"
+    )
+    assert_agree(numbers, before, cj.marginals(numbers, "city=Ulm, age > 43"), 1e-9)
+    assert_agree(numbers, after, cj.marginals(numbers, "ill=yes"), 1e-9)
+    assert "A city = Ulm, age > 43" in browser.find_element("id", "compared").text
+    bar = option(browser, numbers.domain.index("ill"), 0).get_attribute("title")
+    assert ", in A " in bar
+    address = browser.execute_script("return explorer.store.address")
+    button(browser, "Swap").click()
+    assert browser.execute_script("return conditions(explorer.store)") == "city=Ulm, age > 43"
+    browser.execute_script("explorer.store.compare(null); explorer.store.clear()")
+    assert browser.execute_script("return [...explorer.before[0]]") == browser.execute_script(
+        "return [...explorer.prior[0]]"
+    )
+    browser.execute_script("explorer.store.address = arguments[0]", address)
+    again = browser.execute_script("return explorer.before.map((p) => [...p])")
+    assert again == before
+
+
+def test_findings_are_saved(numbers, browser, tmp_path):
+    import csv
+    import xml.etree.ElementTree as ET
+
+    show(browser, explore(numbers, title="<b>&"), tmp_path)
+    typed(browser, "age > 43, city=Ulm")
+    table, picture = browser.execute_script("return [tableOf(explorer), pictureOf(explorer)]")
+    head, *rows = csv.reader(table.splitlines())
+    assert head == ["column", "state", "nothing known", "age > 43, city=Ulm"]
+    prior, given = cj.marginals(numbers), cj.marginals(numbers, "age > 43, city=Ulm")
+    for name, state, before, after in rows:
+        place = [str(s) for s in numbers.domain[name].states].index(state)
+        assert float(before) == pytest.approx(prior.array(name)[place], rel=1e-5)
+        assert float(after) == pytest.approx(given.array(name)[place], rel=1e-5, abs=1e-12)
+    assert len(rows) == sum(map(len, numbers.domain))
+    words = " ".join(e.text or "" for e in ET.fromstring(picture).iter())
+    assert "age > 43, city = Ulm" in words and "<b>&" in words
+
+
+def test_the_probability_is_said_in_rows(numbers, browser, tmp_path):
+    show(browser, explore(numbers), tmp_path)
+    typed(browser, "age > 43, city=Ulm")
+    p = float(cj.probability(numbers, "age > 43, city=Ulm"))
+    assert f"≈ {round(400 * p)} of 400 rows" in browser.find_element("id", "probability").text
+    typed(browser, "age = 40")  # the density of a number is no probability
+    p = float(cj.probability(numbers, "age = 40"))
+    found = browser.execute_script("return Math.exp(explorer.log)")
+    assert found == pytest.approx(p, abs=1e-9)
+    typed(browser, "ill likelihood {yes: 1, no: 0.5}")
+    assert "Likelihood of all this" in browser.find_element("id", "probability").text
+
+
+def test_bars_have_one_scale_and_known_columns_come_first(browser, tmp_path):
+    model = many_states()
+    show(browser, explore(model), tmp_path, "#x3=s2&x1=s4")
+    assert browser.execute_script("return explorer.cards.order.slice(0, 2)") == [3, 1]
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('.card:not(.evident) .state')].map((row) => {"
+        "const i = Number(row.closest('.card').dataset.column), s = Number(row.dataset.state);"
+        "const [keep, gain] = [...row.querySelectorAll('.bar i')].map((e) => parseFloat(e.style.width));"
+        "return [keep + gain, 100 * explorer.after[i][s]]; })"
+    )
+    assert len(widths) > 10
+    np.testing.assert_allclose(*zip(*widths, strict=True), atol=0.02)
+
+
+@pytest.mark.parametrize("columns", [10, 40, 100])
+def test_the_letters_of_the_graph_can_be_read(columns, browser, tmp_path):
+    rng = np.random.default_rng(columns)
+    domain = domain_of([2] * columns, prefix="a column ")
+    links = [(int(rng.integers(i)), i) for i in range(1, columns)]
+    factors = [TableFactor(link, rng.normal(size=(2, 2), scale=2)) for link in links]
+    show(
+        browser,
+        explore(MarkovNetwork(domain, factors=factors)),
+        tmp_path,
+        "#/target=a%20column%203",
+    )
+    sizes = "return [...document.querySelectorAll('.node text')].map((e) => e.getScreenCTM().a)"
+    assert min(browser.execute_script(sizes)) >= 9.9  # pixels per em
+    inside = (
+        "const box = document.querySelector('.graph').getBoundingClientRect();"
+        "const at = document.querySelector('.node.target').getBoundingClientRect();"
+        "return at.left >= box.left - 1 && at.right <= box.right + 1 && at.top >= box.top - 1"
+        " && at.bottom <= box.bottom + 1"
+    )
+    assert browser.execute_script(inside)
+
+
+@pytest.mark.parametrize("width", [800, 1024])
+def test_in_the_middle_the_target_is_a_tab(width, browser, tmp_path):
+    resize(browser, width, 800)
+    show(browser, explore(tables()), tmp_path, "#/target=x1")
+    visible = "return [...arguments].map((id) => document.getElementById(id).checkVisibility())"
+    assert browser.execute_script(visible, "target", "graph", "tab-target") == [True, False, True]
+    browser.find_element("id", "tab-graph").click()
+    assert browser.execute_script(visible, "target", "graph") == [False, True]
+    top = "return document.getElementById('graph').getBoundingClientRect().top"
+    assert browser.execute_script(top) < 250
+
+
 # --- without a browser -------------------------------------------------------------------------------
 
 

@@ -112,8 +112,9 @@ class Explorer {
     const { store, answers } = this;
     const { base } = store.now;
     this.lists = answers.lists(store.evidence);
-    this.after = this.tree.mixed(this.lists.lists).marginals;
-    this.log = answers.log(store.evidence);
+    const { log, marginals } = this.tree.mixed(this.lists.lists);
+    this.after = marginals;
+    this.log = [...store.evidence.values()].some(({ value }) => value !== undefined) ? answers.log(store.evidence) : log;
     this.before = base && (base === this.base ? this.before : answers.marginals(base).marginals) || this.prior;
     this.base = base;
     this.beforeWord = base ? "in A" : "before";

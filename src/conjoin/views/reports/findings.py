@@ -159,7 +159,7 @@ def _missing(subject: Subject) -> Iterator[Finding]:
 def _listed(names: Sequence[str]) -> str:
     shown = [f"<b>{short(name)}</b>" for name in names[:MAX_NAMED]]
     if len(names) > MAX_NAMED:
-        return f"{', '.join(shown)} and {len(names) - MAX_NAMED} more columns"
+        return f"{', '.join(shown)} and {count(len(names) - MAX_NAMED, 'more column')}"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
