@@ -33,8 +33,9 @@ def answer_html(
 
     Examples
     --------
-    >>> "width:50%" in answer_html("rain", [["yes", Bar(0.5, "0.5")]]), answer_html("<b>", [])[-12:]
-    (True, '</table>')
+    >>> shown = answer_html("rain & sun", [["yes", Bar(0.5, "0.5")]])
+    >>> "width:50%" in shown, "rain &amp; sun" in shown
+    (True, True)
     """
     head = "".join(f'<th style="{STYLE[1]};font-weight:600">{escape(c)}</th>' for c in columns)
     body = "".join(

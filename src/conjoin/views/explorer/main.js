@@ -76,9 +76,10 @@ class Explorer {
     this.log = 0;
     byId("title").textContent = model.title;
     byId("title").title = model.title;
-    const example = condition(model.columns[0], { kind: "in", states: [model.columns[0].states.length - 1] });
-    if (example.length <= 20) byId("search").placeholder = `Search, or type  ${example}  ( / )`;
     byId("app").hidden = false;
+    const example = condition(model.columns[0], { kind: "in", states: [model.columns[0].states.length - 1] });
+    if (byId("search").clientWidth < 240) byId("search").placeholder = "Search, or type a condition";
+    else if (example.length <= 14) byId("search").placeholder = `Search, or type  ${example}  ( / )`;
     this.menu = new Menu(byId("menu"));
     this.cards = new CardList(this, byId("cards"), byId("shown"));
     this.target = new TargetPanel(this, byId("target"));
