@@ -135,7 +135,7 @@ def explore(
         "title": title or f"A {model.kind} of {len(shown):,} columns",
         "file": file,
         "version": __version__,
-        "learnedRows": rows_of(model.provenance),
+        "learnedRows": len(table) if table is not None else rows_of(model.provenance),
         "columns": [page_column(v) for v in shown],
     }
     values: list[FloatArray] = []

@@ -151,7 +151,7 @@ def _if_possible(measure: Callable[[], _T]) -> _T | ModelError:
 def _facts(subject: Subject, check: held_out.Check | None, target: str | None) -> str:
     """Return the size and the quality of the model in a few figures."""
     rows = learned.rows_of(subject.model.provenance)
-    if rows is None and subject.train is not None:
+    if subject.train is not None:
         rows = len(subject.train)
     facts = [] if rows is None else [(f"{rows:,}", "rows to learn from")]
     facts.append((f"{len(subject.names):,}", "columns" if len(subject.names) > 1 else "column"))

@@ -75,6 +75,8 @@ def statements(
             continue
         if about is not None and about not in (subject.names[i], subject.names[j]):
             continue
+        if about == subject.names[i]:
+            i, j = j, i
         numeric = [subject.names[k] in subject.numeric for k in (i, j)]
         if any(numeric):
             if numeric[0] and not numeric[1]:  # the state is the condition
