@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headless import browser as browser
+from headless import chromium as chromium
+
 settings.register_profile(
     "conjoin",
     deadline=None,

@@ -136,8 +136,11 @@ def test_every_command_has_help(command, capsys):
         (["info", "order.txt"], ".toml, .data, .csv, .parquet, .xlsx, each also with .gz"),
         (["info", "table.csv", "--inconsistency"], "needs a dependency network"),
         (["info", "model.mn", "--inconsistency"], "needs a dependency network"),
-        (["demo", "--random-state", "-1"], "--random-state must be 0 or more"),
-        (["demo", "--seed", "-1"], "--random-state must be 0 or more"),
+        (
+            ["sample", "model.mn", "-n", "3", "--random-state", "-1"],
+            "--random-state must be 0 or more",
+        ),
+        (["sample", "model.mn", "-n", "3", "--seed", "-1"], "--random-state must be 0 or more"),
     ],
 )
 def test_mistakes_give_one_line_and_leave_nothing(arguments, message, network, capsys, monkeypatch):

@@ -13,9 +13,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict, cross_val_score
 
 import conjoin
-from conjoin import ConjoinError, JointModel, load, marginals, pll, probability, save
+from conjoin import ConjoinError, JointModel, load, marginals, pll, probability, read_table, save
 from conjoin.cli.main import main
 from conjoin.errors import FormatError, ModelError
+from conjoin.inference import JointRows
 from conjoin.joint import interactions
 from conjoin.models import Joint
 from conjoin.scoring import log_likelihood
@@ -85,13 +86,28 @@ def test_whole_models_survive_a_file(kind, numbers, tmp_path):
         again.update(given)
 
 
+def test_an_estimator_of_what_the_command_learned(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = trips()
+    frame.to_csv("trips.csv", index=False)
+    assert main(["learn", "trips.csv", "--effort", "quick"]) == 0
+    model, network = JointModel.load("trips.conjoin"), load("trips.conjoin")
+    assert model.n_rows_ == len(frame)
+    rows = read_table("trips.csv", network.domain)
+    expected = JointRows(network, rows).states("late")
+    given = pd.read_csv("trips.csv")
+    np.testing.assert_allclose(model.predict_proba(given, target="late"), expected)
+    assert model.predict(given, target="by")[0] in ("bike", "bus")
+    assert f"{len(frame):,} rows" in model._repr_html_()
+
+
 def test_files_of_other_things(tmp_path, capsys):
     model = JointModel(effort="quick").fit(trips())
     save(model, tmp_path / "m.conjoin")  # the function, too
     assert main(["query", str(tmp_path / "m.conjoin"), "--given", "rain=true"]) == 0
     assert "bus 0.8" in capsys.readouterr().out
-    save(model.model_, tmp_path / "n.conjoin")
-    with pytest.raises(FormatError, match="holds a network and not a whole JointModel"):
+    save(model.network_, tmp_path / "n.conjoin")
+    with pytest.raises(FormatError, match="holds a dependency network, and no joint distribution"):
         JointModel.load(tmp_path / "n.conjoin")
     with pytest.raises(FormatError, match="a JointModel is written as .conjoin"):
         model.save(tmp_path / "m.mn")

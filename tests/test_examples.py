@@ -38,6 +38,7 @@ def names():
         "crime": np.where(crime, "y", "n"),
         "aid": np.where(rng.random(300) < 0.8, crime, ~crime).astype(int),
         "Class": np.where(rng.random(300) < 0.9, crime, ~crime).astype(str),
+        "species": np.where(rng.random(300) < 0.7, np.where(crime, "Adelie", "Gentoo"), "Chinstrap"),
     })  # fmt: skip
     table = cj.data.as_table(frame)
     parts = [cj.Table(table.domain, codes) for codes in np.split(table.codes, 3)]

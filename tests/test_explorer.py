@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import time
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -19,23 +17,16 @@ import pytest
 import conjoin as cj
 from conjoin import MarkovNetwork
 from conjoin.cli.main import main
-from conjoin.data import NumberScale, NumberStates, as_table
+from conjoin.data import as_table
 from conjoin.inference import NumberDistributions, as_markov_network, evidence_of
 from conjoin.models import TableFactor
 from conjoin.views.explorer import explore
 from conjoin.views.explorer import explorer_page as page_module
 from conjoin.views.explorer.browser_tables import LaneTable, browser_tree, compact
-from conjoin.views.explorer.page_columns import page_column
 from conjoin.views.reports import counted_joints
 from conjoin.views.reports.associations import joints_of
+from headless import resize, show, wait
 from strategies import random_bayesian_network, random_features, random_markov_network
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1400,900",
-)  # fmt: skip
-
 
 # --- models of different kinds -----------------------------------------------------------------------
 
@@ -214,74 +205,7 @@ def truth(model, evidence):
     return cj.marginals(network), log
 
 
-# --- the browser -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
-    """A headless browser that is cut off from the network."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("Chromium and its driver are not installed (apt-get install chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.chrome.service.Service(driver)
-    made = webdriver.Chrome(options=options, service=service)
-    made.set_script_timeout(60)
-    made.execute_cdp_cmd("Network.enable", {})
-    made.execute_cdp_cmd(
-        "Network.emulateNetworkConditions",
-        {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0},
-    )
-    yield made
-    made.quit()
-
-
-@pytest.fixture
-def browser(chromium):
-    """The browser; afterwards, nothing was logged and nothing but the page's file was asked for."""
-    chromium.get("about:blank")
-    for kind in ("browser", "performance"):
-        chromium.get_log(kind)
-    _size(chromium, 1400, 900)
-    still = [{"name": "prefers-reduced-motion", "value": "reduce"}]  # cards stay under the pointer
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
-    yield chromium
-    assert [entry["message"] for entry in chromium.get_log("browser")] == []
-    events = [json.loads(e["message"])["message"] for e in chromium.get_log("performance")]
-    asked = [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
-    assert all(url.startswith(("file:", "data:", "about:")) for url in asked), asked
-
-
-def _size(driver, width, height):
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-
-
-def wait(driver, condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if driver.execute_script(f"return Boolean({condition})"):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"this did not happen: {condition}\n{driver.get_log('browser')}")
-
-
-def show(driver, made, folder, address=""):
-    path = folder / "page.html"
-    made.save(path)
-    driver.get(path.as_uri() + address)
-    ready = (
-        "(window.explorer && window.explorer.times) || !document.getElementById('message').hidden"
-    )
-    wait(driver, ready)
+# --- pages -------------------------------------------------------------------------------------------
 
 
 def content_of(html):
@@ -391,7 +315,7 @@ def test_the_page_finds_pythons_most_probable_row(kind, browser, tmp_path):
         text = "&".join(f"{quote(n, safe='')}={quote(str(s), safe='')}" for n, s in given.items())
         found = browser.execute_script(
             "explorer.store.address = arguments[0];"
-            "return explorer.tree.mostProbable(explorer.store.likelihoods())",
+            "return explorer.tree.mostProbable(explorer.lists.lists[0])",
             text,
         )
         best = cj.most_probable(model, given)
@@ -414,7 +338,7 @@ def test_random_rows_fit_the_evidence(kind, browser, tmp_path):
     drawn = browser.execute_script(
         "explorer.store.address = arguments[0];"
         "let seed = 1; const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;"
-        "return explorer.tree.sample(explorer.store.likelihoods(), 4000, random)",
+        "return explorer.tree.sample(explorer.lists.lists[0], 4000, random)",
         f"{name}={given[name]}",
     )
     codes = np.array(drawn)
@@ -731,7 +655,7 @@ def test_copied_text(browser, tmp_path):
 
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (800, 700), (390, 800)])
 def test_nothing_is_wider_than_the_window(width, height, browser, tmp_path):
-    _size(browser, width, height)
+    resize(browser, width, height)
     show(
         browser,
         explore(refined(), title="A long title of a page " * 5),
@@ -898,12 +822,12 @@ def test_runs_of_intervals_are_ranges_where_a_number_cuts_there(numbers, browser
         "age likelihood {< 33: 1, >= 33: 0.25}",
     ],
 )  # fmt: skip
-def test_parts_of_intervals_count_by_their_share(text, numbers, browser, tmp_path):
+def test_parts_of_intervals_count_as_in_python(text, numbers, browser, tmp_path):
     show(browser, explore(numbers), tmp_path)
-    assert_agree(numbers, typed(browser, text), cj.marginals(numbers, text), 1e-3)
+    assert_agree(numbers, typed(browser, text), cj.marginals(numbers, text), 1e-9)
     log = browser.execute_script("return explorer.log")
     if "likelihood" not in text:
-        assert np.exp(log) == pytest.approx(float(cj.probability(numbers, text)), abs=2e-3)
+        assert np.exp(log) == pytest.approx(float(cj.probability(numbers, text)), abs=1e-9)
     words = browser.execute_script("return conditions(explorer.store)")
     assert words == text.replace(" and dose", ", dose")
 
@@ -942,24 +866,20 @@ def test_means_and_intervals_of_numbers(text, numbers, browser, tmp_path):
     if text:
         typed(browser, text)
     found = browser.execute_script(
-        "return explorer.model.columns.map((column, i) => { const p = explorer.after[i];"
-        "return column.means ? [[...p], column.means.reduce((sum, x, s) => sum + p[s] * x, 0),"
-        "[0.05, 0.95].map((share) => quantile(column, p, share)), summary(column, p)] : null; })"
+        "return explorer.model.columns.map(({extent}, i) => (extent ? explorer.number(i).text : null))"
     )
+    expected = cj.marginals(numbers, text)
     for name in numbers.domain.numeric:
-        p, mean, ends, words = found[numbers.domain.index(name)]
-        states = numbers.domain.numbers(name)
-        expected = NumberDistributions.of_states(states, np.array([p]))
-        assert mean == pytest.approx(expected.mean()[0], rel=1e-7)
-        for share, x in zip((0.05, 0.95), ends, strict=True):
-            assert expected.cdf(x, strict=True)[0] - 2e-3 <= share <= expected.cdf(x)[0] + 2e-3
-        shown = re.fullmatch(r"mean (.*), 90% between (.*) and (.*)", words)
-        values = [states.scale.number(text) for text in shown.groups()]
-        width = states.scale.high - states.scale.low
-        reached = [mean, *(end[0] for end in expected.interval())]
-        np.testing.assert_allclose(values, reached, rtol=0, atol=0.02 * width)
+        scale = numbers.domain.numbers(name).scale
+        words = found[numbers.domain.index(name)]
+        shown = re.fullmatch(r"mean (.*), median (.*), 90% from (.*) to (.*)", words)
+        values = [scale.number(text) for text in shown.groups()]
+        number = expected[name]
+        ends = [scale.number(x) for x in (number.median(), *number.interval())]
+        extent = scale.high - scale.low
+        np.testing.assert_allclose(values, [number.mean(), *ends], rtol=0, atol=0.01 * extent)
     card = "return document.querySelector('.card[data-column=\"1\"] .summary').textContent"
-    assert browser.execute_script(card) == found[1][3]
+    assert browser.execute_script(card) == found[1]
 
 
 def test_random_rows_have_values(numbers, browser, tmp_path):
@@ -1009,7 +929,8 @@ def test_conditions_are_typed(numbers, browser, tmp_path):
         ('ill="yes', "quote is not closed"),
         ("ill likelihood {yes: 1}", "no likelihood for ill = no"),
         ("ill likelihood {yes: x, no: 1}", "is not STATE: NUMBER"),
-        ("ill marginal {yes: 0.5, no: 0.5}", "not new marginals"),
+        ("ill marginal {yes: 0.5, no: 0.6}", "sum to 1.1, not to 1"),
+        ("ill marginal {yes: 0.5, no: 0.5}, ill=yes", "new marginal and another condition"),
         ("age > 50, age < 40", "No value of age fits all conditions"),
         ("= 3", "is not a condition"),
     ]:
@@ -1025,7 +946,7 @@ def test_numbers_in_use(numbers, browser, tmp_path):
     wait(browser, "explorer.questions && explorer.explained")
     assert "What explains" in browser.find_element("id", "target").text
     browser.execute_script("explorer.store.pin(1)")
-    assert "90% between" in browser.find_element("id", "target").text
+    assert "90% from" in browser.find_element("id", "target").text
 
 
 def test_frequencies_of_numbers(numbers):
@@ -1036,23 +957,116 @@ def test_frequencies_of_numbers(numbers):
     assert sum(column["table"]) == pytest.approx(1, abs=1e-4)
     zero = numbers.domain["spent"].index(0)
     assert column["table"][zero] == pytest.approx((frame["spent"] == 0).mean(), abs=1e-5)
-    assert column["quantiles"][zero] == [0]
+    assert column["singles"][zero] == 0
 
 
-@pytest.mark.parametrize("rows", [60, 3_000, 60_000])
-def test_quantiles_in_the_page_divide_intervals_evenly(rows):
-    rng = np.random.default_rng(0)
-    values = np.where(rng.random(rows) < 0.2, 0.0, rng.lognormal(3, 1, rows).round(2))
-    states = NumberStates.learn(NumberScale.of("x", values), values)
-    column = page_column(cj.Variable.of_numbers(states))
-    assert len(json.dumps(column["quantiles"])) < 8_000
-    for k, points in enumerate(column["quantiles"]):
-        if len(points) == 1:
-            assert points == [states.single[k]]
-            continue
-        for at, point in enumerate(points[1:-1], 1):
-            below = states.masses(-np.inf, point)[k]
-            assert below == pytest.approx(at / (len(points) - 1), abs=5e-3)
+# --- what one finds ----------------------------------------------------------------------------------
+
+
+def test_two_situations_are_compared(numbers, browser, tmp_path):
+    show(browser, explore(numbers), tmp_path)
+    typed(browser, "city=Ulm, age > 43")
+    button(browser, "Compare").click()
+    browser.execute_script("explorer.store.clear(); explorer.setConditions('ill=yes')")
+    before, after = browser.execute_script(
+        "return [explorer.before, explorer.after].map((all) => all.map((p) => [...p]))"
+    )
+    assert_agree(numbers, before, cj.marginals(numbers, "city=Ulm, age > 43"), 1e-9)
+    assert_agree(numbers, after, cj.marginals(numbers, "ill=yes"), 1e-9)
+    assert "A city = Ulm, age > 43" in browser.find_element("id", "compared").text
+    bar = option(browser, numbers.domain.index("ill"), 0).get_attribute("title")
+    assert ", in A " in bar
+    address = browser.execute_script("return explorer.store.address")
+    button(browser, "Swap").click()
+    assert browser.execute_script("return conditions(explorer.store)") == "city=Ulm, age > 43"
+    browser.execute_script("explorer.store.compare(null); explorer.store.clear()")
+    assert browser.execute_script("return [...explorer.before[0]]") == browser.execute_script(
+        "return [...explorer.prior[0]]"
+    )
+    browser.execute_script("explorer.store.address = arguments[0]", address)
+    again = browser.execute_script("return explorer.before.map((p) => [...p])")
+    assert again == before
+
+
+def test_findings_are_saved(numbers, browser, tmp_path):
+    import csv
+    import xml.etree.ElementTree as ET
+
+    show(browser, explore(numbers, title="<b>&"), tmp_path)
+    typed(browser, "age > 43, city=Ulm")
+    table, picture = browser.execute_script("return [tableOf(explorer), pictureOf(explorer)]")
+    head, *rows = csv.reader(table.splitlines())
+    assert head == ["column", "state", "nothing known", "age > 43, city=Ulm"]
+    prior, given = cj.marginals(numbers), cj.marginals(numbers, "age > 43, city=Ulm")
+    for name, state, before, after in rows:
+        place = [str(s) for s in numbers.domain[name].states].index(state)
+        assert float(before) == pytest.approx(prior.array(name)[place], rel=1e-5)
+        assert float(after) == pytest.approx(given.array(name)[place], rel=1e-5, abs=1e-12)
+    assert len(rows) == sum(map(len, numbers.domain))
+    words = " ".join(e.text or "" for e in ET.fromstring(picture).iter())
+    assert "age > 43, city = Ulm" in words and "<b>&" in words
+
+
+def test_the_probability_is_said_in_rows(numbers, browser, tmp_path):
+    show(browser, explore(numbers), tmp_path)
+    typed(browser, "age > 43, city=Ulm")
+    p = float(cj.probability(numbers, "age > 43, city=Ulm"))
+    assert f"≈ {round(400 * p)} of 400 rows" in browser.find_element("id", "probability").text
+    typed(browser, "age = 40")  # the density of a number is no probability
+    p = float(cj.probability(numbers, "age = 40"))
+    found = browser.execute_script("return Math.exp(explorer.log)")
+    assert found == pytest.approx(p, abs=1e-9)
+    typed(browser, "ill likelihood {yes: 1, no: 0.5}")
+    assert "Likelihood of all this" in browser.find_element("id", "probability").text
+
+
+def test_bars_have_one_scale_and_known_columns_come_first(browser, tmp_path):
+    model = many_states()
+    show(browser, explore(model), tmp_path, "#x3=s2&x1=s4")
+    assert browser.execute_script("return explorer.cards.order.slice(0, 2)") == [3, 1]
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('.card:not(.evident) .state')].map((row) => {"
+        "const i = Number(row.closest('.card').dataset.column), s = Number(row.dataset.state);"
+        "const [keep, gain] = [...row.querySelectorAll('.bar i')].map((e) => parseFloat(e.style.width));"
+        "return [keep + gain, 100 * explorer.after[i][s]]; })"
+    )
+    assert len(widths) > 10
+    np.testing.assert_allclose(*zip(*widths, strict=True), atol=0.02)
+
+
+@pytest.mark.parametrize("columns", [10, 40, 100])
+def test_the_letters_of_the_graph_can_be_read(columns, browser, tmp_path):
+    rng = np.random.default_rng(columns)
+    domain = domain_of([2] * columns, prefix="a column ")
+    links = [(int(rng.integers(i)), i) for i in range(1, columns)]
+    factors = [TableFactor(link, rng.normal(size=(2, 2), scale=2)) for link in links]
+    show(
+        browser,
+        explore(MarkovNetwork(domain, factors=factors)),
+        tmp_path,
+        "#/target=a%20column%203",
+    )
+    sizes = "return [...document.querySelectorAll('.node text')].map((e) => e.getScreenCTM().a)"
+    assert min(browser.execute_script(sizes)) >= 9.9  # pixels per em
+    inside = (
+        "const box = document.querySelector('.graph').getBoundingClientRect();"
+        "const at = document.querySelector('.node.target').getBoundingClientRect();"
+        "return at.left >= box.left - 1 && at.right <= box.right + 1 && at.top >= box.top - 1"
+        " && at.bottom <= box.bottom + 1"
+    )
+    assert browser.execute_script(inside)
+
+
+@pytest.mark.parametrize("width", [800, 1024])
+def test_in_the_middle_the_target_is_a_tab(width, browser, tmp_path):
+    resize(browser, width, 800)
+    show(browser, explore(tables()), tmp_path, "#/target=x1")
+    visible = "return [...arguments].map((id) => document.getElementById(id).checkVisibility())"
+    assert browser.execute_script(visible, "target", "graph", "tab-target") == [True, False, True]
+    browser.find_element("id", "tab-graph").click()
+    assert browser.execute_script(visible, "target", "graph") == [False, True]
+    top = "return document.getElementById('graph').getBoundingClientRect().top"
+    assert browser.execute_script(top) < 250
 
 
 # --- without a browser -------------------------------------------------------------------------------

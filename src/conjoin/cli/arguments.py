@@ -242,8 +242,13 @@ def page_path(output: str) -> Path:
 
 def page_title(options: argparse.Namespace) -> str:
     """Return the heading of a page about a model: by default the name of its file, without endings."""
-    name = Path(options.model).name
-    return options.title or name.removesuffix(".gz").rpartition(".")[0] or name
+    return options.title or bare_name(options.model)
+
+
+def bare_name(path: str) -> str:
+    """Return the name of a file without its endings."""
+    name = Path(path).name
+    return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
 def known_table(

@@ -27,7 +27,7 @@ OWN_WARNINGS = (ConvergenceWarning, DataWarning)
 PACKAGE = str(Path(__file__).parents[1])
 
 COMMANDS = {
-    "demo": "learn handwritten digits, draw new ones, complete halves",
+    "demo": "learn a real table, ask questions, and write its explorer and report",
     "learn": "learn a model from a table",
     "convert": "turn a dependency network into a Markov network",
     "query": "ask a model for probabilities",
@@ -52,7 +52,7 @@ Conjoin learns one joint distribution from a table, and answers any question abo
   conjoin query table.conjoin --given "age > 40"   what to expect of all other columns
   conjoin explore table.conjoin --open             the same in a browser
 
-'conjoin --help' lists all commands."""
+'conjoin demo' does all of this with a real table; 'conjoin --help' lists all commands."""
 
 QUICK = ("convert", "query", "score", "info")
 """Commands without products of large matrices: the threads of OpenBLAS, which start when NumPy is

@@ -16,6 +16,7 @@ import numpy as np
 
 from conjoin.conversion.base_distribution import Product, resolve_base
 from conjoin.conversion.decomposition import decompose
+from conjoin.data.answer_html import Bar, Cell, answer_html
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import statement
@@ -40,7 +41,7 @@ class Link:
         return f"{' and '.join(self.words)} {relation} (odds {factor})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """The pairs of variables that interact, strongest first."""
 
@@ -90,6 +91,15 @@ class Interactions:
         if len(self) > len(lines):
             lines.append(f"... and {len(self) - len(lines):,} more")
         return "\n".join(lines) or "no two variables interact"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        most = max(float(self.strength.max(initial=0.0)), 1e-300)
+        rows: list[list[Cell]] = [
+            [Bar(x.strength / most, f"{x.strength:.3f}"), str(x)] for x in self.strongest()
+        ]
+        return answer_html("Interactions", rows, f"{len(self):,} pairs in all; strengths in nats")
 
 
 def pair_interactions(model: Network, table: Any = None, base: Any = None) -> Interactions:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.answer_html import Bar, Cell, answer_html
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.labels import shown, statement
 from conjoin.data.number_scale import NumberScale
@@ -52,6 +53,17 @@ class _Contributions:
             rest = sum(c for _, c in listed[SHOWN:])
             lines.append(f"{rest:{form}}{unit}  {len(listed) - SHOWN} other columns")
         return lines
+
+    def _repr_html_(self) -> str:
+        title, *lines = repr(self).split("\n")
+        sizes = [abs(c) for c in list(self.contributions.values())[:SHOWN]]
+        most = max([*sizes, 1e-300])
+        shares = [0.0, *(size / most for size in sizes)] + [0.0] * len(lines)
+        parts = [line.strip().partition("  ") for line in lines]
+        rows: list[list[Cell]] = [
+            [Bar(share, c), said] for share, (c, _, said) in zip(shares, parts, strict=False)
+        ]
+        return answer_html(title, rows)
 
 
 @dataclass(frozen=True, kw_only=True)

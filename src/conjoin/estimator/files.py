@@ -49,9 +49,7 @@ def load_estimator(kind: Any, path: Path) -> Any:
     """Read a fitted `JointModel`, an object of the class `kind`."""
     model, entry, conditionals = read_estimator(path)
     if entry is None:
-        raise FormatError(
-            "holds a network and not a whole JointModel; read it with `conjoin.load`", str(path)
-        )
+        return _of_network(kind, model, str(path))
     try:
         known = kind().get_params(deep=False)
         given = {k: v for k, v in entry["parameters"].items() if k in known}
@@ -67,6 +65,20 @@ def load_estimator(kind: Any, path: Path) -> Any:
     own.model_, own.network_ = model, conditionals
     if not isinstance(model, Joint) or model.domain.observed != own.domain_:
         raise FormatError("the file is damaged: its columns are not those of its model", str(path))
+    return own
+
+
+def _of_network(kind: Any, model: Any, path: str) -> Any:
+    """Return an estimator of a joint that `conjoin learn` has written; types of tables are not known."""
+    if not isinstance(model, Joint):
+        said = f"holds a {model.kind}, and no joint distribution that was learned from a table"
+        raise FormatError(f"{said}; read it with `conjoin.load`", path)
+    own, domain = kind(), model.domain.observed
+    labels = {name: name for name in domain.names}
+    own.encoding_ = Encoding(domain, labels=labels, sources=domain.names)
+    own.model_, own.network_, own.seed_ = model, None, 0
+    learned = model.provenance.get("learned", {})
+    own._settle(int(learned.get("rows", 0)) if isinstance(learned, Mapping) else 0)
     return own
 
 

@@ -37,6 +37,7 @@ class Pictures(Fitted):
         train: Any = None,
         title: str | None = None,
         explorer: bool = False,
+        target: str | None = None,
     ) -> None:
         """Write an HTML page about the model: its columns, what goes with what, and how good it is.
 
@@ -53,6 +54,8 @@ class Pictures(Fitted):
             The heading.
         explorer : bool
             Whether the page ends with the explorer.
+        target : str, optional
+            The column that matters most: the findings are about it.
         """
         from conjoin.views.reports import write_report
 
@@ -65,6 +68,7 @@ class Pictures(Fitted):
             conditionals=self.network_,
             title=title or f"{self.n_rows_:,} rows of {self.n_features_in_:,} columns",
             explorer=self.explore(train).html if explorer else None,
+            target=target,
         )
 
     def explore(self, X: Any = None, *, title: str | None = None) -> Explorer:  # noqa: N803

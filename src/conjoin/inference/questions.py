@@ -8,6 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from conjoin.data.answer_html import Bar, Cell, answer_html
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable
 from conjoin.data.labels import shown
@@ -75,29 +76,46 @@ class Questions(Sequence[Question]):
         return len(self._questions)
 
     def __repr__(self) -> str:
-        now = ", ".join(f"{shown(s)} {p:.4g}" for s, p in self.prior.items())
-        lines = [f"{shown(self.target)}: {now} ({self.entropy:.3g} bits; {self.run})"]
-        telling = [question for question in self if question.information >= LEAST]
+        telling = self._telling()
         width = max((len(shown(q.name)) for q in telling[:SHOWN]), default=0)
-        for question in telling[:SHOWN]:
-            moves = [
-                (round(p * abs(after[state] - before), 12), answer, state)
-                for answer, p in question.answers.items()
-                for after in [question.targets.get(answer, self.prior)]
-                for state, before in self.prior.items()
-            ]
-            _, answer, state = max(moves, key=lambda move: move[0])
-            p, after = question.answers[answer], question.targets[answer][state]
-            lines.append(
-                f"{shown(question.name):<{width}}  {question.information:.4f} bits  if {shown(answer)} "
-                f"({p:.4g}): {shown(state)} {self.prior[state]:.4g} -> {after:.4g}"
-            )
+        lines = [
+            f"{shown(question.name):<{width}}  {question.information:.4f} bits  {self._move(question)}"
+            for question in telling[:SHOWN]
+        ]
         more = (
             (len(telling) - SHOWN, "more"),
             (len(self) - len(telling), f"of less than {LEAST} bits"),
         )
         lines += [f"... and {count} {what}" for count, what in more if count > 0]
-        return "\n".join(lines)
+        return "\n".join([self._now(), *lines])
+
+    def _repr_html_(self) -> str:
+        rows: list[list[Cell]] = []
+        for question in self._telling()[:SHOWN]:
+            bits = Bar(question.information / self.entropy, f"{question.information:.3f} bits")
+            rows.append([shown(question.name), bits, self._move(question)])
+        return answer_html("What to ask next", rows, self._now())
+
+    def _now(self) -> str:
+        """Return what is known of the target."""
+        now = ", ".join(f"{shown(s)} {p:.4g}" for s, p in self.prior.items())
+        return f"{shown(self.target)}: {now} ({self.entropy:.3g} bits; {self.run})"
+
+    def _telling(self) -> list[Question]:
+        return [question for question in self if question.information >= LEAST]
+
+    def _move(self, question: Question) -> str:
+        """Return the answer that is expected to move the target most, and how far."""
+        moves = [
+            (round(p * abs(after[state] - before), 12), answer, state)
+            for answer, p in question.answers.items()
+            for after in [question.targets.get(answer, self.prior)]
+            for state, before in self.prior.items()
+        ]
+        _, answer, state = max(moves, key=lambda move: move[0])
+        p, after = question.answers[answer], question.targets[answer][state]
+        moved = f"{self.prior[state]:.4g} -> {after:.4g}"
+        return f"if {shown(answer)} ({p:.4g}): {shown(state)} {moved}"
 
 
 @names_lack_of_memory

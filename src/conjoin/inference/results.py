@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.answer_html import Bar, Cell, answer_html, state_rows
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
 from conjoin.data.labels import shown, statement
 from conjoin.inference.condition_text import conditions_text
+
+SHOWN, MOST_STATES = 20, 8
+"""Maximum number of columns that are printed, and of states of each in a notebook."""
 
 MAX_CROSS_TABLE = 12
 """Two variables with at most this number of states each are printed as a table."""
@@ -88,12 +92,23 @@ class Marginals(Mapping[str, Any]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        first = list(self)[:20]
+        first = list(self)[:SHOWN]
         width = max((len(shown(name)) for name in first), default=0)
         lines = [f"{shown(name):<{width}}  {distribution_words(self[name])}" for name in first]
         if len(self) > len(first):
             lines.append(f"... and {len(self) - len(first)} more")
         return "\n".join([*lines, f"({self.run})"])
+
+    def _repr_html_(self) -> str:
+        rows: list[list[Cell]] = []
+        for name in list(self)[:SHOWN]:
+            found = self[name]
+            if isinstance(found, Mapping):
+                rows += state_rows(name, found, MOST_STATES)
+            else:
+                rows.append([shown(name), "", distribution_words(found)])
+        more = f"; {len(self) - SHOWN} more columns" if len(self) > SHOWN else ""
+        return answer_html("", rows, f"{self.run}{more}")
 
 
 def of_all_variables(
@@ -238,6 +253,10 @@ class Assignment(Mapping[str, Any]):
         more = f" and {len(self) - 20} more" if len(self) > 20 else ""
         return f"{text}{more}\nscore {self.score:.6g} ({self.run})"
 
+    def _repr_html_(self) -> str:
+        rows = [[shown(name), shown(value)] for name, value in self.states.items()]
+        return answer_html("Most probable", rows, f"score {self.score:.6g} ({self.run})")
+
 
 @dataclass(frozen=True, eq=False)
 class JointProbabilities:
@@ -262,14 +281,30 @@ class JointProbabilities:
             lines.append([shown(state), *(f"{x:.4g}" for x in p)])
         return "\n".join([*aligned(lines), f"({self.run})"])
 
+    def _repr_html_(self) -> str:
+        top = max(float(self.table.max()), 1e-300)
+        if self.table.ndim == 2 and max(self.table.shape) <= MAX_CROSS_TABLE:
+            down, across = self.domain.variables
+            rows: list[list[Cell]] = [
+                [shown(state), *(Bar(x / top, f"{x:.4g}") for x in p)]
+                for state, p in zip(down.states, self.table.tolist(), strict=True)
+            ]
+            names = [f"{shown(down.name)} \\ {shown(across.name)}", *map(shown, across.states)]
+            return answer_html("", rows, str(self.run), names)
+        listed: list[list[Cell]] = [[words, Bar(p / top, f"{p:.4g}")] for p, words in self._cells()]
+        return answer_html("", listed, str(self.run))
+
+    def _cells(self) -> Iterator[tuple[float, str]]:
+        """Yield the most probable cells, with their states in words."""
+        for cell in np.argsort(-self.table, axis=None, kind="stable")[:SHOWN]:
+            codes = np.unravel_index(cell, self.table.shape)
+            states = zip(self.domain, codes, strict=True)
+            yield float(self.table[codes]), ", ".join(statement(v, int(c)) for v, c in states)
+
     def __repr__(self) -> str:
         if self.table.ndim == 2 and max(self.table.shape) <= MAX_CROSS_TABLE:
             return self._cross_table()
-        lines = []
-        for cell in np.argsort(-self.table, axis=None, kind="stable")[:20]:
-            codes = np.unravel_index(cell, self.table.shape)
-            words = ", ".join(statement(v, int(c)) for v, c in zip(self.domain, codes, strict=True))
-            lines.append(f"{self.table[codes]:.4g}  {words}")
-        if self.table.size > 20:
-            lines.append(f"... and {self.table.size - 20} more")
+        lines = [f"{p:.4g}  {words}" for p, words in self._cells()]
+        if self.table.size > SHOWN:
+            lines.append(f"... and {self.table.size - SHOWN} more")
         return "\n".join([*lines, f"({self.run})"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.data.answer_html import answer_html
 from conjoin.data.domain import Domain
 from conjoin.data.frames import columns_of
 from conjoin.data.labels import shown
@@ -45,16 +46,24 @@ class WhatIf:
             return max(abs(before.cdf(x) - p.cdf(x)) for p in after for x in ends)
         return max(sum(abs(p[s] - x) for s, x in before.items()) / 2 for p in after)
 
-    def __repr__(self) -> str:
+    def _rows(self) -> tuple[list[list[str]], str]:
+        """Return the rows of a table, the columns that move most first, and how they were found."""
         names = sorted(self.answers[0], key=lambda name: -self.moved(name))
         rows = [["", "as it is", *(shown(change) for change in self.changes)]]
         for name in names[:SHOWN]:
             rows += _lines(name, [found[name] for found in self.answers])
-        lines = aligned(rows)
         if len(names) > SHOWN:
-            lines.append(f"... and {len(names) - SHOWN} more columns, which move less")
-        runs = dict.fromkeys(str(found.run) for found in self.answers)
-        return "\n".join([*lines, f"({'; '.join(runs)})"])
+            last = [f"... and {len(names) - SHOWN} more columns, which move less"]
+            rows.append(last + [""] * (len(rows[0]) - 1))
+        return rows, "; ".join(dict.fromkeys(str(found.run) for found in self.answers))
+
+    def __repr__(self) -> str:
+        rows, runs = self._rows()
+        return "\n".join([*(line.rstrip() for line in aligned(rows)), f"({runs})"])
+
+    def _repr_html_(self) -> str:
+        rows, runs = self._rows()
+        return answer_html("", rows[1:], runs, rows[0])
 
 
 def _lines(name: str, found: list[Any]) -> list[list[str]]:

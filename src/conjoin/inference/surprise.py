@@ -25,6 +25,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from conjoin.data.answer_html import answer_html
 from conjoin.data.arrays import BoolArray, FloatArray, IntArray
 from conjoin.data.columns import Column, table_of_columns
 from conjoin.data.frames import columns_of
@@ -212,6 +213,18 @@ class Surprises(Sequence[Surprise]):
         if len(self) > SHOWN:
             lines.append(f"... and {len(self) - SHOWN:,} more cells")
         return "\n".join([*lines, "(rows are counted from 0)"] if lines else ["no known cells"])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for at in range(min(len(self), SHOWN)):
+            r, c = int(self.rows[at]), int(self.columns[at])
+            expected, p = self.expected(at)
+            held = f"{shown(self.names[c])} = {shown(self._cells.value(r, c))}"
+            found = [str(r), held, f"{self._cells.tails[r, c]:.2g}"]
+            rows.append([*found, f"{expected} ({p:.2g})"])
+        note = f"{len(self) - SHOWN:,} more cells; " if len(self) > SHOWN else ""
+        names = "row", "value", "probability", "expected instead"
+        return answer_html("", rows, f"{note}rows are counted from 0", names)
 
 
 class _Cells:

@@ -28,8 +28,8 @@ const emptyBar = () => element("span", { class: "bar", "aria-hidden": "true" },
   element("i", { class: "keep" }), element("i", { class: "gain" }), element("i", { class: "loss" }), element("i", { class: "tick" }));
 
 // How the distribution of a state changed, for a screen reader and as a tooltip.
-function spoken(state, before, after, table, rows) {
-  const was = Math.abs(before - after) > 5e-5 ? `, before ${percent(before)}` : "";
+function spoken(state, before, after, table, rows, other = "before") {
+  const was = Math.abs(before - after) > 5e-5 ? `, ${other} ${percent(before)}` : "";
   const seen = table === undefined ? "" : `; in the table of ${rows.toLocaleString("en")} rows ${percent(table)}`;
   return `${state}: ${percent(after)}${was}${seen}`;
 }
@@ -73,9 +73,12 @@ class Card {
       this.rows.set(state, { row, bar, value });
       this.states.append(row);
     }
-    this.root.querySelectorAll(".axis, .summary, .open").forEach((old) => old.remove());
-    if (column.kind === "number") this.root.append(this.#axis());
-    if (column.means) this.root.append(this.summary = element("p", { class: "summary quiet" }));
+    this.root.querySelectorAll(".axis, .scale, .summary, .open").forEach((old) => old.remove());
+    if (column.kind === "number") {
+      this.states.before(this.top = element("p", { class: "scale quiet", "aria-hidden": "true", hidden: !this.states.classList.contains("narrow") }));
+      this.root.append(this.#axis());
+    }
+    if (column.extent) this.root.append(this.summary = element("p", { class: "summary quiet" }));
     if (hidden || this.list.open.has(this.index)) {
       const open = element("button", { class: "open plain", text: hidden ? `${hidden} more states` : "Fewer states" });
       open.addEventListener("click", () => this.list.toggleOpen(this.index));
@@ -87,8 +90,8 @@ class Card {
   #axis() {
     const { column } = this;
     const axis = element("div", { class: "axis", "aria-hidden": "true" });
-    const single = (i) => column.quantiles[i]?.length === 1;
-    const all = column.dates ?? column.values ?? column.cuts.map((x, i) => Number(column.starts[i] || x));
+    const single = (i) => Boolean(column.values) || (column.singles?.[i] ?? null) !== null;
+    const all = column.dates ?? column.values ?? column.cuts.map((x, i) => Number(column.starts?.[i] || x));
     const marks = all.map((x, i) => [single(i) ? i + 0.5 : i, x]).filter(([, x], i) => !(i === column.states.length && single(i - 1)));
     const texts = column.dates ? marks.map(([, x]) => x) : axisTexts(marks.map(([, x]) => x));
     const longest = Math.max(...texts.map((text) => text.length));
@@ -121,25 +124,25 @@ class Card {
       if (held !== null) this.rows.get(Number(held))?.row.focus({ preventScroll: true });
     }
     const piece = store.evidence.get(this.index);
-    const likelihood = piece ? likelihoodOf(piece, this.column.states.length) : null;
+    const likelihood = piece ? likelihoodOf(piece, this.column) : null;
     const p = before[this.index];
     const q = after ? after[this.index] : p;
-    const largest = Math.max(...p, ...q);
-    const scale = this.column.kind === "number" || p.length > 4 ? Math.max(largest, 0.02) : 1;
-    const table = this.column.table;
+    const scale = this.column.kind === "number" ? Math.max(...p, ...q, 0.02) : 1;
+    if (this.column.kind === "number") this.top.textContent = percent(scale);
+    const table = store.evidence.size || store.now.base ? undefined : this.column.table;
     for (const [state, { row, bar, value }] of this.rows) {
       setBar(bar, p[state], q[state], scale, table?.[state], this.column.kind === "number");
       value.textContent = percent(q[state]);
       const change = q[state] - p[state];
       value.dataset.change = change > 5e-4 ? "up" : change < -5e-4 ? "down" : "";
-      const words = spoken(this.column.states[state], p[state], q[state], table?.[state], model.rows);
+      const words = spoken(this.column.states[state], p[state], q[state], table?.[state], model.rows, explorer.beforeWord);
       row.setAttribute("aria-label", words);
       row.title = words;
       row.setAttribute("aria-selected", String(Boolean(likelihood) && piece.kind !== "not" && likelihood[state] > 0));
       row.classList.toggle("excluded", Boolean(likelihood) && likelihood[state] === 0);
       row.classList.toggle("soft", piece?.kind === "soft");
     }
-    if (this.column.means) this.summary.textContent = summary(this.column, q);
+    if (this.column.extent) this.summary.textContent = this.summary.title = explorer.numberText(this.index);
     const distance = after ? moved(p, q) : 0;
     this.movement.textContent = piece ? "known" : distance >= 5e-4 ? `${percent(distance).replace("%", "")} pts` : "";
     this.movement.title = piece ? "You have set this column" : "Percentage points of probability that moved";
@@ -261,7 +264,7 @@ class Card {
 function softDialog(explorer, index) {
   const column = explorer.model.columns[index];
   const piece = explorer.store.evidence.get(index);
-  const start = piece ? Array.from(likelihoodOf(piece, column.states.length)) : column.states.map(() => 1);
+  const start = piece ? Array.from(likelihoodOf(piece, column)) : column.states.map(() => 1);
   const most = Math.max(...start);
   const inputs = start.map((x, s) => element("input", { type: "range", min: 0, max: 100, step: 1, value: Math.round(100 * x / most), "aria-label": `Fit with ${column.states[s]}` }));
   const outputs = inputs.map((input) => element("output", { text: input.value }));
@@ -323,7 +326,7 @@ class CardList {
 
   #height(index) {
     const column = this.explorer.model.columns[index];
-    if (column.kind === "number") return HEAD + HISTOGRAM + (column.means ? SUMMARY : 0) + FOOT;
+    if (column.kind === "number") return HEAD + HISTOGRAM + (column.extent ? SUMMARY : 0) + FOOT;
     const { shown, hidden } = this.visibleStates(index);
     const button = hidden || this.open.has(index) ? ROW : 0;
     return HEAD + shown.length * ROW + button + FOOT;
@@ -346,18 +349,21 @@ class CardList {
       const named = (i) => (this.texts[i][0].startsWith(query) ? 0 : this.texts[i][0].includes(query) ? 1 : 2);
       return found.sort((a, b) => named(a) - named(b) || a - b);
     }
-    if (wanted === "name") return found.sort((a, b) => model.columns[a].name.localeCompare(model.columns[b].name, "en", { numeric: true }) || a - b);
-    if (wanted === "uncertain") {
-      const bits = now.map(entropy);
-      return found.sort((a, b) => bits[b] - bits[a] || a - b);
+    // Known columns come first, in the order in which they were set.
+    const free = found.filter((i) => !store.evidence.has(i));
+    const keys = {
+      name: null,
+      uncertain: (i) => -entropy(now[i]),
+      moved: (i) => (after ? -Math.round(1e4 * moved(before[i], after[i])) : 0),
+      table: () => 0,
+    };
+    if (wanted === "name") free.sort((a, b) => model.columns[a].name.localeCompare(model.columns[b].name, "en", { numeric: true }) || a - b);
+    else {
+      const key = free.map(keys[wanted]);
+      const place = new Map(free.map((i, k) => [i, key[k]]));
+      free.sort((a, b) => place.get(a) - place.get(b) || a - b);
     }
-    if (wanted === "moved" && after && known.length) {
-      // The column that was set last comes first, then those that moved; columns set before are at the end.
-      const distance = columns.map((i) => Math.round(1e4 * moved(before[i], after[i])) / 1e4);
-      known.forEach((i, k) => { distance[i] = k === known.length - 1 ? 2 : -1; });
-      return found.sort((a, b) => distance[b] - distance[a] || a - b);
-    }
-    return found;
+    return [...known.filter((i) => found.includes(i)), ...free];
   }
 
   // Sort the columns and place their cards, each below the shortest stack.

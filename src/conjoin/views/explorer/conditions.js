@@ -3,7 +3,7 @@
 
 const OPERATORS = ["!=", "<=", ">=", "==", "=", "<", ">"];
 const EXAMPLES = "NAME=STATE, NAME != STATE, NAME in {A, B}, NAME > 40 or 20 <= NAME < 30";
-const looksLikeConditions = (text) => /[=<>]|\{/.test(text);
+const looksLikeConditions = (text) => /[=<>]|\{|\sis\s+(absent|known)\s*$/.test(text);
 
 // The parts of a text between separators that are in no quotes and no braces.
 function cutAt(text, separator) {
@@ -44,17 +44,22 @@ class ConditionReader {
     return new Map([...found].map(([i, conditions]) => [i, this.#piece(this.columns[i], conditions)]));
   }
 
-  // The conditions on one column together: `weights` of its states, or a range.
+  // The conditions on one column together: `weights` of its states, and the value or the ends of a number.
   #piece(column, conditions) {
-    const ranges = conditions.map(({ range }) => range).filter(Boolean);
-    const range = [Math.max(...ranges.map(([low]) => low)), Math.min(...ranges.map(([, high]) => high))];
-    const parts = conditions.map(({ weights }) => weights).filter(Boolean);
-    if (parts.length < conditions.length) parts.push(sharesBetween(column, ...range));
+    const words = conditions.map((one) => one.words).join(", ");
+    const [{ value, state, target }] = conditions;
+    if (conditions.length === 1 && target) return { kind: "marginal", target, words };
+    if (conditions.some((one) => one.target)) throw new Error(`${column.name} has a new marginal and another condition.`);
+    if (conditions.length === 1 && value !== undefined) return { kind: "in", states: [state], value, words };
+    const ends = conditions.flatMap((one) => one.ends ?? []);
+    const parts = conditions.flatMap((one) => (one.weights ? [one.weights] : []));
+    if (ends.length) parts.push(sharesBetween(column, ends.reduce(bothEnds)));
     const weights = column.states.map((_, s) => product(parts.map((part) => part[s])));
     if (!weights.some((x) => x > 0)) throw new Error(`No value of ${column.name} fits all conditions.`);
-    const own = column.kind === "number" ? { words: conditions.map(({ words }) => words).join(", ") } : {};
-    if (ranges.length) own.range = range;
-    if (!weights.every((x) => x === 0 || x === 1)) return { kind: "soft", weights, ...own };
+    const own = column.kind === "number" ? { words } : {};
+    const ranges = conditions.map((one) => one.ends ?? one.cell);
+    if (column.extent && ranges.every(Boolean)) own.range = [Math.max(...ranges.map(({ low }) => low)), Math.min(...ranges.map(({ high }) => high))];
+    if (!weights.every((x) => x === 0 || x === 1)) return { kind: "soft", weights, words, ...own };
     const places = (x) => [...weights.keys()].filter((s) => weights[s] === x);
     const excluded = places(0);
     return column.kind !== "number" && weights.length > 2 && excluded.length === 1
@@ -100,28 +105,34 @@ class ConditionReader {
   }
 
   #compared(i, operator, right) {
-    if ("<>".includes(operator[0])) return { range: this.#range(i, [[operator, right]]) };
-    if (operator === "!=") return { weights: this.#recorded(i, right).map((x) => 1 - x) };
-    return { weights: this.#indicator(i, right), range: this.#around(i, right) };
+    if ("<>".includes(operator[0])) return { ends: this.#ends(i, [[operator, right]]) };
+    const state = this.#state(i, right);
+    const value = this.#value(i, right);
+    const weights = this.#recorded(i, right);
+    if (operator === "!=") return { weights: weights.map((x) => 1 - x) };
+    return value === null ? { weights } : { weights, state, value, cell: this.#cell(i, value) };
   }
 
-  #indicator(i, text) {
-    const state = this.#state(i, text);
-    return this.columns[i].states.map((_, s) => (s === state ? 1 : 0));
+  // The number that a text stands for, in a column of numbers.
+  #value(i, text) {
+    const column = this.columns[i];
+    try {
+      return column.extent ? numberOf(column, plain(text)) : null;
+    } catch (error) {
+      if (column.states.includes(plain(text))) return null;
+      throw error;
+    }
   }
 
-  // The numbers that are recorded as a value, if it is one.
-  #around(i, text) {
-    const { means, states, half } = this.columns[i];
-    if (!means || states.includes(plain(text))) return null;
-    const x = numberOf(this.columns[i], plain(text));
-    return [x - half, x + half];
-  }
+  // The numbers that are recorded as a value.
+  #cell(i, value) { return { low: value - this.columns[i].half, high: value + this.columns[i].half }; }
 
   // The share of each state that is recorded as a value.
   #recorded(i, text) {
-    const range = this.#around(i, text);
-    return range ? sharesBetween(this.columns[i], ...range) : this.#indicator(i, text);
+    const value = this.#value(i, text);
+    if (value !== null) return sharesBetween(this.columns[i], this.#cell(i, value));
+    const state = this.#state(i, text);
+    return this.columns[i].states.map((_, s) => +(s === state));
   }
 
   // 20 <= age < 30, or 20 <= age.
@@ -129,43 +140,41 @@ class ConditionReader {
     if (!"<>".includes(operator[0])) return null;
     const mirrored = (operator[0] === "<" ? ">" : "<") + operator.slice(1);
     const whole = this.places.get(plain(right));
-    if (whole !== undefined) return { i: whole, range: this.#range(whole, [[mirrored, left]]) };
+    if (whole !== undefined) return { i: whole, ends: this.#ends(whole, [[mirrored, left]]) };
     for (const [middle, second, high] of splits(right)) {
       const i = this.places.get(plain(middle));
-      if (i !== undefined && second[0] === operator[0]) return { i, range: this.#range(i, [[mirrored, left], [second, high]]) };
+      if (i !== undefined && second[0] === operator[0]) return { i, ends: this.#ends(i, [[mirrored, left], [second, high]]) };
     }
     return null;
   }
 
-  // The ends of a range, given as [operator, number or date]. On a grid they lie between recorded values.
-  #range(i, ends) {
+  // The ends of a range, given as [operator, number, date or state]. On a grid they lie between recorded values.
+  #ends(i, given) {
     const column = this.columns[i];
-    if (column.kind !== "number") throw new Error(`A range of ${column.name} makes no sense, because its states are in no order.`);
     const { step, half } = column;
-    let [low, high] = [-Infinity, Infinity];
-    for (const [operator, text] of ends) {
-      const x = numberOf(column, plain(text));
-      const lower = operator[0] === ">";
-      const inclusive = operator.length === 2;
+    if (!column.cuts && !column.order) throw new Error(`A range of ${column.name} makes no sense, because its states are in no order.`);
+    return given.map(([operator, text]) => {
+      const isLower = operator[0] === ">";
+      const isClosed = operator.length === 2;
+      const x = column.order?.kind === "state" ? this.#state(i, text) : numberOf(column, plain(text));
       const place = +(x / step).toPrecision(12);
-      const edge = step ? (inclusive === lower ? Math.ceil(place) : Math.floor(place) + 1) * step - half
-        : inclusive ? x + (lower ? -half : half) : x;
-      if (lower) low = Math.max(low, edge);
-      else high = Math.min(high, edge);
-    }
-    return [low, high];
+      const edge = !column.extent ? x : step ? (isClosed === isLower ? Math.ceil(place) : Math.floor(place) + 1) * step - half
+        : isClosed ? x + (isLower ? -half : half) : x;
+      return isLower ? { low: edge, high: Infinity, isOpenLow: !isClosed } : { low: -Infinity, high: edge, isOpenHigh: !isClosed };
+    }).reduce(bothEnds);
   }
 
   #state(i, text) {
     const column = this.columns[i];
     const label = plain(text);
+    const value = this.#value(i, text);
+    if (value !== null) return column.cuts.slice(1, -1).filter((cut) => cut <= value).length;
     const state = column.states.indexOf(label);
     if (state >= 0) return state;
-    if (column.kind === "number") {
-      const x = numberOf(column, label);
-      const found = column.cuts ? column.cuts.slice(1, -1).filter((cut) => cut <= x).length : column.values.indexOf(x);
-      if (found >= 0) return found;
-    }
+    const x = column.dates ? numberOf(column, label) : label === "" ? NaN : Number(label);
+    const same = column.cuts && !Number.isNaN(x) ? column.cuts.slice(1, -1).filter((cut) => cut <= x).length
+      : column.python.findIndex((other) => Number(other) === x);
+    if (same >= 0) return same;
     const alike = column.states.findIndex((other) => other.toLowerCase() === label.toLowerCase());
     if (alike >= 0 && ["true", "false"].includes(label.toLowerCase())) return alike;
     throw new Error(`${column.name} has no state “${label}”${alike >= 0 ? `; did you mean “${column.states[alike]}”?` : "."}`);
@@ -175,35 +184,77 @@ class ConditionReader {
     const column = this.columns[i];
     const items = cutAt(content, ",").filter((item) => item.trim());
     if (!items.length) throw new Error(`The braces after ${column.name} are empty.`);
-    if (word === "marginal") throw new Error("This page takes likelihoods, not new marginals; ask Python or the command line.");
     const weights = column.states.map(() => 0);
-    if (word !== "likelihood") {
+    if (word === "in" || word.startsWith("not")) {
       for (const item of items) this.#recorded(i, item).forEach((share, s) => { weights[s] = Math.min(1, weights[s] + share); });
-      return { i, weights: word === "in" ? weights : weights.map((x) => 1 - x) };
+      const [only] = items.length === 1 && word === "in" ? [this.#value(i, items[0])] : [null];
+      return { i, weights: word === "in" ? weights : weights.map((x) => 1 - x), ...(only === null ? {} : { cell: this.#cell(i, only) }) };
     }
-    const known = column.states.map(() => 0);
-    for (const item of items) {
+    const shares = items.map((item) => {
       const at = item.lastIndexOf(":");
       const x = Number(item.slice(at + 1));
       if (at < 0 || !item.slice(at + 1).trim() || !(x >= 0 && x < Infinity)) throw new Error(`“${item.trim()}” is not STATE: NUMBER.`);
-      this.#shares(i, item.slice(0, at)).forEach((share, s) => { weights[s] += share * x; known[s] += share; });
-    }
+      return [this.#shares(i, item.slice(0, at)), x];
+    });
+    const known = column.states.map((_, s) => shares.reduce((sum, [share]) => sum + share[s], 0));
+    if (known.some((share) => share > 1 + 1e-6)) throw new Error(`${column.name} has two numbers for a state.`);
+    if (word === "marginal") return { i, target: this.#target(column, shares) };
     const absent = known.findIndex((share) => share < 1 - 1e-6);
     if (absent >= 0) throw new Error(`There is no likelihood for ${column.name} = ${column.states[absent]}.`);
-    return { i, weights };
+    return { i, weights: column.states.map((_, s) => shares.reduce((sum, [share, x]) => sum + share[s] * x, 0)) };
+  }
+
+  // New probabilities of states or of groups of them.
+  #target(column, shares) {
+    const total = shares.reduce((sum, [, x]) => sum + x, 0);
+    if (Math.abs(total - 1) > 1e-6) throw new Error(`The new probabilities of ${column.name} sum to ${number(total)}, not to 1.`);
+    if (shares.some(([share]) => share.some((x) => x > 0 && x < 1))) throw new Error(`The new marginal of ${column.name} cuts a state.`);
+    return { groups: column.states.map((_, s) => shares.findIndex(([share]) => share[s] === 1)), p: shares.map(([, x]) => x / total) };
   }
 
   // The states that a key of a likelihood stands for: a state, or a range, with the name or without it.
   #shares(i, key) {
     try {
-      return this.#indicator(i, key);
+      const state = this.#state(i, key);
+      return this.columns[i].states.map((_, s) => +(s === state));
     } catch (error) {
       const short = key.trim().match(/^([<>]=?)(.*)$/s);
-      const found = short ? { i, range: this.#range(i, [[short[1], short[2]]]) } : /[<>]/.test(key) ? this.#condition(key) : null;
-      if (found?.i !== i || !found.range) throw error;
-      return sharesBetween(this.columns[i], ...found.range);
+      const found = short ? { i, ends: this.#ends(i, [[short[1], short[2]]]) } : /[<>]/.test(key) ? this.#condition(key) : null;
+      if (found?.i !== i || !found.ends) throw error;
+      return sharesBetween(this.columns[i], found.ends);
     }
   }
+}
+
+// The part that two ranges have in common.
+function bothEnds(a, b) {
+  return {
+    low: Math.max(a.low, b.low), high: Math.min(a.high, b.high),
+    isOpenLow: [a, b].some(({ low, isOpenLow }) => isOpenLow && low === Math.max(a.low, b.low)),
+    isOpenHigh: [a, b].some(({ high, isOpenHigh }) => isOpenHigh && high === Math.min(a.high, b.high)),
+  };
+}
+
+// The share of each state that lies in a range; numbers in bins are spread evenly.
+function sharesBetween(column, ends) {
+  const { low, high, isOpenLow, isOpenHigh } = ends;
+  if (column.extent) return low < high ? masses(column, low, high) : column.states.map(() => 0);
+  const isInside = (x) => x !== null && (isOpenLow ? x > low : x >= low) && (isOpenHigh ? x < high : x <= high);
+  if (column.order) return column.order.values.map((x) => +isInside(x));
+  const last = column.cuts.length - 2;
+  return column.states.map((_, s) => {
+    if (s > last) return 0; // absent
+    const bin = { low: column.cuts[s], high: column.cuts[s + 1], isOpenHigh: s < last };
+    if (column.whole) return wholeNumbers(bothEnds(ends, bin)) / Math.max(1, wholeNumbers(bin));
+    if (bin.low === bin.high) return +isInside(bin.low);
+    return clip((Math.min(high, bin.high) - Math.max(low, bin.low)) / (bin.high - bin.low), 0, 1);
+  });
+}
+
+function wholeNumbers({ low, high, isOpenLow, isOpenHigh }) {
+  const first = Math.ceil(low) + (isOpenLow && Math.ceil(low) === low ? 1 : 0);
+  const last = Math.floor(high) - (isOpenHigh && Math.floor(high) === high ? 1 : 0);
+  return Math.max(0, last - first + 1);
 }
 
 // [left, operator, right] for each operator in a text that is in no quotes, from left to right.
@@ -219,14 +270,14 @@ function splits(text) {
   return found;
 }
 
-// A number, or a date in the unit of the bins: days or seconds since 1970.
+// A number, or a date in the unit of the column: days or seconds since 1970.
 function numberOf(column, text) {
-  if (column.dates) {
+  if (column.dates || column.order?.kind === "date") {
     const day = text.replace(/^(\d{4}-\d\d-\d\d) /, "$1T");
     const stamp = Date.parse(/T[^Z+-]*$/.test(day) ? `${day}Z` : day) / 1000;
     const seconds = /^\d{4}-\d\d-\d\d/.test(text) ? stamp : NaN;
     if (Number.isNaN(seconds)) throw new Error(`“${text}” is not a date, and ${column.name} has dates; write it as 2024-12-31.`);
-    return seconds / column.unit;
+    return seconds / (column.unit ?? 1);
   }
   const x = text === "" ? NaN : Number(text);
   if (Number.isNaN(x)) throw new Error(`“${text}” is not a number, and ${column.name} has numbers.`);

@@ -22,15 +22,18 @@ from conjoin.data.table import Table
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.plan import TooLarge
 from conjoin.inference.terms import as_markov_network
+from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.network import Network
 from conjoin.views.explorer.browser_tables import BrowserTree, browser_tree
-from conjoin.views.explorer.page_columns import page_column
+from conjoin.views.explorer.page_columns import number_arrays, page_column
 from conjoin.views.reports.associations import PairJoints, counted_joints, graph, joints_of
+from conjoin.views.reports.learned import rows_of
 from conjoin.views.reports.markup import stylesheet
 
 SCRIPTS = (
     "inference.js",
     "numbers.js",
+    "fine.js",
     "state.js",
     "text.js",
     "conditions.js",
@@ -38,6 +41,7 @@ SCRIPTS = (
     "target.js",
     "graph.js",
     "rows.js",
+    "saving.js",
     "main.js",
 )
 """The scripts, in the order in which they are joined."""
@@ -92,13 +96,6 @@ class Explorer:
         )
 
 
-EXACT = "All answers are exact for this model."
-NUMBERS = (
-    "Answers are exact for this model, given states of columns. A number counts as the interval that it "
-    "lies in, and part of an interval by its share."
-)
-
-
 def explore(
     model: Any,
     table: Any = None,
@@ -138,14 +135,18 @@ def explore(
         "title": title or f"A {model.kind} of {len(shown):,} columns",
         "file": file,
         "version": __version__,
-        "note": NUMBERS if shown.numeric else EXACT,
+        "learnedRows": len(table) if table is not None else rows_of(model.provenance),
         "columns": [page_column(v) for v in shown],
     }
     values: list[FloatArray] = []
     try:
         tree = browser_tree(model)
         content["tree"] = _tree(tree)
-        values = [*(t.values.ravel() for t in tree.tables), tree.basis.ravel()]
+        values = [_rounded(a) for a in (*(t.values for t in tree.tables), tree.basis)]
+        values += [array for v in shown for array in number_arrays(v)]
+        if getattr(model, "fine", None) is not None:
+            content["fine"], arrays = _fine(model.fine)
+            values += arrays
         _fill_pairs(content, model, None if table is None else table.over(shown))
     except TooLarge as error:
         content["tooLarge"] = str(error)
@@ -174,6 +175,15 @@ def _frequencies(table: Table, v: int) -> list[float]:
     """Return the share of each state among the known values of a column."""
     counts = table.counts(v)
     return [round(float(p), 6) for p in counts / max(counts.sum(), 1e-300)]
+
+
+def _fine(fine: FineNumbers) -> tuple[dict[str, Any], list[FloatArray]]:
+    """Return which columns have fine numbers, and all that the page needs to know of them."""
+    places = [fine.domain.index(name) for name in fine.names]
+    arrays = (fine.log_shares, fine.gates, fine.intercepts, fine.effects, fine.covariances)
+    assert fine.log_inside is not None
+    flat = [array.ravel() for array in (*arrays, fine.log_inside)]
+    return {"numbers": places, "classes": len(fine.log_shares)}, flat
 
 
 def _tree(tree: BrowserTree) -> dict[str, Any]:
@@ -239,7 +249,11 @@ def _packed(content: bytes) -> str:
     return b64encode(zlib.compress(content, 9)).decode()
 
 
+def _rounded(logs: FloatArray) -> FloatArray:
+    """Return log-values that compress well."""
+    return np.asarray(np.round(logs.ravel() / RESOLUTION) * RESOLUTION)
+
+
 def _planes(numbers: FloatArray) -> bytes:
-    """Return the bytes of rounded numbers, the first ones of all numbers first, which compress well."""
-    rounded = np.round(numbers / RESOLUTION) * RESOLUTION
-    return rounded.astype("<f8").view(np.uint8).reshape(-1, 8).T.tobytes()
+    """Return the bytes of numbers, the first ones of all numbers first, which compress well."""
+    return numbers.astype("<f8").view(np.uint8).reshape(-1, 8).T.tobytes()

@@ -1,23 +1,25 @@
 // The graph of the columns, which can be moved and zoomed, and the list of the strongest associations.
 "use strict";
 
+const LEAST_LETTERS = 10; // pixels per em
+
 class GraphPanel {
   constructor(explorer, root) {
     this.explorer = explorer;
     this.root = root;
     const { graph, columns } = explorer.model;
-    this.full = [-1, -1, graph.size[0] + 2, graph.size[1] + 2];
+    this.stretched = [1, 1];
     this.svg = element("svg", { class: "graph", role: "group", "aria-label": "Columns that go together, joined by lines" });
     const links = element("g", { class: "links" });
     this.links = graph.links.map(({ ends, strength, direct }) => {
       const [a, b] = ends.map((i) => graph.nodes[i]);
-      const line = element("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: direct ? "direct" : "indirect", "stroke-width": (0.08 + 0.42 * strength).toFixed(3), "stroke-opacity": (0.35 + 0.65 * Math.sqrt(strength)).toFixed(2) });
+      const line = element("line", { class: direct ? "direct" : "indirect", "stroke-width": (0.08 + 0.42 * strength).toFixed(3), "stroke-opacity": (0.35 + 0.65 * Math.sqrt(strength)).toFixed(2) });
       links.append(line);
-      return { line, ends: [a.column, b.column] };
+      return { line, ends: [a.column, b.column], nodes: [a, b] };
     });
     const nodes = element("g", { class: "nodes" });
-    this.nodes = graph.nodes.map(({ column, label: text, x, y, width }) => {
-      const node = element("g", { class: "node", role: "button", tabindex: "0", transform: `translate(${x} ${y})`, "data-column": column },
+    this.nodes = graph.nodes.map(({ column, label: text, width }) => {
+      const node = element("g", { class: "node", role: "button", tabindex: "0", "data-column": column },
         element("title", { text: columns[column].name }),
         element("rect", { class: "base", x: -width / 2, y: -0.85, width, height: 1.7, rx: 0.5 }),
         element("rect", { class: "heat", x: -width / 2, y: -0.85, width, height: 1.7, rx: 0.5 }),
@@ -39,11 +41,37 @@ class GraphPanel {
     const button = (text, title, act) => element("button", { class: "plain icon", text, title, "aria-label": title, onclick: act });
     const missing = columns.length - graph.nodes.length;
     this.root.append(
-      element("div", { class: "zoom" }, button("+", "Zoom in", () => this.#zoom(0.7)), button("−", "Zoom out", () => this.#zoom(1 / 0.7)), button("Fit", "Show everything", () => this.#view(this.full))),
+      element("div", { class: "zoom" }, button("+", "Zoom in", () => this.#zoom(0.7)), button("−", "Zoom out", () => this.#zoom(1 / 0.7)), button("Fit", "Show everything", () => this.#view(this.#full()))),
       this.svg,
       element("p", { class: "quiet note", text: `The thicker a line, the more two columns tell about each other. Dashed: through other columns only. Colour: how much a column moved.${missing ? ` ${missing} columns with weak links are not drawn.` : ""}` }));
-    this.#view(this.full);
+    new ResizeObserver(() => this.#fill()).observe(this.svg);
+    this.#fill();
     this.#listen();
+  }
+
+  #full() {
+    const { size } = this.explorer.model.graph;
+    return [-1, -1, size[0] * this.stretched[0] + 2, size[1] * this.stretched[1] + 2];
+  }
+
+  // Draw boxes further apart along the side on which there is room, and show everything, or as much around the
+  // pinned column, or that of the strongest link, as can be read.
+  #fill() {
+    const { graph } = this.explorer.model;
+    const { clientWidth, clientHeight } = this.svg;
+    const [w, h] = graph.size.map((x) => x + 2);
+    const wider = clientHeight ? (clientWidth / clientHeight) / (w / h) : 1;
+    this.stretched = [clip(wider, 1, 2.5), clip(1 / wider, 1, 2.5)];
+    const at = ({ x, y }) => [x * this.stretched[0], y * this.stretched[1]];
+    this.nodes.forEach((node, i) => node.setAttribute("transform", `translate(${at(graph.nodes[i]).join(" ")})`));
+    this.links.forEach(({ line, nodes }) => nodes.forEach((node, end) => {
+      const [x, y] = at(node);
+      line.setAttribute(`x${end + 1}`, x);
+      line.setAttribute(`y${end + 1}`, y);
+    }));
+    const isSmall = clientWidth && clientWidth / this.#full()[2] < LEAST_LETTERS;
+    if (!isSmall) this.#view(this.#full());
+    else if (!this.show(this.explorer.store?.target ?? -1, false)) this.show(graph.nodes[graph.links[0]?.ends[0] ?? 0].column, false);
   }
 
   #view(box) {
@@ -54,7 +82,7 @@ class GraphPanel {
   // Zoom about a point, by default the centre.
   #zoom(factor, point = null) {
     const [x, y, w, h] = this.box;
-    const limited = Math.max(8 / w, Math.min(2 * this.full[2] / w, factor));
+    const limited = Math.max(8 / w, Math.min(2 * this.#full()[2] / w, factor));
     const [px, py] = point ?? [x + w / 2, y + h / 2];
     this.#view([px - (px - x) * limited, py - (py - y) * limited, w * limited, h * limited]);
   }
@@ -108,19 +136,26 @@ class GraphPanel {
     this.nodes.forEach((node) => node.classList.toggle("on", near.has(Number(node.dataset.column))));
   }
 
-  // Centre a column.
-  show(column) {
+  // Centre a column, in letters that can be read.
+  show(column, isFocused = true) {
     const found = this.explorer.model.graph.nodes.find((node) => node.column === column);
     if (!found) return false;
-    const w = Math.min(this.full[2], 30);
-    const h = w * this.full[3] / this.full[2];
-    this.#view([found.x - w / 2, found.y - h / 2, w, h]);
-    this.nodes.find((node) => Number(node.dataset.column) === column).focus({ preventScroll: true });
+    const full = this.#full();
+    const { clientWidth, clientHeight } = this.svg;
+    const w = Math.min(full[2], (clientWidth || 300) / (LEAST_LETTERS + 1));
+    const h = w * (clientHeight || 300) / (clientWidth || 300);
+    const inside = (middle, extent, low, whole) => (extent >= whole ? low + (whole - extent) / 2 : clip(middle - extent / 2, low, low + whole - extent));
+    this.#view([inside(found.x * this.stretched[0], w, full[0], full[2]), inside(found.y * this.stretched[1], h, full[1], full[3]), w, h]);
+    if (isFocused) this.nodes.find((node) => Number(node.dataset.column) === column).focus({ preventScroll: true });
     return true;
   }
 
   update() {
     const { before, after, store, model, cards } = this.explorer;
+    if (this.pinned !== store.target) { // what is around the pinned column
+      this.pinned = store.target;
+      if (store.target >= 0 && this.svg.clientWidth / this.#full()[2] < LEAST_LETTERS) this.show(store.target, false);
+    }
     this.nodes.forEach((node) => {
       const column = Number(node.dataset.column);
       const distance = after ? moved(before[column], after[column]) : 0;

@@ -32,8 +32,8 @@ function cellMap(axes, variables, sizes) {
 }
 
 class JunctionTree {
-  // `tree` is what Python wrote (see browser_tables.py), `numbers` all log-values one after another.
-  constructor(tree, numbers) {
+  // `tree` is what Python wrote (see browser_tables.py), `take` reads the next log-values.
+  constructor(tree, take) {
     this.sizes = tree.sizes;
     this.lanes = tree.lanes;
     this.places = tree.places;
@@ -59,23 +59,24 @@ class JunctionTree {
       parent.children.push(c);
       clique.map = cellMap(parent.axes, clique.shared, this.sizes); // cells of the parent -> of the message
     });
-    const logs = this.#logTables(tree, numbers);
+    const logs = this.#logTables(tree, take);
     this.logNormaliser = this.#normalise(logs, []);
     if (this.underflow) this.logs = logs;
     else for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
   }
 
   // Add up the stored tables in the cliques they belong to.
-  #logTables(tree, numbers) {
+  #logTables(tree, take) {
     const { lanes } = this;
     const tables = this.cliques.map((c) => new Float64Array(c.outer * c.inner * lanes));
     const loose = new Float64Array(lanes);
-    const basis = numbers.subarray(numbers.length - tree.rank * lanes);
-    let start = 0;
-    for (const { clique, variables, kind } of tree.tables) {
-      const cells = product(variables.map((v) => this.sizes[v]));
-      const width = { plain: 1, lanes, rank: tree.rank }[kind];
-      let values = numbers.subarray(start, (start += cells * width));
+    const read = tree.tables.map((table) => {
+      const cells = product(table.variables.map((v) => this.sizes[v]));
+      return { ...table, cells, stored: take(cells * { plain: 1, lanes, rank: tree.rank }[table.kind]) };
+    });
+    const basis = take(tree.rank * lanes);
+    for (const { clique, variables, kind, cells, stored } of read) {
+      let values = stored;
       if (kind === "rank") values = multiplied(values, basis, cells, tree.rank, lanes);
       const target = clique < 0 ? loose : tables[clique];
       const map = clique < 0 ? [0] : cellMap(this.cliques[clique].axes, variables, this.sizes);
@@ -254,6 +255,17 @@ class JunctionTree {
     const top = weights.map((x) => x / total);
     for (let c = this.cliques.length - 1; c >= 0; c--) this.#distribute(this.cliques[c], top, found);
     return { log, marginals: this.places.map((v) => (v < 0 ? Float64Array.of(1) : found[v])) };
+  }
+
+  // The same if the evidence is a sum of several lists of likelihoods.
+  mixed(lists) {
+    if (lists.length === 1) return this.marginals(lists[0]);
+    const answers = lists.map((list) => this.marginals(list)).filter(({ marginals }) => marginals);
+    if (!answers.length) return { log: -Infinity, marginals: null };
+    const log = logSum(answers.map((answer) => answer.log));
+    const marginals = answers[0].marginals.map((p, i) =>
+      p.map((_, s) => answers.reduce((sum, answer) => sum + Math.exp(answer.log - log) * answer.marginals[i][s], 0)));
+    return { log, marginals };
   }
 
   #distribute(clique, top, found) {
@@ -480,9 +492,90 @@ function information(answers, now, target) {
 
 const entropy = (p) => p.reduce((bits, x) => (x > 0 ? bits - x * Math.log2(x) : bits), 0);
 
-// The likelihood vector of a piece of evidence on a column with `size` states.
-function likelihoodOf(piece, size) {
+// The likelihood vector of a piece of evidence on a column.
+function likelihoodOf(piece, { states }) {
   if (piece.kind === "soft") return Float64Array.from(piece.weights);
+  if (piece.kind === "marginal") return Float64Array.from(piece.target.groups, (group) => +(piece.target.p[group] > 0));
   const chosen = new Set(piece.states);
-  return Float64Array.from({ length: size }, (_, s) => (chosen.has(s) === (piece.kind === "in") ? 1 : 0));
+  return Float64Array.from(states, (_, s) => (chosen.has(s) === (piece.kind === "in") ? 1 : 0));
+}
+
+// Those of all columns, null where there is none. As an event, a number that has a value is recorded as this value.
+function likelihoodsOf(columns, evidence, asEvent = false) {
+  return columns.map((column, i) => {
+    const piece = evidence.get(i);
+    if (asEvent && piece?.value !== undefined) return Float64Array.from(masses(column, piece.value - column.half, piece.value + column.half));
+    return piece ? likelihoodOf(piece, column) : null;
+  });
+}
+
+// Likelihoods of all columns times factors of some.
+const timesEach = (list, factors) => list.map((weights, i) => {
+  const factor = factors.get(i);
+  return factor ? Float64Array.from(factor, (x, s) => x * (weights?.[s] ?? 1)) : weights;
+});
+
+// Answers given evidence of any kind.
+class Answers {
+  constructor(tree, columns, fine) {
+    Object.assign(this, { tree, columns, fine });
+  }
+
+  // The evidence as a sum of lists of likelihoods, and what is known of numbers, null if that is their states only.
+  lists(evidence) {
+    const likelihoods = likelihoodsOf(this.columns, evidence);
+    const known = this.fine?.known(evidence, likelihoods) ?? null;
+    const lists = known ? this.fine.cases(known) : [likelihoods];
+    const fitted = this.#fitted([...evidence].filter(([, { kind }]) => kind === "marginal"), lists);
+    return { lists: lists.map((list) => timesEach(list, fitted)), known: known && { ...known, likelihoods: timesEach(likelihoods, fitted) } };
+  }
+
+  // Factors of likelihoods with which columns have their new marginals: column -> factor of each state.
+  #fitted(pieces, lists) {
+    const factors = new Map(pieces.map(([i]) => [i, this.columns[i].states.map(() => 1)]));
+    for (let round = 0, gap = 1; pieces.length && gap > 1e-13 && round < 1000; round++) {
+      gap = 0;
+      for (const [i, { target: { groups, p } }] of pieces) {
+        const { marginals } = this.tree.mixed(lists.map((list) => timesEach(list, factors)));
+        if (!marginals) return factors;
+        const sums = p.map((_, g) => marginals[i].reduce((sum, x, s) => (groups[s] === g ? sum + x : sum), 0));
+        gap = Math.max(gap, ...p.map((x, g) => Math.abs(x - sums[g])));
+        factors.set(i, factors.get(i).map((x, s) => (sums[groups[s]] > 0 ? x * p[groups[s]] / sums[groups[s]] : 0)));
+      }
+    }
+    return factors;
+  }
+
+  marginals(evidence) {
+    return this.tree.mixed(this.lists(evidence).lists);
+  }
+
+  // The logarithm of the probability of evidence as an event.
+  log(evidence) {
+    return this.tree.marginals(likelihoodsOf(this.columns, evidence, true)).log;
+  }
+
+  // Rows drawn from a sum of lists of likelihoods.
+  sample(lists, count, random = Math.random) {
+    const logs = lists.map((list) => (lists.length > 1 ? this.tree.marginals(list).log : 0));
+    const weights = logs.map((log) => Math.exp(log - Math.max(...logs)));
+    return Array.from({ length: lists.length > 1 ? count : 1 }, () =>
+      this.tree.sample(lists[drawn(weights, 0, 1, lists.length, random)], lists.length > 1 ? 1 : count, random)).flat();
+  }
+
+  // The distribution of a number, given the probabilities of its states.
+  number({ known }, evidence, i, p) {
+    return new NumberDistribution(this.columns[i], p, known && this.fine.parts(known, i, this.tree), evidence.get(i)?.range);
+  }
+
+  // A value of a number in a row of states: the one below which a share of the state lies.
+  valueInRow(known, evidence, i, row, share) {
+    const column = this.columns[i];
+    const { range, value } = evidence.get(i) ?? {};
+    if (value !== undefined) return recordedText(column, value);
+    if (row[i] >= column.singles.length) return "";
+    const parts = known && this.fine.inRow(known, i, row);
+    const p = column.states.map((_, s) => +(s === row[i]));
+    return recordedText(column, new NumberDistribution(column, p, parts, range).valueWithin(row[i], share()));
+  }
 }

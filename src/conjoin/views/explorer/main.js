@@ -1,6 +1,8 @@
 // The page: reads the model, computes answers when the evidence changes, and tells all parts.
 "use strict";
 
+const MIDDLE = "(min-width: 48.01rem) and (max-width: 70rem)"; // the target is a tab, as in page.css
+
 const byId = (id) => document.getElementById(id);
 
 // A menu beside an element, or at the pointer.
@@ -63,16 +65,21 @@ class Explorer {
   constructor(model, numbers) {
     this.model = model;
     this.running = {};
-    this.tree = new JunctionTree(model.tree, numbers);
+    let read = 0;
+    const take = (count) => numbers.subarray(read, (read += count));
+    this.tree = new JunctionTree(model.tree, take);
+    model.columns.filter(({ extent }) => extent).forEach((column) => prepareNumbers(column, take));
+    this.answers = new Answers(this.tree, model.columns, model.fine && new FineNumbers(model.fine, model.columns, take));
     this.store = new Store(model.columns);
-    this.before = this.tree.marginals(model.columns.map(() => null)).marginals;
-    this.after = this.before;
+    this.prior = this.answers.marginals(new Map()).marginals;
+    this.before = this.after = this.prior;
     this.log = 0;
     byId("title").textContent = model.title;
     byId("title").title = model.title;
-    const example = condition(model.columns[0], { kind: "in", states: [model.columns[0].states.length - 1] });
-    if (example.length <= 20) byId("search").placeholder = `Search, or type  ${example}  ( / )`;
     byId("app").hidden = false;
+    const example = condition(model.columns[0], { kind: "in", states: [model.columns[0].states.length - 1] });
+    if (byId("search").clientWidth < 240) byId("search").placeholder = "Search, or type a condition";
+    else if (example.length <= 14) byId("search").placeholder = `Search, or type  ${example}  ( / )`;
     this.menu = new Menu(byId("menu"));
     this.cards = new CardList(this, byId("cards"), byId("shown"));
     this.target = new TargetPanel(this, byId("target"));
@@ -103,20 +110,41 @@ class Explorer {
   // Compute all distributions and show them.
   update() {
     const start = performance.now();
-    const { log, marginals } = this.tree.marginals(this.store.likelihoods());
-    const computed = performance.now();
-    this.log = log;
+    const { store, answers } = this;
+    const { base } = store.now;
+    this.lists = answers.lists(store.evidence);
+    const { log, marginals } = this.tree.mixed(this.lists.lists);
     this.after = marginals;
-    document.body.classList.toggle("impossible", !marginals);
+    this.log = [...store.evidence.values()].some(({ value }) => value !== undefined) ? answers.log(store.evidence) : log;
+    this.before = base && (base === this.base ? this.before : answers.marginals(base).marginals) || this.prior;
+    this.base = base;
+    this.beforeWord = base ? "in A" : "before";
+    this.numbers = [];
+    const computed = performance.now();
+    document.body.classList.toggle("impossible", !this.after);
     this.cards.arrange();
     this.#known();
     this.target.update();
+    if (this.pinned !== store.target && store.target >= 0 && window.matchMedia(MIDDLE).matches) this.view("target");
+    this.pinned = store.target;
     this.graph.update();
     this.pairs.update();
     this.rows.update();
     this.#write();
     this.times = { inference: computed - start, update: performance.now() - start };
   }
+
+  // The distribution of a number given the evidence.
+  number(i) {
+    return this.numbers[i] ??= this.answers.number(this.lists, this.store.evidence, i, (this.after ?? this.before)[i]);
+  }
+
+  // What is known or expected of a number.
+  numberText(i) {
+    return this.store.evidence.get(i)?.value === undefined ? this.number(i).text : this.pieceText(i);
+  }
+
+  pieceText(i) { return pieceText(this.model.columns[i], this.store.evidence.get(i), !this.lists.known); }
 
   // Keep the evidence in the address, where the browser allows it. That is slow, so it waits for a pause.
   #write() {
@@ -135,21 +163,40 @@ class Explorer {
   // The chips and the probability of the evidence.
   #known() {
     const { store, model } = this;
+    const { base } = store.now;
     byId("chips").replaceChildren(...[...store.evidence].map(([i, piece]) => {
-      const { name, text, before } = chipText(model.columns[i], piece);
-      const words = pieceText(model.columns[i], piece);
+      const { name, text, before } = chipText(model.columns[i], piece, !this.lists.known);
+      const words = this.pieceText(i);
       return element("li", { class: `chip ${piece.kind}` },
         element("button", { class: "what", title: `${words}: show the column`, onclick: () => this.reveal(i) },
           before ? element("span", { text: `${before} ` }) : null, element("b", { text: name }), element("span", { text: ` ${text}` })),
         element("button", { class: "remove", text: "×", "aria-label": `Remove ${words}`, title: "Remove", onclick: () => store.set(i, null) }));
     }));
-    const soft = [...store.evidence.values()].some(({ kind }) => kind === "soft");
-    byId("probability").textContent = !store.evidence.size ? "Nothing is known yet. Click a state of any column."
-      : !this.after ? "This cannot happen: the model gives it probability 0."
-        : `${soft ? "Likelihood" : "Probability"} of all this: ${oneIn(Math.min(0, this.log))}`;
+    byId("probability").textContent = this.#likely();
+    const compared = base && [...base].map(([i, piece]) => pieceText(model.columns[i], piece)).join(", ");
+    byId("compared").replaceChildren(...(base ? [
+      element("span", {}, element("b", { text: "A" }), ` ${compared || "nothing known"}`),
+      element("button", { class: "plain", text: "Swap", title: "Exchange A and what is known now", onclick: () => store.swap() }),
+      element("button", { class: "remove", text: "×", "aria-label": "Stop comparing", title: "Stop comparing", onclick: () => store.compare(null) })] : []));
     byId("undo").disabled = !store.past.length;
     byId("redo").disabled = !store.future.length;
     byId("clear").disabled = !store.evidence.size;
+    byId("compare").disabled = !store.evidence.size || base === store.evidence;
+  }
+
+  // How probable the evidence is, and how many rows that would be.
+  #likely() {
+    const pieces = [...this.store.evidence.values()];
+    if (!pieces.length) return "Nothing is known yet. Click a state of any column.";
+    if (!this.after) return "This cannot happen: the model gives it probability 0.";
+    if (pieces.some(({ kind }) => kind === "marginal")) return "With a new distribution of a column";
+    const p = oneIn(Math.min(0, this.log));
+    const isEvent = pieces.every((piece) => piece.kind !== "soft" || !/\blikelihood\b/.test(piece.words ?? "likelihood"));
+    if (!isEvent) return `Likelihood of all this: ${p}`;
+    const total = this.model.learnedRows;
+    const rows = total * Math.exp(this.log);
+    const about = rows >= 0.5 ? `≈ ${Math.round(rows).toLocaleString("en")}` : "fewer than 1";
+    return `Probability of all this: ${p}${total ? `, ${about} of ${total.toLocaleString("en")} rows` : ""}`;
   }
 
   togglePin(column) {
@@ -203,12 +250,12 @@ class Explorer {
   view(name) {
     document.body.dataset.view = name;
     document.querySelectorAll("#views button").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.view === name)));
-    if (["graph", "pairs", "rows"].includes(name)) {
+    if (name !== "columns") {
       for (const tab of document.querySelectorAll("#tabs [role=tab]")) {
         const on = tab.id === `tab-${name}`;
         tab.setAttribute("aria-selected", String(on));
         tab.tabIndex = on ? 0 : -1;
-        byId(tab.getAttribute("aria-controls")).hidden = !on;
+        if (![name, tab.getAttribute("aria-controls")].includes("target")) byId(tab.getAttribute("aria-controls")).hidden = !on;
       }
     }
     this.rows.update();
@@ -260,7 +307,10 @@ class Explorer {
       const dark = dataset.theme ? dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
       dataset.theme = dark ? "light" : "dark";
     });
+    byId("compare").addEventListener("click", () => store.compare(store.evidence));
     byId("copy").addEventListener("click", () => this.menu.open([
+      ["As a picture (SVG file)", () => saveFile("finding.svg", pictureOf(this))],
+      ["As a table (CSV file)", () => saveFile("finding.csv", tableOf(this))],
       ["As Python", () => this.copyText(asPython(store, this.model.file))],
       ["As a command", () => this.copyText(asCommand(store, this.model.file))],
       ["A link to this page", () => this.copyText(`${window.location.href.split("#")[0]}#${store.address}`)],
@@ -310,14 +360,15 @@ class Explorer {
       ["t or ☆", "pin a column as the target"],
       ["Arrows, Tab", "next state, next column"],
       ["/", "search, or type conditions (age > 40, city=Ulm) and Enter"],
+      ["Compare", "keep what is known as A, and change it: bars show the difference from A"],
       ["Ctrl+Z, Ctrl+Shift+Z", "undo, redo"],
     ];
     const hidden = this.model.tree.lanes > 1 ? " A hidden column is summed out of every answer." : "";
     this.ask("How to use this page", [
-      element("p", { text: `Click a state: everything else moves. ${this.model.note} Nothing leaves this page.` }),
+      element("p", { text: "Click a state: everything else moves. Answers are exact for this model, and those of “conjoin query”. Nothing leaves this page." }),
       element("div", { class: "legend" },
         element("span", { class: "bar" }, element("i", { class: "keep" })), element("span", { text: "probability" }),
-        element("span", { class: "bar" }, element("i", { class: "gain" })), element("span", { text: "gained since nothing was known" }),
+        element("span", { class: "bar" }, element("i", { class: "gain" })), element("span", { text: "gained since nothing was known, or compared with A" }),
         element("span", { class: "bar" }, element("i", { class: "loss" })), element("span", { text: "lost" }),
         ...(this.model.rows === undefined ? [] : [element("span", { class: "bar" }, element("i", { class: "tick" })), element("span", { text: `frequency in the table of ${this.model.rows.toLocaleString("en")} rows` })])),
       element("dl", { class: "keys" }, ...keys.flatMap(([key, what]) => [element("dt", {}, element("kbd", { text: key })), element("dd", { text: what })])),

@@ -11,22 +11,12 @@ import numpy as np
 from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Variable
 from conjoin.data.label_values import is_number
-from conjoin.data.number_scale import number_text
 from conjoin.data.number_states import NumberStates
 from conjoin.inference.conditions import Range, edges_of
-from conjoin.inference.number_distribution import NumberDistributions
+from conjoin.inference.number_ranges import state_numbers
 
 MANY_NUMBERS = 6
 """Columns with at least this number of states, all of them numbers, are drawn as a histogram."""
-
-QUANTILES = 512
-"""Approximate number of quantiles that the page has of a column of numbers."""
-
-FEWEST = 8
-"""Minimum number of parts into which they divide an interval."""
-
-OUTERMOST = 1e-3
-"""The share of the outermost intervals that is beyond their outermost quantiles."""
 
 DAY = 86_400
 """The seconds of a day."""
@@ -45,12 +35,13 @@ def page_column(variable: Variable) -> dict[str, Any]:
     }
     if variable.numbers is not None:
         return column | _of_numbers(variable.numbers)
+    in_order = state_numbers(variable)
+    if in_order is not None:
+        values = [None if np.isnan(x) else float(x) for x in in_order[1]]
+        column["order"] = {"kind": in_order[0], "values": values}
     numeric = all(is_number(s) for s in states) and all(a < b for a, b in pairwise(states))
     if numeric and len(states) >= MANY_NUMBERS:
-        values = [float(s) for s in states]
-        half = 1e-9 * max(1.0, *np.abs(values))
-        column |= {"kind": "number", "values": values, "quantiles": [[x] for x in values]}
-        column |= {"step": 0, "half": half}
+        column |= {"kind": "number", "values": [float(s) for s in states]}
     return column
 
 
@@ -62,16 +53,15 @@ def _label(state: Any) -> str:
 def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     """Return what the page needs of a column of numbers: where the values of its states lie."""
     scale = replace(numbers.scale, form=None)  # the page reads ISO dates
-    present = numbers.present
-    means = NumberDistributions.of_states(present, np.eye(len(present))).mean()
     edges = numbers.edges.tolist()
     column: dict[str, Any] = {
         "kind": "number",
         "cuts": [min([scale.low, *edges]), *edges, max([scale.high, *edges])],
         "step": scale.step or 0,
         "half": numbers.map.step / 2,
-        "means": [float(f"{x:.9g}") for x in means],
-        "quantiles": _quantiles(present) + [[]] * numbers.absent,
+        "extent": [scale.low, scale.high],
+        "singles": [None if np.isnan(x) else x for x in numbers.present.single.tolist()],
+        "knots": len(numbers.map.values),
         "starts": ["", *(_start(numbers, float(edge)) for edge in numbers.edges)],
     }
     if scale.kind != "number":
@@ -81,28 +71,13 @@ def _of_numbers(numbers: NumberStates) -> dict[str, Any]:
     return column
 
 
-def _quantiles(numbers: NumberStates) -> list[list[float]]:
-    """Return quantiles of the values in each state at equal distances; one value, if it has only one."""
-    from scipy.special import ndtr, ndtri
-
-    parts = max(FEWEST, QUANTILES // len(numbers))
-    share = np.linspace(0.0, 1.0, parts + 1)
-    share[[0, -1]] = OUTERMOST, 1 - OUTERMOST
-    cuts: FloatArray = np.concatenate([[np.nan], numbers.edges, [np.nan]])
-    found = []
-    for k, single in enumerate(numbers.single.tolist()):
-        if not np.isnan(single):
-            found.append([single])
-            continue
-        low, high = numbers.ends[:, k]
-        side = -1.0 if low > 0 else 1.0  # small probabilities are more exact
-        first, last = ndtr(side * low), ndtr(side * high)
-        x = numbers.map.to_values(side * ndtri(first + share * (last - first)))
-        x[[0, -1]] = np.where(np.isnan(cuts[[k, k + 1]]), x[[0, -1]], cuts[[k, k + 1]])
-        resolution = float(x[-1] - x[0]) / 1000
-        inner = [float(number_text(float(y), resolution, 1)) for y in x[1:-1]]
-        found.append([float(x[0]), *inner, float(x[-1])])
-    return found
+def number_arrays(variable: Variable) -> list[FloatArray]:
+    """Return the arrays that the page reads for a column: the knots of the map to normal scores."""
+    return (
+        []
+        if variable.numbers is None
+        else [variable.numbers.map.values, variable.numbers.map.scores]
+    )
 
 
 def _first(numbers: NumberStates, edge: float) -> float:

@@ -25,8 +25,10 @@ class RowsPanel {
   }
 
   #complete() {
-    const { tree, store, model, log } = this.explorer;
-    const found = this.explorer.after && tree.mostProbable(store.likelihoods());
+    const { store, model, answers, log } = this.explorer;
+    const { lists, known } = this.explorer.lists;
+    const rows = this.explorer.after ? lists.map((list) => answers.tree.mostProbable(list)).filter(Boolean) : [];
+    const found = rows.reduce((best, row) => (best && best.log >= row.log ? best : row), null);
     this.found = found;
     if (!found) {
       this.best.replaceChildren(element("p", { class: "quiet", text: "No row fits the evidence." }));
@@ -34,22 +36,25 @@ class RowsPanel {
     }
     const list = element("dl", { class: "row" });
     found.row.forEach((state, i) => {
-      const known = store.evidence.has(i);
-      list.append(element("dt", { text: model.columns[i].name, class: known ? "evident" : "" }), element("dd", { text: model.columns[i].states[state], class: known ? "evident" : "" }));
+      const evident = store.evidence.has(i) ? "evident" : "";
+      const text = model.columns[i].extent ? answers.valueInRow(known, store.evidence, i, found.row, () => 0.5) : model.columns[i].states[state];
+      list.append(element("dt", { text: model.columns[i].name, class: evident }), element("dd", { text, class: evident }));
     });
-    const share = found.log - log;
     const certain = found.exact ? "" : " It is the best that was found; hidden causes make it hard to prove that none is better.";
+    const share = known || [...store.evidence.values()].some(({ kind }) => kind === "marginal") ? "" : `Of all rows that fit, this one has probability ${oneIn(Math.min(0, found.log - log))}.`;
+    const numbers = model.columns.some(({ extent }) => extent) ? " Numbers are medians within their intervals." : "";
     this.best.replaceChildren(
-      element("p", { class: "quiet", text: `Of all rows that fit, this one has probability ${oneIn(Math.min(0, share))}.${certain}` }),
+      element("p", { class: "quiet", text: `${share}${numbers}${certain}`.trim() }),
       element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "The most probable row" }, list));
   }
 
   #draw() {
-    const { tree, store, model } = this.explorer;
-    const rows = this.explorer.after ? tree.sample(store.likelihoods(), DRAWS) : [];
+    const { answers, store, model } = this.explorer;
+    const { known } = this.explorer.lists;
+    const rows = this.explorer.after ? answers.sample(this.explorer.lists.lists, DRAWS) : [];
     this.drawn = rows.map((row) => row.map((state, i) => {
       const column = model.columns[i];
-      return column.means ? drawnValue(column, state, store.evidence.get(i)?.range ?? [-Infinity, Infinity]) : column.states[state];
+      return column.extent ? answers.valueInRow(known, store.evidence, i, row, Math.random) : column.states[state];
     }));
     const head = element("tr", {}, ...model.columns.map(({ name }) => element("th", { scope: "col", text: name })));
     const body = this.drawn.map((row) => element("tr", {}, ...row.map((text, i) => element("td", { text, class: store.evidence.has(i) ? "evident" : "" }))));
@@ -58,8 +63,6 @@ class RowsPanel {
 
   #csv() {
     const { columns } = this.explorer.model;
-    const cell = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const lines = [columns.map(({ name }) => name), ...this.drawn];
-    return lines.map((line) => line.map(cell).join(",")).join("\n") + "\n";
+    return csvText([columns.map(({ name }) => name), ...this.drawn]);
   }
 }

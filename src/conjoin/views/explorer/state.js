@@ -9,7 +9,8 @@ const samePiece = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 class Store {
   constructor(columns) {
     this.columns = columns;
-    this.now = { evidence: new Map(), target: -1, focus: -1 }; // evidence: column -> piece
+    // evidence and base: column -> piece; the base is what the evidence is compared with, null for nothing known
+    this.now = { evidence: new Map(), target: -1, focus: -1, base: null };
     this.past = [];
     this.future = [];
     this.listeners = [];
@@ -65,6 +66,7 @@ class Store {
   #tidy(column, piece) {
     if (!piece) return null;
     const size = this.columns[column].states.length;
+    if (piece.kind === "marginal" || piece.value !== undefined) return piece;
     if (piece.kind === "soft") {
       const most = Math.max(...piece.weights);
       return most > 0 && piece.weights.some((x) => x !== most) ? piece : null;
@@ -104,6 +106,14 @@ class Store {
     if (this.evidence.size) this.#change({ ...this.now, evidence: new Map() });
   }
 
+  // Compare whatever is known next with what is known now; null compares with nothing known.
+  compare(base) {
+    if (base !== this.now.base) this.#change({ ...this.now, base });
+  }
+
+  // Exchange what is known and what it is compared with.
+  swap() { this.#change({ ...this.now, evidence: this.now.base, base: this.evidence }); }
+
   // Pin a column, or unpin it with -1; `focus` is the state that is explained, -1 for the most probable.
   pin(column, focus = -1) {
     if (column !== this.now.target || focus !== this.now.focus) {
@@ -111,25 +121,11 @@ class Store {
     }
   }
 
-  // The likelihood vector of each column, null where there is none; `without` leaves one column out.
-  likelihoods(without = -1) {
-    return this.columns.map((column, i) => {
-      const piece = i === without ? undefined : this.evidence.get(i);
-      return piece ? likelihoodOf(piece, column.states.length) : null;
-    });
-  }
-
   // The part of the address after #: name=state, name=in:a,b, name=not:a, name=soft:1,0.5, name=words:age>40,
-  // /target=name:state. Names and states are percent-encoded; a state whose text is not unique is written @number.
+  // /target=name:state, and /compare with /A:name=state for what it is compared with. Names and states are percent-encoded; a state whose text is not unique is written @number.
   get address() {
-    const parts = [...this.evidence].map(([i, piece]) => {
-      const column = this.columns[i];
-      if (piece.words) return `${encoded(column.name)}=words:${encoded(piece.words)}`;
-      const states = piece.kind === "soft"
-        ? piece.weights.map((x) => +x.toPrecision(6)) : piece.states.map((s) => stateKey(column, s));
-      const kind = piece.kind === "in" && states.length === 1 ? "" : `${piece.kind}:`;
-      return `${encoded(column.name)}=${kind}${states.join(",")}`;
-    });
+    const parts = this.#addressOf(this.evidence);
+    if (this.now.base) parts.push("/compare", ...this.#addressOf(this.now.base).map((part) => `/A:${part}`));
     if (this.target >= 0) {
       const column = this.columns[this.target];
       const focus = this.now.focus >= 0 ? `:${stateKey(column, this.now.focus)}` : "";
@@ -138,10 +134,21 @@ class Store {
     return parts.join("&");
   }
 
+  #addressOf(evidence) {
+    return [...evidence].map(([i, piece]) => {
+      const column = this.columns[i];
+      if (piece.words) return `${encoded(column.name)}=words:${encoded(piece.words)}`;
+      const states = piece.kind === "soft"
+        ? piece.weights.map((x) => +x.toPrecision(6)) : piece.states.map((s) => stateKey(column, s));
+      const kind = piece.kind === "in" && states.length === 1 ? "" : `${piece.kind}:`;
+      return `${encoded(column.name)}=${kind}${states.join(",")}`;
+    });
+  }
+
   // Read an address; parts that do not fit the model are ignored, and their number is returned.
   set address(text) {
     const places = new Map(this.columns.map((column, i) => [column.name, i]));
-    const next = { evidence: new Map(), target: -1, focus: -1 };
+    const next = { evidence: new Map(), target: -1, focus: -1, base: null };
     this.ignored = 0;
     for (const part of text.split("&").filter(Boolean)) {
       try {
@@ -162,6 +169,11 @@ class Store {
   }
 
   #read(part, places, next) {
+    if (part === "/compare" || part.startsWith("/A:")) {
+      next.base ??= new Map();
+      if (part !== "/compare") this.#read(part.slice(3), places, { ...next, evidence: next.base });
+      return;
+    }
     const cut = part.indexOf("=");
     const key = part.slice(0, cut);
     const [head, tail] = part.slice(cut + 1).split(":");

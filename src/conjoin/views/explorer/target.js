@@ -36,8 +36,8 @@ class TargetPanel {
     this.headline = element("p", { class: "headline" },
       element("strong", { text: percent(q[focus]) }),
       element("span", { text: `${column.name} = ${column.states[focus] || "∅"}` }),
-      element("small", { text: store.evidence.size ? `before ${percent(p[focus])}` : "nothing is known yet" }),
-      column.means ? element("small", { text: `${column.name}: ${summary(column, q)}` }) : null);
+      element("small", { text: store.evidence.size || store.now.base ? `${this.explorer.beforeWord} ${percent(p[focus])}` : "nothing is known yet" }),
+      column.extent ? element("small", { text: `${column.name}: ${this.explorer.numberText(target)}` }) : null);
     this.reasons = element("section", { class: "reasons", "aria-label": "What explains it" });
     this.questions = element("section", { class: "questions", "aria-label": "What to ask next" });
     this.body.replaceChildren(this.headline, this.#bars(column, p, q, focus), this.reasons, this.questions);
@@ -52,14 +52,14 @@ class TargetPanel {
 
   #bars(column, p, q, focus) {
     const list = element("div", { class: "states", role: "radiogroup", "aria-label": `The state of ${column.name} to explain` });
-    const scale = Math.max(...p, ...q, 0.02);
+    const table = this.explorer.store.evidence.size ? undefined : column.table;
     const order = p.length <= (column.kind === "number" ? 24 : 12) ? [...q.keys()] : [...q.keys()].sort((a, b) => q[b] - q[a]).slice(0, 10);
     if (!order.includes(focus)) order.push(focus);
     for (const s of order) {
       const bar = emptyBar();
-      setBar(bar, p[s], q[s], p.length > 4 ? scale : 1, column.table?.[s], false);
+      setBar(bar, p[s], q[s], 1, table?.[s], false);
       const change = q[s] - p[s];
-      const words = spoken(column.states[s], p[s], q[s], column.table?.[s], this.explorer.model.rows);
+      const words = spoken(column.states[s], p[s], q[s], table?.[s], this.explorer.model.rows, this.explorer.beforeWord);
       const row = element("div", { class: "state", role: "radio", "aria-checked": String(s === focus), tabindex: s === focus ? "0" : "-1", "aria-label": words, title: words },
         element("span", { class: "label", text: column.states[s] || "∅" }), bar,
         element("span", { class: "value", text: percent(q[s]), "data-change": change > 5e-4 ? "up" : change < -5e-4 ? "down" : "" }));
@@ -85,7 +85,7 @@ class TargetPanel {
   // Compute contributions and questions piece by piece, so that the page stays responsive.
   async #explain(column, q, focus, after) {
     const { explorer, reasons, questions } = this;
-    const { store, tree } = explorer;
+    const { store, answers: asked } = explorer;
     const { target } = store;
     const steps = explorer.steps("target");
     const pieces = [...store.evidence.keys()];
@@ -93,7 +93,9 @@ class TargetPanel {
     const found = [];
     for (const i of pieces) {
       if (!await steps.next()) return;
-      const without = tree.marginals(store.likelihoods(i)).marginals[target];
+      const left = new Map(store.evidence);
+      left.delete(i);
+      const without = asked.marginals(left).marginals[target];
       found.push({ i, without: without[focus], change: logOdds(q[focus]) - logOdds(without[focus]) });
     }
     if (pieces.length) this.#listReasons(found, column, focus);
@@ -101,9 +103,7 @@ class TargetPanel {
     for (let s = 0; s < q.length; s++) {
       if (q[s] === 0) { answers.push(null); continue; }
       if (!await steps.next()) return;
-      const evidence = store.likelihoods();
-      evidence[target] = likelihoodOf({ kind: "in", states: [s] }, q.length);
-      answers.push(tree.marginals(evidence).marginals);
+      answers.push(asked.marginals(new Map([...store.evidence, [target, { kind: "in", states: [s] }]])).marginals);
     }
     if (!await steps.next()) return;
     this.#listQuestions(information(answers, after, target), q, column);
@@ -117,7 +117,7 @@ class TargetPanel {
     const most = Math.max(0.7, ...found.map(({ change }) => size(change)));
     const list = element("ul", { class: "diverging" });
     for (const { i, change, without } of found.slice(0, SHOWN)) {
-      const piece = pieceText(model.columns[i], store.evidence.get(i));
+      const piece = this.explorer.pieceText(i);
       const side = Math.abs(change) < Math.log(1.05) ? "none" : change > 0 ? "up" : "down";
       const words = {
         none: "hardly matters here",

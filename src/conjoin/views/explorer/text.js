@@ -90,8 +90,8 @@ function rangeText(column, name, [first, last]) {
 }
 
 // The same in the words of a chip.
-function chipText(column, piece) {
-  if (piece.words) return chipOf(column, piece.words, piece.kind === "in" && piece.states.length === 1 ? column.states[piece.states[0]] : "");
+function chipText(column, piece, byState = true) {
+  if (piece.words) return chipOf(column, piece.words, byState && piece.value !== undefined ? column.states[piece.states[0]] : "");
   if (piece.kind === "soft") {
     const best = piece.weights.indexOf(Math.max(...piece.weights));
     return { name: column.name, text: `≈ ${column.states[best]}` };
@@ -110,13 +110,13 @@ function chipOf(column, words, interval) {
   const at = words.indexOf(name);
   const signs = { "<=": " ≤ ", ">=": " ≥ ", "==": " = ", "!=": " ≠ " };
   const pretty = (part) => part.replace(/\s*([<>=!]=|[<>=])\s*/g, (_, sign) => signs[sign] ?? ` ${sign} `).trim();
-  const wider = interval && column.means && !words.includes(interval) ? ` (${interval})` : "";
+  const wider = interval && !words.includes(interval) ? ` (${interval})` : "";
   return { name: column.name, text: pretty(words.slice(at + name.length)) + wider, before: pretty(words.slice(0, Math.max(0, at))) };
 }
 
 // A chip on one line.
-function pieceText(column, piece) {
-  const { name, text, before } = chipText(column, piece);
+function pieceText(column, piece, byState = true) {
+  const { name, text, before } = chipText(column, piece, byState);
   return `${before ? `${before} ` : ""}${name} ${text}`;
 }
 
@@ -145,6 +145,9 @@ function asCommand(store, file) {
   const target = store.target >= 0 ? ` --target ${shellText(store.columns[store.target].name)}` : "";
   return `conjoin query ${shellText(file)}${given}${target}`;
 }
+
+const csvCell = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const csvText = (lines) => lines.map((line) => line.map((text) => csvCell(String(text))).join(",")).join("\n") + "\n";
 
 // Make an element: element("p", { class: "quiet", text: "..." }, child, ...). Text is never markup.
 function element(tag, attributes = {}, ...children) {

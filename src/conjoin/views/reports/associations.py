@@ -55,11 +55,25 @@ class PairJoints:
 
     @cached_property
     def shares(self) -> FloatArray:
-        """The bits divided by the geometric mean of the entropies: 0 if independent, 1 for copies."""
+        """The bits divided by the geometric mean of the entropies: 0 if independent, 1 for copies.
+
+        Of counted rows, the bits that independent columns are expected to share by chance do not count.
+        """
         entropy = self.bits.diagonal()
+        chance = np.zeros_like(self.bits) if self.exact else self._chance
         scale = np.sqrt(np.outer(entropy, entropy))
-        shares = np.divide(self.bits, scale, out=np.zeros_like(scale), where=scale > 1e-9)
-        return np.minimum(shares, 1.0)
+        most = np.maximum(scale - chance, 0.0)
+        shares = np.divide(self.bits - chance, most, out=np.zeros_like(scale), where=most > 1e-9)
+        return np.clip(shares, 0.0, 1.0)
+
+    @cached_property
+    def _chance(self) -> FloatArray:
+        """The bits that independent columns share on average in as many rows (Miller and Madow)."""
+        first = np.cumsum(self.domain.cards) - self.domain.cards
+        seen = np.add.reduceat(self.weights.diagonal() > 0, first).astype(np.float64)
+        rows = np.add.reduceat(np.add.reduceat(self.weights, first, axis=0), first, axis=1)
+        free = np.outer(seen - 1, seen - 1)
+        return np.asarray(free / np.maximum(2 * rows * np.log(2), 1e-300))
 
     def strongest(self, count: int = MAX_PAIRS) -> IntArray:
         """Return the pairs that share most, as rows (column, column)."""

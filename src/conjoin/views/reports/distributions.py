@@ -10,8 +10,8 @@ import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Table
-from conjoin.views.reports.markup import bar, count, histogram, percent, short, text
-from conjoin.views.reports.subject import Subject
+from conjoin.views.reports.markup import bar, count, histogram, percent, short, table, text
+from conjoin.views.reports.subject import Subject, missing_patterns, value_text
 
 MAX_STATES = 8
 """Maximum number of states of a column that are listed; those that are most frequent."""
@@ -21,6 +21,12 @@ MAX_CARDS = 60
 
 BARS = 24
 """Number of bars of a histogram."""
+
+FIRST_ROWS, MAX_NAMED = 5, 8
+"""Number of rows that are shown, and the maximum number of columns that are named in a list."""
+
+MANY_ZEROS = 0.1
+"""A share of zeros that is worth mentioning."""
 
 OUTSIDE = 0.005
 """Share of the numbers on each side that belong to the outermost bars."""
@@ -75,7 +81,18 @@ def _number(subject: Subject, name: str) -> ColumnShares:
     labels = [f"{a} to {b}" for a, b in pairwise(texts)]
     note = f"{scale.short(scale.low)} to {scale.short(scale.high)}"
     note += f", mean {scale.short(mean)}" if scale.kind == "number" else ""
-    low, high = (scale.short(x, 10 * width) for x in (cuts[0] + half, cuts[-1] - half))
+    if subject.rows is not None and shares is not None and shares.any():
+        first, middle, last = np.nanquantile(values, [0.25, 0.5, 0.75], method="nearest").tolist()
+        note += (
+            f", median {scale.short(middle)}, half from {scale.short(first)} to {scale.short(last)}"
+        )
+        zeros = float((values == 0).sum() / known.sum())
+        note += f", {zeros:.0%} zeros" if scale.kind == "number" and zeros >= MANY_ZEROS else ""
+    ends = (cuts[0] + half, cuts[-1] - half)
+    low, high = (scale.short(x, 10 * width) for x in ends)
+    if scale.kind == "number":  # the outermost bars also hold what is beyond them
+        low += " or less" if scale.low < ends[0] - 1e-9 * abs(ends[0]) else ""
+        high += " or more" if scale.high > ends[1] + 1e-9 * abs(ends[1]) else ""
     return ColumnShares(name, labels, model, shares, missing, note, (low, high))
 
 
@@ -123,7 +140,42 @@ def section(subject: Subject) -> str:
             f"Bars show how the {count(len(subject.rows), 'row')} of the table are distributed. The dark "
             "marks show what the model says: at the end of a bar, it agrees with the table."
         )
-    return f"<h2>What is in the table</h2>\n<p>{said}</p>\n{shown}"
+    more = _missing(subject) + _first_rows(subject)
+    return f"<h2>What is in the table</h2>\n<p>{said}</p>\n{shown}{more}"
+
+
+def _missing(subject: Subject) -> str:
+    """Return which columns are missing together."""
+    if subject.rows is None or not subject.rows.holes.any():
+        return ""
+    patterns = [
+        [f"{number:,}", ", ".join(map(short, names[:MAX_NAMED])) + ", …" * (len(names) > MAX_NAMED)]
+        for number, names in missing_patterns(subject.rows)
+    ]
+    whole = int((~subject.rows.holes.any(axis=1)).sum())
+    return (
+        f"<h3>What is missing together</h3><p>{count(whole, 'row')} of {len(subject.rows):,} are "
+        f"complete. The others, by what they lack:</p>{table(['#rows', 'lack'], patterns)}"
+    )
+
+
+def _first_rows(subject: Subject) -> str:
+    """Return the first rows of the table."""
+    rows = subject.rows
+    if rows is None or not len(rows):
+        return ""
+    places = range(len(subject.names))
+    cells = [
+        "".join(f"<td>{short(value_text(rows, r, v), 18)}</td>" for v in places)
+        for r in range(min(FIRST_ROWS, len(rows)))
+    ]
+    head = "".join(f'<th scope="col">{short(name, 18)}</th>' for name in subject.names)
+    body = "".join(f"<tr>{line}</tr>" for line in cells)
+    return (
+        f"<details><summary>The first {count(len(cells), 'row')}</summary>"
+        f'<div class="scroll"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+        "</table></div></details>"
+    )
 
 
 def _card(column: ColumnShares) -> str:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.views.reports.markup import count, text
@@ -30,21 +28,6 @@ def rows_of(provenance: Mapping[str, Any]) -> int | None:
         if isinstance(record, Mapping) and isinstance(record.get("rows"), int):
             return int(record["rows"])
     return None
-
-
-def share_explained(subject: Subject) -> float | None:
-    """Return the share of the uncertainty about a row that disappears because columns go together.
-
-    It compares a held-out log-likelihood with the entropies of columns; None if none is recorded.
-    """
-    refined = subject.model.provenance.get("refined")
-    score = None
-    if isinstance(refined, Mapping) and isinstance(refined.get("held_out"), Mapping):
-        score = refined["held_out"].get(refined.get("chosen"))
-    if not isinstance(score, float) or not np.isfinite(score):
-        return None
-    alone = float(subject.joints.bits.diagonal().sum()) * np.log(2)
-    return max(0.0, 1 + score / alone) if alone > 0 else None
 
 
 def what_it_is(subject: Subject) -> str:

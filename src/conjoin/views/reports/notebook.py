@@ -5,8 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from conjoin.data.table import Table
 from conjoin.errors import ModelError
 from conjoin.joint.pair_links import interactions
@@ -14,9 +12,9 @@ from conjoin.models.bayes import BayesianNetwork
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network, takes_estimators
 from conjoin.views.reports import svg
-from conjoin.views.reports.associations import WIDE, graph
+from conjoin.views.reports.associations import WIDE, graph, joints_of
 from conjoin.views.reports.layout import HEIGHT, Shape, draw, line_width, shade
-from conjoin.views.reports.learned import rows_of, share_explained
+from conjoin.views.reports.learned import rows_of
 from conjoin.views.reports.markup import count
 from conjoin.views.reports.statements import sentence, statements
 from conjoin.views.reports.subject import Subject
@@ -57,13 +55,8 @@ def html_card(model: Network, rows: int | None = None) -> str:
     subject = Subject.of(model, None, None)
     model = subject.model
     rows = rows_of(model.provenance) if rows is None else rows
-    share = share_explained(subject)
     facts = [] if rows is None else [count(rows, "row")]
     facts.append(count(len(subject.names), "column"))
-    if share is not None:
-        facts.append(
-            f"links between columns explain {share:.0%} of what is uncertain about a new row"
-        )
     strongest, _ = statements(subject, STATEMENTS)
     listed = "".join(f"<li>{sentence(subject, said)}</li>" for said in strongest)
     everything = [tuple(range(len(subject.names)))] * len(subject.names)
@@ -123,19 +116,13 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
 
 @takes_estimators
 def plot(
-    model: Network,
-    table: Table | None = None,
-    *,
-    base: Any = None,
-    max_links: int | None = None,
-    random_state: int = 0,
-    ax: Any = None,
+    model: Network, *, max_links: int | None = None, random_state: int = 0, ax: Any = None
 ) -> Any:
-    """Draw the graph of a network; stronger links have thicker lines.
+    """Draw the graph of a model, as its card, its report and its explorer do.
 
-    Needs matplotlib (``pip install "conjoin[plots]"``).
+    Lines join columns that go together; the thicker a line, the more they share. Needs matplotlib
+    (``pip install "conjoin[plots]"``).
 
-    `table`: a table whose marginals are the distribution under which strengths are measured.
     `max_links`: maximum number of links to show; by default 1.5 times the number of variables. Each
     variable's strongest link is among the first. `ax`: the axes to draw in; by default the axes of
     a new figure of a suitable size.
@@ -157,10 +144,9 @@ def plot(
         raise ModelError(
             'pictures need matplotlib: pip install "conjoin[plots]" (write_report works without it)'
         ) from None
-    links = interactions(model, table, base=base)
-    pairs = np.stack([links.left, links.right], axis=1)
-    names = links.domain.names
-    drawing = draw(names, pairs, links.strength, Shape(), max_links, random_state)
+    shared, names = joints_of(model), model.domain.observed.names
+    pairs = shared.strongest(len(names) * (len(names) - 1) // 2)
+    drawing = draw(names, pairs, shared.bits[tuple(pairs.T)], Shape(), max_links, random_state)
     wide, high = (max(1.0, x) + 1.0 for x in drawing.size)
     if ax is None:
         figure = plt.figure(figsize=(wide * FONT_SIZE / 72, high * FONT_SIZE / 72))

@@ -7,7 +7,8 @@ import numpy as np
 from conjoin.errors import ModelError
 from conjoin.views.reports import svg
 from conjoin.views.reports.boosting_comparison import Rival, chosen_columns, rival
-from conjoin.views.reports.calibration import RANKS, Calibration, VariableScore, calibration
+from conjoin.views.reports.calibration import RANKS, Calibration, VariableScore
+from conjoin.views.reports.held_out import Check
 from conjoin.views.reports.markup import bar, count, histogram, not_measured, percent, short, table
 from conjoin.views.reports.subject import Subject
 
@@ -17,31 +18,34 @@ MAX_LISTED = 60
 """Columns beyond this number are folded away."""
 
 
-def section(subject: Subject) -> str:
+def section(subject: Subject, made: Check | ModelError | None) -> str:
     """Return the section; empty if there is no table."""
-    rows = subject.rows if subject.test is None else subject.test
-    if rows is None:
-        return ""
-    try:
-        scores = calibration(subject.model, rows, subject.train)
-    except ModelError as error:
-        return not_measured(HEADING, error)
-    other = None
+    if isinstance(made, ModelError):
+        return not_measured(HEADING, made)
+    if made is None:
+        if subject.rows is None:
+            return ""
+        said = "The model was learned from these rows, which would flatter it. Rows that it has not seen"
+        return f"<h2>{HEADING}</h2>\n<p>This was not measured. {said} (--test) would tell.</p>"
+    scores, other = made.scores, None
     if subject.test is not None and subject.train is not None:
         names = [v.name for v in scores.variables]
         other = rival(subject.train, subject.test, chosen_columns(names))
-    which, warning = f"{count(scores.rows, 'row')} that the model has not seen", ""
-    if subject.test is None:
-        which = f"{count(scores.rows, 'row')} of the table"
-        warning = " The model may have learned from these rows; expect a little less for new ones."
+    source = made.how.partition(" by ")
+    by = f" {source[1].strip()} {source[2]}" if source[2] else ""
     return (
-        f"<h2>{HEADING}</h2>\n<p>Each value of {which} was hidden in turn and "
-        "predicted from the rest of its row. For columns of states, the figures say how often the most "
-        "probable state was right; the simplest guess is always the most frequent state."
-        f"{_numbers(subject)}{_about(other)}{warning}</p>\n{_columns(subject, scores, other)}\n"
+        f"<h2>{HEADING}</h2>\n<p>Each value of {source[0]} was hidden in turn and "
+        f"predicted from the rest of its row{by}. For categories, the figures say how often the most "
+        "probable value was right; the simplest guess is always the most frequent value."
+        f"{_numbers(subject)}{_about(other)}</p>\n{_columns(subject, scores, other)}\n"
         "<h3>Do probabilities mean what they say?</h3>\n"
         f"{_reliability(scores) if scores.bins else ''}{_ranks(scores) if scores.ranks.any() else ''}"
     )
+
+
+def in_words(subject: Subject, v: VariableScore) -> tuple[str, str]:
+    """Return how good the predictions of a column are, and the simplest guess, as HTML."""
+    return _figures(subject, v, None)[:2]
 
 
 def explained(v: VariableScore) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import date
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conjoin import __version__
 from conjoin.errors import ModelError
@@ -15,13 +17,15 @@ from conjoin.progress import progress
 from conjoin.views.reports import (
     disagreements,
     distributions,
+    findings,
+    held_out,
     learned,
     predictions,
     relations,
     surprising,
     together,
 )
-from conjoin.views.reports.markup import stylesheet, text
+from conjoin.views.reports.markup import percent, stylesheet, text
 from conjoin.views.reports.subject import Subject
 
 
@@ -34,6 +38,7 @@ def write_report(
     conditionals: DependencyNetwork | None = None,
     title: str | None = None,
     explorer: str | None = None,
+    target: str | None = None,
 ) -> None:
     """Write one self-contained HTML page about a model, for readers who know the table.
 
@@ -57,7 +62,10 @@ def write_report(
     title : str, optional
         The heading.
     explorer : str, optional
-        An explorer of the model to show at the end: the page itself, or the address of its file.
+        An explorer of the model: the page itself, which is shown at the end, or the address of its
+        file, to which the findings link.
+    target : str, optional
+        The column that matters most: the findings are about it.
 
     Examples
     --------
@@ -71,7 +79,9 @@ def write_report(
     True
     """
     subject = Subject.of(model, table, valid)
-    write_bytes(Path(path), page(subject, conditionals, title, explorer).encode())
+    if target is not None:
+        subject.domain.index(target)
+    write_bytes(Path(path), page(subject, conditionals, title, explorer, target).encode())
 
 
 def page(
@@ -79,17 +89,28 @@ def page(
     conditionals: DependencyNetwork | None = None,
     title: str | None = None,
     explorer: str | None = None,
+    target: str | None = None,
 ) -> str:
     """Return the text of the page."""
     if conditionals is None and isinstance(subject.model, DependencyNetwork):
         conditionals = subject.model
     if conditionals is not None and conditionals.domain != subject.domain:
         raise ModelError("the conditionals and the model have different variables")
-    parts = {
-        "table": distributions, "together": together, "rules": relations, "predictions": predictions,
-        "odd": surprising, "learned": learned,
-    }  # fmt: skip
-    sections = {key: part.section(subject) for key, part in progress(parts.items(), "sections")}
+    made = _if_possible(lambda: held_out.check_held_out(subject))
+    odd = _if_possible(lambda: surprising.odd_rows(subject) if subject.rows is not None else None)
+    check = made if isinstance(made, held_out.Check) else None
+    rows = odd[0] if isinstance(odd, tuple) else []
+    address = None if explorer is None or _is_page(explorer) else explorer
+    parts: dict[str, Callable[[], str]] = {
+        "short": lambda: findings.section(subject, check, rows, target, address),
+        "table": lambda: distributions.section(subject),
+        "together": lambda: together.section(subject, target),
+        "rules": lambda: relations.section(subject),
+        "predictions": lambda: predictions.section(subject, made),
+        "odd": lambda: surprising.section(subject, odd),
+        "learned": lambda: learned.section(subject),
+    }
+    sections = {key: part() for key, part in progress(parts.items(), "sections")}
     if conditionals is not None:
         sections["conditionals"] = disagreements.section(conditionals, subject.rows)
     if explorer is not None:
@@ -100,14 +121,15 @@ def page(
         f'<section id="{k}">\n{content}\n</section>' for k, content in sections.items()
     )
     links = "".join(f'<a href="#{k}">{_heading(content)}</a>' for k, content in sections.items())
-    style = stylesheet("conjoin.views.reports", "report.css")
+    style, facts = stylesheet("conjoin.views.reports", "report.css"), _facts(subject, check, target)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(explorer)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{heading}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
-        f"<header><h1>{heading}</h1>\n{_facts(subject)}\n<nav>{links}</nav></header>\n{body}\n"
-        f"<footer>Written by Conjoin {__version__}, from a model of all columns together.</footer>\n"
+        f"<header><h1>{heading}</h1>\n{facts}\n<nav>{links}</nav></header>\n{body}\n"
+        f"<footer>Written by Conjoin {__version__} on {date.today():%d %B %Y}, from one model of all "
+        "columns together.</footer>\n"
         "</main>\n</body>\n</html>\n"
     )
 
@@ -117,20 +139,35 @@ def _heading(section: str) -> str:
     return match[1] if match else ""
 
 
-def _facts(subject: Subject) -> str:
+_T = TypeVar("_T")
+
+
+def _if_possible(measure: Callable[[], _T]) -> _T | ModelError:
+    """Return a measurement, or why it is impossible."""
+    try:
+        return measure()
+    except ModelError as error:
+        return error
+
+
+def _facts(subject: Subject, check: held_out.Check | None, target: str | None) -> str:
     """Return the size and the quality of the model in a few figures."""
     rows = learned.rows_of(subject.model.provenance)
-    if rows is None and subject.train is not None:
+    if subject.train is not None:
         rows = len(subject.train)
     facts = [] if rows is None else [(f"{rows:,}", "rows to learn from")]
     facts.append((f"{len(subject.names):,}", "columns" if len(subject.names) > 1 else "column"))
-    share = learned.share_explained(subject)
-    if share is not None:
-        words = "of what is uncertain about a new row is explained by links between columns"
-        facts.append((f"{share:.0%}", words))
+    if check is not None:
+        shown = [v for v in check.scores.variables if v.error is None]
+        best = max(shown, key=predictions.explained, default=None)
+        best = best if target is None else check.score(target)
+        if best is not None:
+            ours, simplest = predictions.in_words(subject, best)
+            words = f"{text(best.name)}, predicted from the others (simplest guess: {simplest})"
+            facts.append((ours, words))
     if subject.rows is not None:
         holes = float(subject.rows.holes.mean()) if len(subject.rows) else 0.0
-        facts.append((f"{holes:.1%}" if holes else "none", "of the values are missing"))
+        facts.append((percent(holes) if holes else "none", "of the values are missing"))
     listed = "".join(f"<div><b>{value}</b><span>{words}</span></div>" for value, words in facts)
     return f'<div class="facts">{listed}</div>'
 

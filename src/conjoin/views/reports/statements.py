@@ -12,10 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from conjoin.data.arrays import FloatArray, IntArray
-from conjoin.data.number_scale import NumberScale
+from conjoin.data.number_scale import NumberScale, number_text
 from conjoin.data.table import Table
 from conjoin.views.reports.markup import percent, short, state
 from conjoin.views.reports.subject import Subject, evenly
+
+NEARLY_SAME = 0.95
+"""Columns of at least this strength say nearly the same."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,15 @@ class Statement:
     table_strength: float | None  # the same in the table
 
 
-def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
+def statements(
+    subject: Subject, most: int, about: str | None = None
+) -> tuple[list[Statement], int]:
     """Return statements on the strongest pairs, and the number of pairs without a clear direction.
 
-    Pairs that may be due to chance are left out, without being counted.
+    Pairs that may be due to chance are left out, without being counted. A column that says nearly the
+    same as an earlier one only has a statement with that one. `about`: a column of all pairs.
     """
+    copies = near_copies(subject)
     shares = subject.joints.shares
     seen = None if subject.table_joints is None else subject.table_joints.shares
     left, right = np.triu_indices(len(shares), 1)
@@ -64,6 +71,12 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
             break
         if any(joints is not None and joints.may_be_chance(i, j) for joints in both):
             continue
+        if any(copies.get(a, b) != b for a, b in ((i, j), (j, i))):
+            continue
+        if about is not None and about not in (subject.names[i], subject.names[j]):
+            continue
+        if about == subject.names[i]:
+            i, j = j, i
         numeric = [subject.names[k] in subject.numeric for k in (i, j)]
         if any(numeric):
             if numeric[0] and not numeric[1]:  # the state is the condition
@@ -80,6 +93,17 @@ def statements(subject: Subject, most: int) -> tuple[list[Statement], int]:
             Statement(i, j, condition, outcome, model, table, float(shares[i, j]), table_share)
         )
     return listed, unclear
+
+
+def near_copies(subject: Subject) -> dict[int, int]:
+    """Return the columns that say nearly the same as an earlier one: {position: that of the first}."""
+    shares = (subject.table_joints or subject.joints).shares
+    copies: dict[int, int] = {}
+    for j in range(len(shares)):
+        same = [i for i in range(j) if i not in copies and shares[i, j] >= NEARLY_SAME]
+        if same:
+            copies[j] = same[0]
+    return copies
 
 
 def contrast(p: FloatArray, s: int, t: int) -> Contrast:
@@ -209,17 +233,18 @@ def times(contrast: Contrast) -> str:
     Examples
     --------
     >>> times(Contrast(0.6, 0.2)), times(Contrast(0.1, 0.4)), times(Contrast(0.3, 0.0))
-    ('3.0 times as likely', '4.0 times less likely', 'possible, and otherwise almost never')
+    ('3.0 times as likely', 'only 25% as likely', 'found, and almost nowhere else')
     """
     high, low = max(contrast.held, contrast.otherwise), min(contrast.held, contrast.otherwise)
+    is_up = contrast.held >= contrast.otherwise
     if low < 1e-6:
-        up = contrast.held > contrast.otherwise
-        return "possible, and otherwise almost never" if up else "almost impossible"
+        return "found, and almost nowhere else" if is_up else "almost never found"
     ratio = high / low
-    text = f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
-    if contrast.held >= contrast.otherwise:
-        return "slightly more likely" if text == "1.0" else f"{text} times as likely"
-    return "slightly less likely" if text == "1.0" else f"{text} times less likely"
+    if ratio < 1.05:
+        return f"slightly {'more' if is_up else 'less'} likely"
+    if is_up:
+        return f"{f'{ratio:.1f}' if ratio < 9.95 else f'{ratio:,.0f}'} times as likely"
+    return f"only {percent(1 / ratio)} as likely"
 
 
 def figures(subject: Subject, said: Statement, contrast: Contrast | None) -> str:
@@ -229,10 +254,15 @@ def figures(subject: Subject, said: Statement, contrast: Contrast | None) -> str
     if np.isnan(contrast.held) or np.isnan(contrast.otherwise):
         return '<span class="quiet">unknown</span>'
     if said.outcome is None:
-        scale = subject.domain.scale(subject.names[said.about])
-        held, otherwise = scale.short(contrast.held), scale.short(contrast.otherwise)
+        scale, distance = subject.domain.scale(subject.names[said.about]), abs(contrast.difference)
+        held, otherwise = (
+            number_text(x, distance / 20, 3) if scale.kind == "number" else scale.short(x)
+            for x in (contrast.held, contrast.otherwise)
+        )
     else:
         held, otherwise = percent(contrast.held), percent(contrast.otherwise)
+    if held == otherwise:
+        return f'<span class="figures">{held} <i>in both cases</i></span>'
     return f'<span class="figures">{held} <i>rather than</i> {otherwise}</span>'
 
 

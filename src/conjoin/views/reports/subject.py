@@ -11,6 +11,7 @@ import numpy as np
 from conjoin.conversion.closed_form import convert
 from conjoin.data.arrays import IntArray
 from conjoin.data.domain import Domain
+from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Table
 from conjoin.inference.engines import marginals
 from conjoin.inference.number_distribution import NumberDistribution, NumberDistributions
@@ -18,6 +19,9 @@ from conjoin.inference.sampling import sample
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.network import Network
 from conjoin.views.reports.associations import PairJoints, counted_joints, joints_of
+
+MAX_PATTERNS = 6
+"""Maximum number of patterns of missing values that are listed."""
 
 DRAWS = 5_000
 """Number of rows that are drawn from a model with numbers for the means of these."""
@@ -105,3 +109,25 @@ def evenly(count: int, most: int) -> IntArray:
     if count <= most:
         return np.arange(count)
     return np.linspace(0, count - 1, most).astype(np.int64)
+
+
+def value_text(rows: Table, row: int, v: int) -> str:
+    """Return a value of a table as text."""
+    variable = rows.domain.variables[v]
+    if rows.holes[row, v]:
+        return "missing"
+    if rows.numbers is not None and variable.numbers is not None:
+        x = float(rows.column(variable.name)[row])
+        if not np.isnan(x):
+            return variable.numbers.scale.text(x)
+    return str(variable.states[rows.codes[row, v]])
+
+
+def missing_patterns(rows: Table) -> list[tuple[int, list[str]]]:
+    """Return how many rows lack just the same columns, and which, the most frequent patterns first."""
+    some = np.flatnonzero(rows.holes.any(axis=1))
+    first, number = distinct_rows(np.ascontiguousarray(rows.holes[some]).view(np.uint8))
+    sizes: IntArray = np.bincount(number, minlength=len(first))
+    order = np.argsort(-sizes, kind="stable")[:MAX_PATTERNS]
+    names = np.array(rows.domain.names, dtype=object)
+    return [(int(sizes[k]), list(names[rows.holes[some[first[k]]]])) for k in order.tolist()]

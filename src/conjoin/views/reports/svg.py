@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from conjoin.data.arrays import FloatArray
 from conjoin.data.labels import shown, statement
 from conjoin.errors import ModelError
 from conjoin.inference.results import JointProbabilities
 from conjoin.views.reports.calibration import Bin, Calibration
-from conjoin.views.reports.layout import HEIGHT, line_width, shade
+from conjoin.views.reports.layout import HEIGHT, line_width, shade, shortened
 
 EM = 13.0
 """The font size, in pixels."""
@@ -20,10 +21,33 @@ SIDE, LEFT, TOP = 240, 44, 12
 """The reliability diagram: the side of its square, and the margins, in pixels."""
 
 CELL = (56.0, 24.0)
-"""Width and height of a cell, in pixels."""
+"""Least width, and height, of a cell, in pixels."""
 
 MAX_LABEL = 24
 """Maximum number of characters of a label."""
+
+
+def matrix(shares: FloatArray, names: Sequence[str]) -> str:
+    """Return the strengths of all pairs of columns as shaded cells."""
+    cell, left, n = 22.0, 170.0, len(names)
+    parts = []
+    for i, name in enumerate(names):
+        y = cell * i
+        label = escape(shortened(shown(name), MAX_LABEL))
+        parts.append(f'<text x="{left - 8:.0f}" y="{y + 15:.0f}" text-anchor="end">{label}</text>')
+        for j in range(n):
+            if i == j:
+                continue
+            tip = escape(f"{shown(name)} – {shown(names[j])}: {shares[i, j]:.0%}")
+            parts.append(
+                f'<rect x="{left + cell * j:.0f}" y="{y:.0f}" width="21" height="21" '
+                f'class="cell" fill-opacity="{shares[i, j] ** 0.5:.2f}"><title>{tip}</title></rect>'
+            )
+    wide, high = left + cell * n, cell * n
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" class="matrix" '
+        f'style="max-width:{wide:.0f}px;font:12px {FONT}">{"".join(parts)}</svg>'
+    )
 
 
 def graph(drawing: dict[str, Any], names: Sequence[str]) -> str:
@@ -128,7 +152,10 @@ def heat_map(joint: JointProbabilities) -> str:
     names = [[_label(state) for state in variable.states] for variable in (rows, columns)]
     left = EM * (2 + 0.6 * max(map(len, [*names[0], _label(rows.name)])))
     top = EM * 4.5
-    wide, high = left + CELL[0] * len(columns) + EM, top + CELL[1] * len(rows) + EM
+    cell = max(
+        CELL[0], 0.6 * EM * (1 + max(map(len, names[1])))
+    )  # columns are as wide as their names
+    wide, high = left + cell * len(columns) + EM, top + CELL[1] * len(rows) + EM
     top_p = max(float(joint.table.max()), 1e-300)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
@@ -140,7 +167,7 @@ def heat_map(joint: JointProbabilities) -> str:
         f"{escape(_label(columns.name))}</text>",
     ]
     for k, name in enumerate(names[1]):
-        x = left + CELL[0] * (k + 0.5)
+        x = left + cell * (k + 0.5)
         lines.append(
             f'<text x="{x:.1f}" y="{top - 10:.1f}" text-anchor="middle">{escape(name)}</text>'
         )
@@ -153,12 +180,12 @@ def heat_map(joint: JointProbabilities) -> str:
     for i in range(len(rows)):
         for j in range(len(columns)):
             p = float(joint.table[i, j])
-            x, y = left + CELL[0] * j, top + CELL[1] * i
+            x, y = left + cell * j, top + CELL[1] * i
             tooltip = f"{statement(rows, i)}, {statement(columns, j)}: {p:.4g}"
             fill, ink = _colours(p / top_p)
             lines.append(
-                f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{CELL[0]:.0f}" height="{CELL[1]:.0f}" '
-                f'fill="{fill}" stroke="#fff"/><text x="{x + CELL[0] / 2:.1f}" '
+                f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{cell:.0f}" height="{CELL[1]:.0f}" '
+                f'fill="{fill}" stroke="#fff"/><text x="{x + cell / 2:.1f}" '
                 f'y="{y + CELL[1] / 2 + EM * 0.35:.1f}" fill="{ink}">{100 * p:.3g}%</text>'
                 f"<title>{escape(tooltip)}</title></g>"
             )

@@ -34,6 +34,9 @@ ROWS = 100
 MOSTLY, PARTLY = 0.5, 0.1
 """Shares of the whole association from which a link is said to be mostly or partly direct."""
 
+MAX_MATRIX = 40
+"""Maximum number of columns of the matrix of all strengths."""
+
 MAX_LISTED = 20
 """Maximum number of pairs that are listed."""
 
@@ -115,9 +118,9 @@ def _effect(contrast: Contrast, shares: bool) -> float:
     return float(np.log(p / (1 - p)) - np.log(q / (1 - q)))
 
 
-def section(subject: Subject) -> str:
-    """Return the section: the graph, and the strongest pairs in words."""
-    strongest, unclear = statements(subject, MAX_LISTED)
+def section(subject: Subject, target: str | None = None) -> str:
+    """Return the section: the graph, and the strongest pairs in words, of one column or of all."""
+    strongest, unclear = statements(subject, MAX_LISTED, target)
     if not strongest:
         return "<h2>What goes with what</h2>\n<p>No two columns clearly go together.</p>"
     whole = rows_for(subject, ROWS)
@@ -138,6 +141,18 @@ def section(subject: Subject) -> str:
     return (
         f"<h2>What goes with what</h2>\n{_picture(subject)}\n<h3>The strongest pairs in words</h3>\n"
         f"{_explanation(subject, unclear)}\n{table(columns, lines, stacked=True)}"
+        f"{_matrix(subject)}"
+    )
+
+
+def _matrix(subject: Subject) -> str:
+    """Return the strengths of all pairs of columns, if they are few enough to be read."""
+    if not 2 < len(subject.names) <= MAX_MATRIX:
+        return ""
+    shares = (subject.table_joints or subject.joints).shares
+    return (
+        f"<details><summary>The strengths of all pairs</summary>{svg.matrix(shares, subject.names)}"
+        "</details>"
     )
 
 
@@ -152,7 +167,7 @@ def _explanation(subject: Subject, unclear: int) -> str:
     if subject.rows is not None:
         said += (
             "The figures of the model stand beside those of the table itself; what may be chance in the "
-            "table is left out. "
+            "table is left out, and strengths are corrected for it. "
         )
     said += (
         "<b>Strength</b> is 0% for columns that are independent, and 100% if each determines the "

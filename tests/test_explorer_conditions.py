@@ -1,0 +1,180 @@
+"""Typed conditions in the explorer's page give the numbers of `conjoin query`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import conjoin as cj
+from conjoin.data import as_table
+from conjoin.inference import as_markov_network
+from conjoin.views.explorer import explore
+from headless import show
+from random_joints import random_joint
+from test_explorer import frame_of_numbers, hidden, refined, tables
+
+QUESTIONS = 200
+
+
+def small_joint():
+    """A joint so small that known numbers always tell about other numbers within their states."""
+    return random_joint(np.random.default_rng(1))[0]
+
+
+def joint_with_hidden_column():
+    """Shares of classes that depend on states; numbers tell about as many as 270 joint states."""
+    return random_joint(np.random.default_rng(224), hidden=True)[0]
+
+
+def numbers():
+    return cj.learn_joint(as_table(frame_of_numbers()), effort="quick")[1]
+
+
+def few_columns():
+    """Numbers with atoms, decimals and dates, which tell about each other."""
+    frame = frame_of_numbers()[["ill", "age", "spent", "seen"]]
+    return cj.learn_joint(as_table(frame), effort="quick")[1]
+
+
+def bins():
+    """Bins of whole numbers, of decimals and of dates, and states that are numbers, dates or in order."""
+    rng = np.random.default_rng(8)
+    variables = [
+        cj.Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90]),
+        cj.Variable("dose", ["0 to 0.5", "0.5 to 2", "2 to 9.5"], cuts=[0, 0.5, 2, 9.5]),
+        cj.Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-03-01"],
+                    cuts=[19723, 19754, 19783]),
+        cj.Variable("rooms", [1, 2, 3, 5]),
+        cj.Variable("year", ["1999", "2004", "2010"]),
+        cj.Variable("size", ["small", "medium", "large"], ordered=True),
+        cj.Variable("since", ["2024-01-01", "2024-06-01"]),
+        cj.Variable("city", ["Bonn", "Ulm, am Fluss", "x=1"]),
+    ]  # fmt: skip
+    domain = cj.Domain(variables)
+    factors = [
+        cj.models.TableFactor((i, i + 1), rng.normal(size=domain.cards[i : i + 2]))
+        for i in range(len(variables) - 1)
+    ]
+    return cj.MarkovNetwork(domain, factors=factors)
+
+
+MODELS = {
+    f.__name__: f
+    for f in (
+        small_joint, joint_with_hidden_column, numbers, few_columns, bins, refined, hidden, tables,
+    )
+}  # fmt: skip
+
+
+def quoted(text):
+    return '"' + str(text).replace('"', '""') + '"'
+
+
+def some_value(rng, variable):
+    """A value of a column as text: of a number, in a bin or of a state."""
+    if variable.numbers is not None:
+        scale = variable.numbers.scale
+        x = rng.uniform(scale.low, scale.high)
+        if scale.kind != "number":
+            return scale.short(float(scale.rounded(x)))
+        return scale.text(float(scale.rounded(x)))
+    if variable.cuts is None:
+        return str(variable.states[rng.integers(len(variable))])
+    x = float(rng.uniform(variable.cuts[0], variable.cuts[-1]))
+    if variable.name == "day":
+        return str(np.datetime64("1970-01-01") + int(x))
+    return f"{x:.2f}" if rng.random() < 0.5 else f"{x:.0f}"
+
+
+def random_condition(rng, variable):
+    """A condition on a column of one of all kinds."""
+    name, states = quoted(variable.name), [quoted(s) for s in variable.states]
+    a, b = sorted(
+        (some_value(rng, variable) for _ in range(2)),
+        key=lambda text: (0, float(text)) if text.replace(".", "").lstrip("-").isdigit() else (1, text),
+    )  # fmt: skip
+    weights = (rng.integers(0, 9, len(states)) + (np.arange(len(states)) == 0)) / 8
+    p = rng.dirichlet(np.ones(len(states)))
+    kinds = [
+        f"{name} = {quoted(a)}",
+        f"{name} != {quoted(a)}",
+        f"{name} in {{{quoted(a)}, {quoted(b)}}}" if a != b else f"{name} in {{{quoted(a)}}}",
+        f"{name} not in {{{quoted(a)}}}",
+        f"{name} = {states[int(rng.integers(len(states)))]}",
+        f"{name} likelihood {{{', '.join(f'{s}: {w}' for s, w in zip(states, weights, strict=True))}}}",
+        f"{name} marginal {{{', '.join(f'{s}: {float(x)!r}' for s, x in zip(states, p, strict=True))}}}",
+    ]
+    if variable.numbers is not None and variable.numbers.scale.step is None:
+        del kinds[1:4]  # a share so small that it is known to few digits only
+    if variable.absent:
+        kinds += [f"{name} is absent", f"{name} is known"]
+    if variable.ordered or variable.numbers is not None or variable.name in ("year", "since"):
+        kinds += [
+            f"{name} > {a}", f"{name} <= {b}", f"{name} >= {a}", f"{name} < {b}", f"{a} <= {name}",
+            f"{a} <= {name} < {b}", f"{a} < {name} <= {b}", f"{b} > {name} >= {a}",
+            f"{name} >= {a} and {name} <= {b}", f"{kinds[1]}, {name} <= {b}",
+            f"{name} likelihood {{< {a}: 0.5, >= {a}: 2}}",
+        ]  # fmt: skip
+    return str(rng.choice(np.array(kinds, dtype=object)))
+
+
+def questions(rng, domain):
+    for _ in range(QUESTIONS):
+        count = int(rng.integers(1, min(5, len(domain)) + 1))
+        chosen = rng.permutation(len(domain))[:count].tolist()
+        yield ", ".join(random_condition(rng, domain.variables[v]) for v in chosen)
+
+
+def answers_of_the_page(browser, asked):
+    """Distributions, and the mean and the interval of each number; nothing if the page gives none."""
+    return browser.execute_script(
+        "const { store, model } = explorer;"
+        "const isUnknown = (i) => model.columns[i].extent && store.evidence.get(i)?.value === undefined;"
+        "const ends = (number) => [number.absent, number.mean(), ...number.interval()];"
+        "return arguments[0].map((text) => { store.clear(); explorer.setConditions(text);"
+        "if (!store.evidence.size || !explorer.after) return [store.evidence.size, null];"
+        "return [store.evidence.size, explorer.after.map((p) => [...p]),"
+        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null))]; })",
+        asked,
+    )
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):
+    model = MODELS[kind]()
+    domain = as_markov_network(model).domain.observed
+    asked = list(questions(np.random.default_rng(len(kind)), domain))
+    show(browser, explore(model), tmp_path)
+    compared = 0
+    for text, answer in zip(asked, answers_of_the_page(browser, asked), strict=True):
+        try:
+            expected = cj.marginals(model, text, method="exact")
+        except cj.ConjoinError:
+            assert answer[1] is None, text
+            continue
+        if answer[0] == 0:  # the evidence says nothing
+            expected_prior = cj.marginals(model)
+            for name in domain.names:
+                assert expected.array(name) == pytest.approx(
+                    expected_prior.array(name), abs=1e-9
+                ), text
+            continue
+        compared += 1
+        for v, (name, p) in enumerate(zip(domain.names, answer[1], strict=True)):
+            np.testing.assert_allclose(
+                p, expected.array(name), rtol=0, atol=1e-9, err_msg=f"{text}: {name}"
+            )
+            if answer[2][v] is not None and answer[2][v][0] < 1 - 1e-9:
+                assert_number(expected[name], answer[2][v][1:], f"{text}: {name}")
+    assert compared > 0.6 * QUESTIONS
+
+
+def assert_number(expected, found, text):
+    scale = expected.scale
+    extent = scale.high - scale.low or 1.0
+    mean, *ends = found
+    assert mean == pytest.approx(expected.mean(), abs=1e-8 * extent), text
+    for own, end in zip(ends, expected.interval(), strict=True):
+        assert own == pytest.approx(
+            scale.number(end), abs=1e-6 * extent + (scale.step or 0) * 1e-6
+        ), text
