@@ -57,10 +57,9 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 def run_of(known: Evidence) -> Run:
     """Return how an answer of exact inference was found."""
-    told = ["by the network alone"] if known.by_network else []
-    if known.to_states:
-        told.append(f"known to its interval: {', '.join(known.to_states)}")
-    return replace(EXACT, note="; ".join(told))
+    if not known.to_states:
+        return EXACT
+    return replace(EXACT, note=f"known to its interval: {', '.join(known.to_states)}")
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:

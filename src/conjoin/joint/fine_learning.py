@@ -60,6 +60,9 @@ STEPS, LAST_STEPS = 10, 6
 CHOOSING_ROWS = 10_000
 """Maximum number of rows from which settings are learned to choose among them."""
 
+CHOOSING_PARTS = 2
+"""Maximum number of parts that settings are chosen by."""
+
 JUDGING_ROWS, KEEPING_ROWS, MANY_NUMBERS = 1_600, 600, 12
 """Maximum number of rows of a part that judge settings, and which numbers are kept; maximum number of
 numbers that are left out one by one."""
@@ -110,7 +113,8 @@ def learn_fine(
         return _usual(fit(rows, SIMPLE), rows)
     rng = np.random.default_rng(random_state)
     judges = [_Judge.of(rows, part == k, network, rng) for k, network in enumerate(networks)]
-    best = _best(judges)
+    best = _best(judges[:CHOOSING_PARTS])
+    best.fits.extend(Trial.of(best.setting, judges[CHOOSING_PARTS:]).fits)
     gains = _gains(judges, best.fits)
     worse = tuple(np.flatnonzero(gains < 0).tolist())
     if worse:
@@ -153,7 +157,7 @@ class Trial(NamedTuple):
     def of(cls, setting: Setting, judges: Sequence[_Judge]) -> Trial:
         """Return the fits, and how good they are."""
         fits = [_usual(fit(judge.learned, setting), judge.learned) for judge in judges]
-        return cls(setting, fits, float(_gains(judges, fits).sum()))
+        return cls(setting, fits, float(_gains(judges, fits).sum()) if fits else 0.0)
 
 
 def _gains(judges: Sequence[_Judge], fits: Sequence[FineNumbers]) -> FloatArray:

@@ -101,7 +101,7 @@ def learn_joint(
             network, ordered, valid=held, effort=effort, random_state=random_state, n_jobs=n_jobs
         )
     valued = ordered if ordered.sample is None else _in_content_order(ordered.sample)
-    if not closed_form and options.get("forbidden") is None:  # other parts would link such pairs
+    if options.get("forbidden") is None:  # other parts would link such pairs
         judges = folds if effort != "quick" else []
         if judges and ordered.sample is not None:
             judges = [_of_sample(valued, judges[0].network)]
