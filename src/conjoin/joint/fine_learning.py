@@ -115,16 +115,15 @@ def learn_fine(
     judges = [_Judge.of(rows, part == k, network, rng) for k, network in enumerate(networks)]
     best = _best(judges[:CHOOSING_PARTS])
     best.fits.extend(Trial.of(best.setting, judges[CHOOSING_PARTS:]).fits)
-    gains = _gains(judges, best.fits)
-    worse = tuple(np.flatnonzero(gains < 0).tolist())
+    setting, fits = best.setting, best.fits
+    if setting.classes == CLASSES[-1] and len(rows.codes) >= ENOUGH_ROWS:
+        setting = setting._replace(classes=MOST_CLASSES)
+    if setting != best.setting or any(judge.learned_from_some for judge in judges):
+        fits = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
+    worse = tuple(np.flatnonzero(_gains(judges, fits) < 0).tolist())
     if worse:
         rows = replace(rows, dropped=worse)
         judges = [judge.without(worse) for judge in judges]
-    setting = best.setting
-    if setting.classes == CLASSES[-1] and len(rows.codes) >= ENOUGH_ROWS:
-        setting = setting._replace(classes=MOST_CLASSES)
-    fits = best.fits
-    if worse or setting != best.setting or any(judge.learned_from_some for judge in judges):
         fits = [_usual(fit(judge.rest, setting), judge.rest) for judge in judges]
     judges = [judge.by_fewer_rows() for judge in judges]
 
