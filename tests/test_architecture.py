@@ -65,7 +65,7 @@ BUDGET = {
     "lines of scoring": 1_050,
     "lines of views": 6_950,
     "lines beside the folders": 650,
-    "words of docs": 25_900,
+    "words of docs": 26_200,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.

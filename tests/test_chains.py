@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin import Domain, MarkovNetwork, Table, load, marginals, sample, save
+from conjoin.cli.main import main
 from conjoin.errors import ModelError
 from conjoin.inference import JointRows
 from conjoin.joint import learn_joint
@@ -183,6 +184,18 @@ def test_rules_of_many_columns_are_learned():
     assert joint.chain is not None
     with_chain, without = (log_loss(j, held, "class") for j in (joint, Joint(joint.network)))
     assert best - 0.02 < with_chain < min(best + 0.05, without - 0.005)
+
+
+def test_info_and_reports_tell_of_a_chain(tmp_path, capsys):
+    rng = np.random.default_rng(6)
+    joint, _ = random_joint(rng)
+    chain = replace(random_chain(rng, joint.domain.observed), share=0.375)
+    path = tmp_path / "m.conjoin"
+    save(Joint(joint.network, joint.fine, chain), path)
+    assert main(["info", str(path)]) == 0
+    assert "a share of 38% where few columns are unknown" in capsys.readouterr().out
+    assert main(["report", str(path), "-o", str(tmp_path / "r.html")]) == 0
+    assert "a chain of predictions" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_the_order_of_rows_and_columns_does_not_matter():

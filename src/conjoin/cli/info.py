@@ -136,6 +136,9 @@ def describe_network(model: Network) -> dict[str, Any]:
     report |= _rules(model.rules)
     if model.domain.hidden.any():
         report["hidden"] = [len(v) for v in model.domain if v.hidden]
+    chain = getattr(model, "chain", None)
+    if chain is not None:
+        report["chain"] = {"share": chain.share, "order": list(chain.names)}
     features = None
     if isinstance(model, MarkovNetwork):
         features = model.features
@@ -184,6 +187,8 @@ def _lines(report: dict[str, Any], columns: list[str]) -> list[str]:
         noun = "column" if len(sizes) == 1 else "columns"
         counts = " and ".join(f"{size:,}" for size in sizes)
         say("hidden", f"{len(sizes)} hidden {noun} with {counts} states")
+    if "chain" in report:
+        say("chain", f"a share of {report['chain']['share']:.0%} where few columns are unknown")
     if "cpds" in report:
         say("CPDs", ", ".join(f"{n:,} {kind}" for kind, n in report["cpds"].items()))
     for label, key in (("table factors", "table_factors"), ("tree factors", "tree_factors")):

@@ -46,6 +46,11 @@ def what_it_is(subject: Subject) -> str:
             f" A hidden column with {count(size, 'state')} stands for groups of similar rows, which "
             "the table does not name."
         )
+    if getattr(model, "chain", None) is not None:
+        said += (
+            " Where few columns are unknown, it also asks a chain of predictions, of each column from "
+            "those before it."
+        )
     if subject.domain.numeric:
         said += " Numbers are cut into intervals"
         fine = getattr(model, "fine", None)
