@@ -8,9 +8,10 @@ import pytest
 import conjoin as cj
 from conjoin.data import as_table
 from conjoin.inference import as_markov_network
+from conjoin.models import Joint, TableFactor
 from conjoin.views.explorer import explore
 from headless import show
-from random_joints import random_joint
+from random_joints import random_chain, random_fine, random_joint, random_number
 from test_explorer import frame_of_numbers, hidden, refined, tables
 
 QUESTIONS = 200
@@ -22,8 +23,55 @@ def small_joint():
 
 
 def joint_with_hidden_column():
-    """Shares of classes that depend on states; numbers tell about as many as 270 joint states."""
+    """Shares of classes that depend on states, and a chain; numbers tell about 270 joint states."""
     return random_joint(np.random.default_rng(224), hidden=True)[0]
+
+
+def with_chain(domain, factors, fine=None):
+    """A joint with a chain, and factors of pairs of columns."""
+    rng = np.random.default_rng(5)
+    tables = [TableFactor(pair, rng.normal(0, 0.8, domain.cards[list(pair)])) for pair in factors]
+    network = cj.MarkovNetwork(domain, factors=tables)
+    return Joint(network, fine, random_chain(rng, domain.observed))
+
+
+def chain_of_states():
+    """Categories and a chain: all joint states are few."""
+    domain = cj.Domain(
+        {f"c{k}": list("abcde")[: 2 + k % 3] for k in range(5)} | {"constant": ["x"]}
+    )
+    return with_chain(domain, [(0, 1), (1, 2), (3, 4), (0, 4)])
+
+
+def chain_and_numbers():
+    """Numbers within their states, a hidden column and a chain: all joint states are few."""
+    return numbers_and_chain(2, 1, hidden=True)
+
+
+def chain_of_many_states():
+    """Numbers, a hidden column and a chain, which counts only if a few columns are known."""
+    return numbers_and_chain(3, 5, hidden=True)
+
+
+def chain_of_improbable_states():
+    """A network of probabilities that are too small for floating-point numbers, mixed with a chain."""
+    domain = cj.Domain({f"c{k}": list("abcd") for k in range(7)})
+    joint = with_chain(domain, [(0, 1), (2, 3), (4, 5)])
+    steep = [TableFactor((k, k + 1), np.array(
+        [[0, -900, -2, -np.inf], [-1, 0, -800, -3], [-2, -1, 0, -1], [-900, 0, -1, 0]]))
+        for k in range(5)]  # fmt: skip
+    return Joint(cj.MarkovNetwork(domain, factors=steep), None, joint.chain)
+
+
+def numbers_and_chain(numbers, categories, hidden):
+    rng = np.random.default_rng(11)
+    columns = [random_number(rng, f"n{k}") for k in range(numbers)]
+    columns += [cj.Variable(f"c{k}", list("abcd")) for k in range(categories)]
+    columns += [cj.Variable("(hidden)", range(3), hidden=True)] if hidden else []
+    domain = cj.Domain(columns)
+    last = len(domain) - 1
+    fine = random_fine(rng, domain.observed)
+    return with_chain(domain, [(0, 1), (1, 2), *((v, last) for v in range(last))], fine)
 
 
 def numbers():
@@ -36,23 +84,19 @@ def few_columns():
     return cj.learn_joint(as_table(frame), effort="quick")[1]
 
 
-def bins():
-    """Bins of whole numbers, of decimals and of dates, and states that are numbers, dates or in order."""
+def states_in_order():
+    """States that are numbers, dates or in an order of their own, and names that need quotes."""
     rng = np.random.default_rng(8)
     variables = [
-        cj.Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90]),
-        cj.Variable("dose", ["0 to 0.5", "0.5 to 2", "2 to 9.5"], cuts=[0, 0.5, 2, 9.5]),
-        cj.Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-03-01"],
-                    cuts=[19723, 19754, 19783]),
         cj.Variable("rooms", [1, 2, 3, 5]),
         cj.Variable("year", ["1999", "2004", "2010"]),
         cj.Variable("size", ["small", "medium", "large"], ordered=True),
         cj.Variable("since", ["2024-01-01", "2024-06-01"]),
         cj.Variable("city", ["Bonn", "Ulm, am Fluss", "x=1"]),
-    ]  # fmt: skip
+    ]
     domain = cj.Domain(variables)
     factors = [
-        cj.models.TableFactor((i, i + 1), rng.normal(size=domain.cards[i : i + 2]))
+        TableFactor((i, i + 1), rng.normal(size=domain.cards[i : i + 2]))
         for i in range(len(variables) - 1)
     ]
     return cj.MarkovNetwork(domain, factors=factors)
@@ -61,7 +105,9 @@ def bins():
 MODELS = {
     f.__name__: f
     for f in (
-        small_joint, joint_with_hidden_column, numbers, few_columns, bins, refined, hidden, tables,
+        small_joint, joint_with_hidden_column, chain_of_states, chain_and_numbers,
+        chain_of_many_states, chain_of_improbable_states, numbers, few_columns, states_in_order,
+        refined, hidden, tables,
     )
 }  # fmt: skip
 
@@ -71,19 +117,14 @@ def quoted(text):
 
 
 def some_value(rng, variable):
-    """A value of a column as text: of a number, in a bin or of a state."""
+    """A value of a column as text: of a number, or a state."""
     if variable.numbers is not None:
         scale = variable.numbers.scale
         x = rng.uniform(scale.low, scale.high)
         if scale.kind != "number":
             return scale.short(float(scale.rounded(x)))
         return scale.text(float(scale.rounded(x)))
-    if variable.cuts is None:
-        return str(variable.states[rng.integers(len(variable))])
-    x = float(rng.uniform(variable.cuts[0], variable.cuts[-1]))
-    if variable.name == "day":
-        return str(np.datetime64("1970-01-01") + int(x))
-    return f"{x:.2f}" if rng.random() < 0.5 else f"{x:.0f}"
+    return str(variable.states[rng.integers(len(variable))])
 
 
 def random_condition(rng, variable):
