@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from conjoin import __version__
-from conjoin.data.arrays import FloatArray, Int16Array
+from conjoin.data.arrays import FloatArray, UInt16Array
 from conjoin.data.table import Table
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.plan import TooLarge
@@ -141,7 +141,7 @@ def explore(
         "columns": [page_column(v) for v in shown],
     }
     values: list[FloatArray] = []
-    trees = np.zeros(0, np.int16)
+    trees = np.zeros(0, np.uint16)
     try:
         tree = browser_tree(model)
         content["tree"] = _tree(tree)
@@ -224,7 +224,7 @@ def _pairs(shared: PairJoints, seen: Any) -> list[dict[str, Any]]:
     return listed
 
 
-def _page(content: dict[str, Any], numbers: FloatArray, trees: Int16Array) -> str:
+def _page(content: dict[str, Any], numbers: FloatArray, trees: UInt16Array) -> str:
     """Join the template, the style, the scripts and the model."""
     here = files("conjoin.views.explorer")
     script = "\n".join((here / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -241,7 +241,7 @@ def _page(content: dict[str, Any], numbers: FloatArray, trees: Int16Array) -> st
         script=script,
         model=_packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode()),
         numbers=_packed(_planes(numbers.astype("<f8"))),
-        trees=_packed(_planes(trees.astype("<i2"))),
+        trees=_packed(_planes(trees.astype("<u2"))),
     )
 
 
@@ -260,6 +260,6 @@ def _rounded(logs: FloatArray) -> FloatArray:
     return np.asarray(np.round(logs.ravel() / RESOLUTION) * RESOLUTION)
 
 
-def _planes(numbers: FloatArray | Int16Array) -> bytes:
+def _planes(numbers: FloatArray | UInt16Array) -> bytes:
     """Return the bytes of numbers, the first ones of all numbers first, which compress well."""
     return numbers.view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()

@@ -209,8 +209,11 @@ class FineNumbers {
 }
 
 function logSum(logs) {
-  const top = Math.max(...logs);
-  return top === -Infinity ? top : top + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - top), 0));
+  let [top, sum] = [-Infinity, 0];
+  for (const x of logs) if (x > top) top = x;
+  if (top === -Infinity) return top;
+  for (const x of logs) sum += Math.exp(x - top);
+  return top + Math.log(sum);
 }
 
 // The log-probability of a standard normal number between two ends.

@@ -69,7 +69,7 @@ class Explorer {
     this.tree = new JunctionTree(model.tree, take);
     model.columns.filter(({ extent }) => extent).forEach((column) => prepareNumbers(column, take));
     const fine = model.fine && new FineNumbers(model.fine, model.columns, take);
-    const chain = model.chain && new Chain(model.chain, model.columns, this.tree, reader(trees));
+    const chain = model.chain && new Chain(model.chain, model.columns, this.tree, reader(Int16Array.from(trees, (x) => (x >> 1) ^ -(x & 1))));
     this.answers = new Answers(this.tree, model.columns, fine, chain);
     this.store = new Store(model.columns);
     this.prior = this.answers.marginals(new Map()).marginals;
@@ -418,7 +418,7 @@ async function begin() {
       `Its ${model.columns.length.toLocaleString("en")} columns can still be asked about: use "conjoin query" or conjoin.marginals, which fall back on sampling. To explore the table, learn a thin model from it: "conjoin learn" makes one by default.`);
     return;
   }
-  window.explorer = new Explorer(model, numbersOf(await unpacked("numbers"), Float64Array), numbersOf(await unpacked("trees"), Int16Array));
+  window.explorer = new Explorer(model, numbersOf(await unpacked("numbers"), Float64Array), numbersOf(await unpacked("trees"), Uint16Array));
 }
 
 begin().catch((error) => {

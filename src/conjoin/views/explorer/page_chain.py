@@ -1,7 +1,8 @@
 """The chain of conditionals of a joint as the explorer's page reads it.
 
 A tree is written node by node, each before all below it, the first child first, so that no places of
-nodes have to be written.
+nodes have to be written. Numbers 0, -1, 1, -2, ... are written as 0, 1, 2, 3, ..., because bytes of
+small numbers compress well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import Int16Array, IntArray
+from conjoin.data.arrays import IntArray, UInt16Array
 from conjoin.models.conditional_chain import (
     LARGEST_RANK,
     VALUE_UNIT,
@@ -19,7 +20,7 @@ from conjoin.models.conditional_chain import (
 )
 
 
-def page_chain(chain: ConditionalChain) -> tuple[dict[str, Any], Int16Array]:
+def page_chain(chain: ConditionalChain) -> tuple[dict[str, Any], UInt16Array]:
     """Return what the page needs to know of a chain, and the whole numbers of its trees."""
     conditionals, arrays = [], [np.zeros(0, np.int64)]
     for v, conditional in zip(chain.places.tolist(), chain.conditionals, strict=True):
@@ -39,8 +40,9 @@ def page_chain(chain: ConditionalChain) -> tuple[dict[str, Any], Int16Array]:
                 "nodes": len(column),
             }
         )
-    numbers = np.concatenate(arrays).astype(np.int16)
-    return {"share": chain.share, "conditionals": conditionals}, numbers
+    numbers = np.concatenate(arrays).astype(np.int64)
+    unsigned = np.where(numbers < 0, -2 * numbers - 1, 2 * numbers).astype(np.uint16)
+    return {"share": chain.share, "conditionals": conditionals}, unsigned
 
 
 def _from_the_top(conditional: BoostedConditional) -> IntArray:
