@@ -10,7 +10,7 @@ from conjoin.data import as_table
 from conjoin.inference import as_markov_network
 from conjoin.models import Joint, TableFactor
 from conjoin.views.explorer import explore
-from headless import show
+from headless import show, wait
 from random_joints import random_chain, random_fine, random_joint, random_number
 from test_explorer import frame_of_numbers, hidden, refined, tables
 
@@ -72,6 +72,11 @@ def numbers_and_chain(numbers, categories, hidden):
     last = len(domain) - 1
     fine = random_fine(rng, domain.observed)
     return with_chain(domain, [(0, 1), (1, 2), *((v, last) for v in range(last))], fine)
+
+
+def mixture(seed):
+    """A random joint, and the log-probabilities of its joint states."""
+    return random_joint(np.random.default_rng(seed), hidden=seed % 2 == 1)
 
 
 def numbers():
@@ -167,7 +172,11 @@ def questions(rng, domain):
 
 
 def answers_of_the_page(browser, asked):
-    """Distributions, and the mean and the interval of each number; nothing if the page gives none."""
+    """What the page answers, nothing if that is impossible.
+
+    The number of columns with evidence, distributions, the mean and the interval of each number, and
+    whether the network alone answers.
+    """
     return browser.execute_script(
         "const { store, model } = explorer;"
         "const isUnknown = (i) => model.columns[i].extent && store.evidence.get(i)?.value === undefined;"
@@ -175,7 +184,8 @@ def answers_of_the_page(browser, asked):
         "return arguments[0].map((text) => { store.clear(); explorer.setConditions(text);"
         "if (!store.evidence.size || !explorer.after) return [store.evidence.size, null];"
         "return [store.evidence.size, explorer.after.map((p) => [...p]),"
-        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null))]; })",
+        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null)),"
+        " document.getElementById('probability').textContent.includes('by the network alone')]; })",
         asked,
     )
 
@@ -201,6 +211,7 @@ def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):
                 ), text
             continue
         compared += 1
+        assert answer[3] == ("by the network alone" in str(expected.run)), text
         for v, (name, p) in enumerate(zip(domain.names, answer[1], strict=True)):
             np.testing.assert_allclose(
                 p, expected.array(name), rtol=0, atol=1e-9, err_msg=f"{text}: {name}"
@@ -219,3 +230,66 @@ def assert_number(expected, found, text):
         assert own == pytest.approx(
             scale.number(end), abs=1e-6 * extent + (scale.step or 0) * 1e-6
         ), text
+
+
+# Random joints with a chain; every second one has a hidden column
+MIXTURES = [seed for seed in range(12) if mixture(seed)[0].chain is not None]
+
+
+@pytest.mark.parametrize("seed", MIXTURES)
+def test_rows_of_a_mixture_with_a_chain(seed, browser, tmp_path):
+    """Probabilities, the most probable row and random rows are those of the table of all joint states."""
+    joint, log_p = mixture(seed)
+    sizes, rng = log_p.shape, np.random.default_rng(seed)
+    show(browser, explore(joint), tmp_path)
+    for count in (0, 1, len(sizes) - 1, len(sizes)):
+        given = {int(v): int(rng.integers(sizes[v])) for v in rng.permutation(len(sizes))[:count]}
+        log, best, rows = browser.execute_script(
+            "explorer.store.clear();"
+            "const pieces = arguments[0].map(([i, s]) => [i, { kind: 'in', states: [s] }]);"
+            "explorer.store.setAll(new Map(pieces));"
+            "const { tree, lists } = explorer.lists;"
+            "let seed = 1; const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;"
+            "return [explorer.log, tree.mostProbable(lists[0]),"
+            " explorer.answers.sample(explorer.lists, 2000, random)]",
+            list(given.items()),
+        )
+        possible = np.full(sizes, -np.inf)
+        where = tuple(given.get(v, slice(None)) for v in range(len(sizes)))
+        possible[where] = log_p[where]
+        total = np.logaddexp.reduce(possible, axis=None)
+        assert log == pytest.approx(total, abs=1e-9)
+        assert best["log"] == pytest.approx(possible.max(), abs=1e-9)
+        assert possible[tuple(best["row"])] == pytest.approx(possible.max(), abs=1e-9)
+        for v, size in enumerate(sizes):
+            others = tuple(u for u in range(len(sizes)) if u != v)
+            p = np.exp(np.logaddexp.reduce(possible, axis=others) - total)
+            seen = np.bincount(np.array(rows)[:, v], minlength=size) / 2000
+            assert (np.abs(seen - p) <= 5 * np.sqrt(p * (1 - p) / 2000) + 1e-9).all()
+
+
+def test_questions_keep_to_the_network_or_to_the_chain(browser, tmp_path):
+    """What a column tells is that of one distribution, even if the chain would count with its answer."""
+    model = chain_of_many_states()
+    domain = model.domain.observed
+    target = len(domain) - 1
+    show(browser, explore(model), tmp_path)
+    sides = set()
+    for count in (2, 3, 4):
+        given = dict.fromkeys(domain.names[3 : 3 + count], "a")
+        browser.execute_script(
+            "explorer.explained = null; explorer.setConditions(arguments[0]);"
+            "explorer.store.pin(arguments[1]);",
+            ", ".join(f"{name}={state}" for name, state in given.items()), target,
+        )  # fmt: skip
+        wait(browser, "explorer.explained")
+        bits = browser.execute_script("return explorer.questions.bits")
+        for v, name in enumerate(domain.names):
+            if v == target or name in given:
+                continue
+            pair = cj.inference.joint_distribution(model, [domain.names[target], name], given)
+            sides.add(pair.run.note)
+            p = pair.table
+            outer = np.outer(p.sum(axis=1), p.sum(axis=0))
+            assert bits[v] == pytest.approx((p * np.log2(p / outer)).sum(), abs=1e-9)
+    assert sides == {"", "by the network alone"}

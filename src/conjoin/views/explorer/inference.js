@@ -558,6 +558,12 @@ class Answers {
     return tree.mixed(lists);
   }
 
+  // The distributions given evidence, as `lists` returned it, if a column is in a state as well.
+  inState({ tree, lists }, column, state) {
+    const factor = new Map([[column, this.columns[column].states.map((_, s) => +(s === state))]]);
+    return tree.mixed(lists.map((list) => timesEach(list, factor))).marginals;
+  }
+
   // The logarithm of the probability of evidence as an event.
   log(evidence) {
     const likelihoods = likelihoodsOf(this.columns, evidence, true);

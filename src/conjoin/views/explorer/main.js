@@ -101,6 +101,7 @@ class Explorer {
     const steps = this.steps("warm-up");
     for (let k = 0; k < 5 && await steps.next(); k++) {
       this.tree.marginals(this.model.columns.map(({ states }, i) => (i === k ? new Float64Array(states.length).fill(0.5) : null)));
+      if (this.model.chain) this.answers.marginals(new Map(this.model.columns.map((_, i) => [i, { kind: "in", states: [0] }]).slice(k + 2)));
     }
   }
 
