@@ -232,6 +232,22 @@ def assert_number(expected, found, text):
         ), text
 
 
+def test_a_column_with_a_new_marginal_is_not_known(browser, tmp_path):
+    """Even if one state has all of it; so the chain counts only if the column is known instead."""
+    model = chain_of_many_states()
+    show(browser, explore(model), tmp_path)
+    new = "c4 marginal {a: 1, b: 0, c: 0, d: 0}"
+    asked = [f"c0=a, c1=a, {condition}" for condition in (new, "c4=a")]
+    notes = []
+    for text, answer in zip(asked, answers_of_the_page(browser, asked), strict=True):
+        expected = cj.marginals(model, text)
+        notes.append(expected.run.note)
+        assert answer[3] == (expected.run.note == "by the network alone")
+        for name, p in zip(model.domain.observed.names, answer[1], strict=True):
+            np.testing.assert_allclose(p, expected.array(name), rtol=0, atol=1e-9)
+    assert notes == ["by the network alone", ""]
+
+
 # Random joints with a chain; every second one has a hidden column
 MIXTURES = [seed for seed in range(12) if mixture(seed)[0].chain is not None]
 
