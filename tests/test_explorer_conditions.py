@@ -8,9 +8,10 @@ import pytest
 import conjoin as cj
 from conjoin.data import as_table
 from conjoin.inference import as_markov_network
+from conjoin.models import Joint, TableFactor
 from conjoin.views.explorer import explore
-from headless import show
-from random_joints import random_joint
+from headless import show, wait
+from random_joints import random_chain, random_fine, random_joint, random_number
 from test_explorer import frame_of_numbers, hidden, refined, tables
 
 QUESTIONS = 200
@@ -22,8 +23,60 @@ def small_joint():
 
 
 def joint_with_hidden_column():
-    """Shares of classes that depend on states; numbers tell about as many as 270 joint states."""
+    """Shares of classes that depend on states, and a chain; numbers tell about 270 joint states."""
     return random_joint(np.random.default_rng(224), hidden=True)[0]
+
+
+def with_chain(domain, factors, fine=None):
+    """A joint with a chain, and factors of pairs of columns."""
+    rng = np.random.default_rng(5)
+    tables = [TableFactor(pair, rng.normal(0, 0.8, domain.cards[list(pair)])) for pair in factors]
+    network = cj.MarkovNetwork(domain, factors=tables)
+    return Joint(network, fine, random_chain(rng, domain.observed))
+
+
+def chain_of_states():
+    """Categories and a chain: all joint states are few."""
+    domain = cj.Domain(
+        {f"c{k}": list("abcde")[: 2 + k % 3] for k in range(5)} | {"constant": ["x"]}
+    )
+    return with_chain(domain, [(0, 1), (1, 2), (3, 4), (0, 4)])
+
+
+def chain_and_numbers():
+    """Numbers within their states, a hidden column and a chain: all joint states are few."""
+    return numbers_and_chain(2, 1, hidden=True)
+
+
+def chain_of_many_states():
+    """Numbers, a hidden column and a chain, which counts only if a few columns are known."""
+    return numbers_and_chain(3, 5, hidden=True)
+
+
+def chain_of_improbable_states():
+    """A network of probabilities that are too small for floating-point numbers, mixed with a chain."""
+    domain = cj.Domain({f"c{k}": list("abcd") for k in range(7)})
+    joint = with_chain(domain, [(0, 1), (2, 3), (4, 5)])
+    steep = [TableFactor((k, k + 1), np.array(
+        [[0, -900, -2, -np.inf], [-1, 0, -800, -3], [-2, -1, 0, -1], [-900, 0, -1, 0]]))
+        for k in range(5)]  # fmt: skip
+    return Joint(cj.MarkovNetwork(domain, factors=steep), None, joint.chain)
+
+
+def numbers_and_chain(numbers, categories, hidden):
+    rng = np.random.default_rng(11)
+    columns = [random_number(rng, f"n{k}") for k in range(numbers)]
+    columns += [cj.Variable(f"c{k}", list("abcd")) for k in range(categories)]
+    columns += [cj.Variable("(hidden)", range(3), hidden=True)] if hidden else []
+    domain = cj.Domain(columns)
+    last = len(domain) - 1
+    fine = random_fine(rng, domain.observed)
+    return with_chain(domain, [(0, 1), (1, 2), *((v, last) for v in range(last))], fine)
+
+
+def mixture(seed):
+    """A random joint, and the log-probabilities of its joint states."""
+    return random_joint(np.random.default_rng(seed), hidden=seed % 2 == 1)
 
 
 def numbers():
@@ -36,23 +89,19 @@ def few_columns():
     return cj.learn_joint(as_table(frame), effort="quick")[1]
 
 
-def bins():
-    """Bins of whole numbers, of decimals and of dates, and states that are numbers, dates or in order."""
+def states_in_order():
+    """States that are numbers, dates or in an order of their own, and names that need quotes."""
     rng = np.random.default_rng(8)
     variables = [
-        cj.Variable("age", ["17-29", "30-39", "40-90"], cuts=[17, 30, 40, 90]),
-        cj.Variable("dose", ["0 to 0.5", "0.5 to 2", "2 to 9.5"], cuts=[0, 0.5, 2, 9.5]),
-        cj.Variable("day", ["2024-01-01 to 2024-01-31", "2024-02-01 to 2024-03-01"],
-                    cuts=[19723, 19754, 19783]),
         cj.Variable("rooms", [1, 2, 3, 5]),
         cj.Variable("year", ["1999", "2004", "2010"]),
         cj.Variable("size", ["small", "medium", "large"], ordered=True),
         cj.Variable("since", ["2024-01-01", "2024-06-01"]),
         cj.Variable("city", ["Bonn", "Ulm, am Fluss", "x=1"]),
-    ]  # fmt: skip
+    ]
     domain = cj.Domain(variables)
     factors = [
-        cj.models.TableFactor((i, i + 1), rng.normal(size=domain.cards[i : i + 2]))
+        TableFactor((i, i + 1), rng.normal(size=domain.cards[i : i + 2]))
         for i in range(len(variables) - 1)
     ]
     return cj.MarkovNetwork(domain, factors=factors)
@@ -61,7 +110,9 @@ def bins():
 MODELS = {
     f.__name__: f
     for f in (
-        small_joint, joint_with_hidden_column, numbers, few_columns, bins, refined, hidden, tables,
+        small_joint, joint_with_hidden_column, chain_of_states, chain_and_numbers,
+        chain_of_many_states, chain_of_improbable_states, numbers, few_columns, states_in_order,
+        refined, hidden, tables,
     )
 }  # fmt: skip
 
@@ -71,19 +122,14 @@ def quoted(text):
 
 
 def some_value(rng, variable):
-    """A value of a column as text: of a number, in a bin or of a state."""
+    """A value of a column as text: of a number, or a state."""
     if variable.numbers is not None:
         scale = variable.numbers.scale
         x = rng.uniform(scale.low, scale.high)
         if scale.kind != "number":
             return scale.short(float(scale.rounded(x)))
         return scale.text(float(scale.rounded(x)))
-    if variable.cuts is None:
-        return str(variable.states[rng.integers(len(variable))])
-    x = float(rng.uniform(variable.cuts[0], variable.cuts[-1]))
-    if variable.name == "day":
-        return str(np.datetime64("1970-01-01") + int(x))
-    return f"{x:.2f}" if rng.random() < 0.5 else f"{x:.0f}"
+    return str(variable.states[rng.integers(len(variable))])
 
 
 def random_condition(rng, variable):
@@ -126,7 +172,11 @@ def questions(rng, domain):
 
 
 def answers_of_the_page(browser, asked):
-    """Distributions, and the mean and the interval of each number; nothing if the page gives none."""
+    """What the page answers, nothing if that is impossible.
+
+    The number of columns with evidence, distributions, the mean and the interval of each number, and
+    whether the network alone answers.
+    """
     return browser.execute_script(
         "const { store, model } = explorer;"
         "const isUnknown = (i) => model.columns[i].extent && store.evidence.get(i)?.value === undefined;"
@@ -134,7 +184,8 @@ def answers_of_the_page(browser, asked):
         "return arguments[0].map((text) => { store.clear(); explorer.setConditions(text);"
         "if (!store.evidence.size || !explorer.after) return [store.evidence.size, null];"
         "return [store.evidence.size, explorer.after.map((p) => [...p]),"
-        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null))]; })",
+        " model.columns.map((_, i) => (isUnknown(i) ? ends(explorer.number(i)) : null)),"
+        " document.getElementById('probability').textContent.includes('by the network alone')]; })",
         asked,
     )
 
@@ -160,6 +211,7 @@ def test_typed_conditions_are_answered_as_by_python(kind, browser, tmp_path):
                 ), text
             continue
         compared += 1
+        assert answer[3] == ("by the network alone" in str(expected.run)), text
         for v, (name, p) in enumerate(zip(domain.names, answer[1], strict=True)):
             np.testing.assert_allclose(
                 p, expected.array(name), rtol=0, atol=1e-9, err_msg=f"{text}: {name}"
@@ -178,3 +230,82 @@ def assert_number(expected, found, text):
         assert own == pytest.approx(
             scale.number(end), abs=1e-6 * extent + (scale.step or 0) * 1e-6
         ), text
+
+
+def test_a_column_with_a_new_marginal_is_not_known(browser, tmp_path):
+    """Even if one state has all of it; so the chain counts only if the column is known instead."""
+    model = chain_of_many_states()
+    show(browser, explore(model), tmp_path)
+    new = "c4 marginal {a: 1, b: 0, c: 0, d: 0}"
+    asked = [f"c0=a, c1=a, {condition}" for condition in (new, "c4=a")]
+    notes = []
+    for text, answer in zip(asked, answers_of_the_page(browser, asked), strict=True):
+        expected = cj.marginals(model, text)
+        notes.append(expected.run.note)
+        assert answer[3] == (expected.run.note == "by the network alone")
+        for name, p in zip(model.domain.observed.names, answer[1], strict=True):
+            np.testing.assert_allclose(p, expected.array(name), rtol=0, atol=1e-9)
+    assert notes == ["by the network alone", ""]
+
+
+# Random joints with a chain; every second one has a hidden column
+MIXTURES = [seed for seed in range(12) if mixture(seed)[0].chain is not None]
+
+
+@pytest.mark.parametrize("seed", MIXTURES)
+def test_rows_of_a_mixture_with_a_chain(seed, browser, tmp_path):
+    """Probabilities, the most probable row and random rows are those of the table of all joint states."""
+    joint, log_p = mixture(seed)
+    sizes, rng = log_p.shape, np.random.default_rng(seed)
+    show(browser, explore(joint), tmp_path)
+    for count in (0, 1, len(sizes) - 1, len(sizes)):
+        given = {int(v): int(rng.integers(sizes[v])) for v in rng.permutation(len(sizes))[:count]}
+        log, best, rows = browser.execute_script(
+            "explorer.store.clear();"
+            "const pieces = arguments[0].map(([i, s]) => [i, { kind: 'in', states: [s] }]);"
+            "explorer.store.setAll(new Map(pieces));"
+            "const { tree, lists } = explorer.lists;"
+            "let seed = 1; const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;"
+            "return [explorer.log, tree.mostProbable(lists[0]),"
+            " explorer.answers.sample(explorer.lists, 2000, random)]",
+            list(given.items()),
+        )
+        possible = np.full(sizes, -np.inf)
+        where = tuple(given.get(v, slice(None)) for v in range(len(sizes)))
+        possible[where] = log_p[where]
+        total = np.logaddexp.reduce(possible, axis=None)
+        assert log == pytest.approx(total, abs=1e-9)
+        assert best["log"] == pytest.approx(possible.max(), abs=1e-9)
+        assert possible[tuple(best["row"])] == pytest.approx(possible.max(), abs=1e-9)
+        for v, size in enumerate(sizes):
+            others = tuple(u for u in range(len(sizes)) if u != v)
+            p = np.exp(np.logaddexp.reduce(possible, axis=others) - total)
+            seen = np.bincount(np.array(rows)[:, v], minlength=size) / 2000
+            assert (np.abs(seen - p) <= 5 * np.sqrt(p * (1 - p) / 2000) + 1e-9).all()
+
+
+def test_questions_keep_to_the_network_or_to_the_chain(browser, tmp_path):
+    """What a column tells is that of one distribution, even if the chain would count with its answer."""
+    model = chain_of_many_states()
+    domain = model.domain.observed
+    target = len(domain) - 1
+    show(browser, explore(model), tmp_path)
+    sides = set()
+    for count in (2, 3, 4):
+        given = dict.fromkeys(domain.names[3 : 3 + count], "a")
+        browser.execute_script(
+            "explorer.explained = null; explorer.setConditions(arguments[0]);"
+            "explorer.store.pin(arguments[1]);",
+            ", ".join(f"{name}={state}" for name, state in given.items()), target,
+        )  # fmt: skip
+        wait(browser, "explorer.explained")
+        bits = browser.execute_script("return explorer.questions.bits")
+        for v, name in enumerate(domain.names):
+            if v == target or name in given:
+                continue
+            pair = cj.inference.joint_distribution(model, [domain.names[target], name], given)
+            sides.add(pair.run.note)
+            p = pair.table
+            outer = np.outer(p.sum(axis=1), p.sum(axis=0))
+            assert bits[v] == pytest.approx((p * np.log2(p / outer)).sum(), abs=1e-9)
+    assert sides == {"", "by the network alone"}

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
+UInt16Array = npt.NDArray[np.uint16]
 Int32Array = npt.NDArray[np.int32]
 UIntArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]

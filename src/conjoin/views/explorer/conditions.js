@@ -152,7 +152,7 @@ class ConditionReader {
   #ends(i, given) {
     const column = this.columns[i];
     const { step, half } = column;
-    if (!column.cuts && !column.order) throw new Error(`A range of ${column.name} makes no sense, because its states are in no order.`);
+    if (!column.extent && !column.order) throw new Error(`A range of ${column.name} makes no sense, because its states are in no order.`);
     return given.map(([operator, text]) => {
       const isLower = operator[0] === ">";
       const isClosed = operator.length === 2;
@@ -171,9 +171,7 @@ class ConditionReader {
     if (value !== null) return column.cuts.slice(1, -1).filter((cut) => cut <= value).length;
     const state = column.states.indexOf(label);
     if (state >= 0) return state;
-    const x = column.dates ? numberOf(column, label) : label === "" ? NaN : Number(label);
-    const same = column.cuts && !Number.isNaN(x) ? column.cuts.slice(1, -1).filter((cut) => cut <= x).length
-      : column.python.findIndex((other) => Number(other) === x);
+    const same = label === "" ? -1 : column.python.findIndex((other) => Number(other) === Number(label));
     if (same >= 0) return same;
     const alike = column.states.findIndex((other) => other.toLowerCase() === label.toLowerCase());
     if (alike >= 0 && ["true", "false"].includes(label.toLowerCase())) return alike;
@@ -235,26 +233,11 @@ function bothEnds(a, b) {
   };
 }
 
-// The share of each state that lies in a range; numbers in bins are spread evenly.
-function sharesBetween(column, ends) {
-  const { low, high, isOpenLow, isOpenHigh } = ends;
+// The share of each state that lies in a range.
+function sharesBetween(column, { low, high, isOpenLow, isOpenHigh }) {
   if (column.extent) return low < high ? masses(column, low, high) : column.states.map(() => 0);
   const isInside = (x) => x !== null && (isOpenLow ? x > low : x >= low) && (isOpenHigh ? x < high : x <= high);
-  if (column.order) return column.order.values.map((x) => +isInside(x));
-  const last = column.cuts.length - 2;
-  return column.states.map((_, s) => {
-    if (s > last) return 0; // absent
-    const bin = { low: column.cuts[s], high: column.cuts[s + 1], isOpenHigh: s < last };
-    if (column.whole) return wholeNumbers(bothEnds(ends, bin)) / Math.max(1, wholeNumbers(bin));
-    if (bin.low === bin.high) return +isInside(bin.low);
-    return clip((Math.min(high, bin.high) - Math.max(low, bin.low)) / (bin.high - bin.low), 0, 1);
-  });
-}
-
-function wholeNumbers({ low, high, isOpenLow, isOpenHigh }) {
-  const first = Math.ceil(low) + (isOpenLow && Math.ceil(low) === low ? 1 : 0);
-  const last = Math.floor(high) - (isOpenHigh && Math.floor(high) === high ? 1 : 0);
-  return Math.max(0, last - first + 1);
+  return column.order.values.map((x) => +isInside(x));
 }
 
 // [left, operator, right] for each operator in a text that is in no quotes, from left to right.

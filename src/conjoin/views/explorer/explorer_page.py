@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from conjoin import __version__
-from conjoin.data.arrays import FloatArray
+from conjoin.data.arrays import FloatArray, UInt16Array
 from conjoin.data.table import Table
 from conjoin.formats.storage import write_bytes
 from conjoin.inference.plan import TooLarge
@@ -25,6 +25,7 @@ from conjoin.inference.terms import as_markov_network
 from conjoin.models.fine_numbers import FineNumbers
 from conjoin.models.network import Network
 from conjoin.views.explorer.browser_tables import BrowserTree, browser_tree
+from conjoin.views.explorer.page_chain import page_chain
 from conjoin.views.explorer.page_columns import number_arrays, page_column
 from conjoin.views.reports.associations import PairJoints, counted_joints, graph, joints_of
 from conjoin.views.reports.learned import rows_of
@@ -34,6 +35,7 @@ SCRIPTS = (
     "inference.js",
     "numbers.js",
     "fine.js",
+    "chain.js",
     "state.js",
     "text.js",
     "conditions.js",
@@ -139,6 +141,7 @@ def explore(
         "columns": [page_column(v) for v in shown],
     }
     values: list[FloatArray] = []
+    trees = np.zeros(0, np.uint16)
     try:
         tree = browser_tree(model)
         content["tree"] = _tree(tree)
@@ -147,11 +150,13 @@ def explore(
         if getattr(model, "fine", None) is not None:
             content["fine"], arrays = _fine(model.fine)
             values += arrays
+        if getattr(model, "chain", None) is not None:
+            content["chain"], trees = page_chain(model.chain)
         _fill_pairs(content, model, None if table is None else table.over(shown))
     except TooLarge as error:
         content["tooLarge"] = str(error)
         content["columns"] = [{"name": name} for name in shown.names]
-    html = _page(content, np.concatenate([*values, np.zeros(0)]))
+    html = _page(content, np.concatenate([*values, np.zeros(0)]), trees)
     return Explorer(html, len(shown), content.get("tooLarge", ""))
 
 
@@ -219,7 +224,7 @@ def _pairs(shared: PairJoints, seen: Any) -> list[dict[str, Any]]:
     return listed
 
 
-def _page(content: dict[str, Any], numbers: FloatArray) -> str:
+def _page(content: dict[str, Any], numbers: FloatArray, trees: UInt16Array) -> str:
     """Join the template, the style, the scripts and the model."""
     here = files("conjoin.views.explorer")
     script = "\n".join((here / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -235,7 +240,8 @@ def _page(content: dict[str, Any], numbers: FloatArray) -> str:
         style=style,
         script=script,
         model=_packed(json.dumps(content, separators=(",", ":"), allow_nan=False).encode()),
-        numbers=_packed(_planes(numbers)),
+        numbers=_packed(_planes(numbers.astype("<f8"))),
+        trees=_packed(_planes(trees.astype("<u2"))),
     )
 
 
@@ -254,6 +260,6 @@ def _rounded(logs: FloatArray) -> FloatArray:
     return np.asarray(np.round(logs.ravel() / RESOLUTION) * RESOLUTION)
 
 
-def _planes(numbers: FloatArray) -> bytes:
+def _planes(numbers: FloatArray | UInt16Array) -> bytes:
     """Return the bytes of numbers, the first ones of all numbers first, which compress well."""
-    return numbers.astype("<f8").view(np.uint8).reshape(-1, 8).T.tobytes()
+    return numbers.view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()

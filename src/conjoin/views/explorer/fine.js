@@ -22,14 +22,10 @@ class FineNumbers {
   }
 
   // The known numbers and states of evidence, or null if no number is known that counts.
-  known(evidence, likelihoods) {
+  known(evidence, likelihoods, states) {
     const scores = this.numbers.map((i) => this.#score(this.columns[i], evidence.get(i)?.value));
     const used = [...scores.keys()].filter((j) => !Number.isNaN(scores[j]));
     if (!used.length) return null;
-    const states = likelihoods.map((weights) => {
-      const possible = weights ? [...weights.keys()].filter((s) => weights[s] > 0) : [];
-      return possible.length === 1 ? possible[0] : -1;
-    });
     const known = { evidence, likelihoods, scores, used, states };
     known.scope = this.#open(known, used);
     if (this.#count(known.scope) > MOST_JOINT_STATES) return null;
@@ -213,8 +209,11 @@ class FineNumbers {
 }
 
 function logSum(logs) {
-  const top = Math.max(...logs);
-  return top + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - top), 0));
+  let [top, sum] = [-Infinity, 0];
+  for (const x of logs) if (x > top) top = x;
+  if (top === -Infinity) return top;
+  for (const x of logs) sum += Math.exp(x - top);
+  return top + Math.log(sum);
 }
 
 // The log-probability of a standard normal number between two ends.

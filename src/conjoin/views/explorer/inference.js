@@ -59,10 +59,10 @@ class JunctionTree {
       parent.children.push(c);
       clique.map = cellMap(parent.axes, clique.shared, this.sizes); // cells of the parent -> of the message
     });
-    const logs = this.#logTables(tree, take);
-    this.logNormaliser = this.#normalise(logs, []);
-    if (this.underflow) this.logs = logs;
-    else for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
+    this.logs = this.#logTables(tree, take);
+    this.logNormaliser = this.#normalise([]);
+    this.isCareful = this.underflow;
+    if (!this.isCareful) for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
   }
 
   // Add up the stored tables in the cliques they belong to.
@@ -90,8 +90,8 @@ class JunctionTree {
 
   // Turn log-values, and evidence, into conditional distributions, from the leaves to the roots. Return the
   // logarithm of the sum over everything.
-  #normalise(logs, evidence) {
-    const { lanes } = this;
+  #normalise(evidence) {
+    const { lanes, logs } = this;
     const messages = [];
     const loose = logs.loose.slice();
     this.underflow = false;
@@ -238,8 +238,8 @@ class JunctionTree {
       if (this.places[column] < 0) offset += Math.log(likelihood[0]);
       else evidence[this.places[column]] = likelihood;
     });
-    if (!this.logs) return { evidence, offset };
-    offset += this.#normalise(this.logs, evidence) - this.logNormaliser;
+    if (!this.isCareful) return { evidence, offset };
+    offset += this.#normalise(evidence) - this.logNormaliser;
     for (const clique of this.cliques) clique.work = new Float64Array(clique.table.length);
     return { evidence: evidence.fill(null), offset };
   }
@@ -338,59 +338,50 @@ class JunctionTree {
     const { weights, scale, total } = this.#collect(evidence, true);
     if (!(total > 0 && offset > -Infinity)) return null;
     const { lanes } = this;
-    const bound = scale + Math.log(total);
+    const bound = scale + Math.log(total) + offset;
     const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
     let best = null;
     for (const lane of order.slice(0, 16).filter((w) => weights[w] > 0)) {
       const states = this.#states(({ best: found }, s) => found[s * lanes + lane]);
-      const log = this.#logWeight(states, evidence);
-      if (!best || log > best.log) best = { states, log };
+      const row = this.places.map((v) => (v < 0 ? 0 : states[v]));
+      const log = this.#logWeight(row, columns);
+      if (!best || log > best.log) best = { row, log };
     }
-    if (lanes > 1) this.#improve(best, evidence);
-    return {
-      row: this.places.map((v) => (v < 0 ? 0 : best.states[v])),
-      log: best.log + offset,
-      exact: bound - best.log <= 1e-9,
-    };
+    if (lanes > 1) this.#improve(best, columns);
+    return { ...best, exact: bound - best.log <= 1e-9 };
   }
 
-  #improve(best, evidence) {
+  #improve(best, columns) {
     for (let better = true; better; ) {
       better = false;
-      for (let v = 0; v < this.sizes.length; v++) {
-        const before = best.states[v];
-        for (let s = 0; s < this.sizes[v]; s++) {
-          if (s === best.states[v] || (evidence[v] && evidence[v][s] === 0)) continue;
-          const trial = best.states.slice();
-          trial[v] = s;
-          const log = this.#logWeight(trial, evidence);
-          if (log > best.log + 1e-12) Object.assign(best, { states: trial, log });
+      this.places.forEach((v, i) => {
+        for (let s = 0, before = best.row[i]; v >= 0 && s < this.sizes[v]; s++) {
+          if (s === before || columns[i]?.[s] === 0) continue;
+          const row = best.row.slice();
+          row[i] = s;
+          const log = this.#logWeight(row, columns);
+          if (log > best.log + 1e-12) [best.row, best.log, better] = [row, log, true];
         }
-        better ||= best.states[v] !== before;
-      }
+      });
     }
   }
 
   // The logarithm of the probability of a row times the likelihoods of its states.
-  #logWeight(states, evidence) {
-    const { lanes } = this;
-    const weights = this.prior.slice();
-    let log = 0;
-    evidence.forEach((likelihood, v) => { if (likelihood) log += Math.log(likelihood[states[v]]); });
-    for (const { axes, table } of this.cliques) {
+  #logWeight(row, columns) {
+    return columns.reduce((sum, likelihood, i) => (likelihood ? sum + Math.log(likelihood[row[i]]) : sum), this.logProbability(row));
+  }
+
+  // The log-probability of a row of states, one per column.
+  logProbability(row) {
+    const { lanes, logs } = this;
+    const sums = logs.loose.slice();
+    const states = [];
+    this.places.forEach((v, i) => { if (v >= 0) states[v] = row[i]; });
+    this.cliques.forEach(({ axes }, c) => {
       const cell = axes.reduce((at, v) => at * this.sizes[v] + states[v], 0);
-      let top = 0;
-      for (let w = 0, at = cell * lanes; w < lanes; w++, at++) {
-        weights[w] *= table[at];
-        if (weights[w] > top) top = weights[w];
-      }
-      if (top === 0) return -Infinity;
-      if (top < 1e-100) {
-        for (let w = 0; w < lanes; w++) weights[w] /= top;
-        log += Math.log(top);
-      }
-    }
-    return log + Math.log(weights.reduce((a, b) => a + b, 0));
+      for (let w = 0, at = cell * lanes; w < lanes; w++) sums[w] += logs.tables[c][at++];
+    });
+    return logSum(sums) - this.logNormaliser;
   }
 }
 
@@ -509,6 +500,14 @@ function likelihoodsOf(columns, evidence, asEvent = false) {
   });
 }
 
+// The states of columns that are certain, -1 for others.
+function certainStates(evidence, likelihoods) {
+  return likelihoods.map((weights, i) => {
+    const possible = weights ? [...weights.keys()].filter((s) => weights[s] > 0) : [];
+    return possible.length === 1 && evidence.get(i).kind !== "marginal" ? possible[0] : -1;
+  });
+}
+
 // Likelihoods of all columns times factors of some.
 const timesEach = (list, factors) => list.map((weights, i) => {
   const factor = factors.get(i);
@@ -517,55 +516,71 @@ const timesEach = (list, factors) => list.map((weights, i) => {
 
 // Answers given evidence of any kind.
 class Answers {
-  constructor(tree, columns, fine) {
-    Object.assign(this, { tree, columns, fine });
+  constructor(tree, columns, fine, chain) {
+    Object.assign(this, { tree, columns, fine, chain });
   }
 
-  // The evidence as a sum of lists of likelihoods, and what is known of numbers, null if that is their states only.
+  // What is asked if some states are certain: with the chain if few columns are unknown, else the network alone.
+  #treeOf(states) { return this.chain?.table(states) ?? this.tree; }
+
+  // The evidence as a sum of lists of likelihoods, the tree (or table) to ask with them, and what is known of
+  // numbers, null if that is their states only.
   lists(evidence) {
     const likelihoods = likelihoodsOf(this.columns, evidence);
-    const known = this.fine?.known(evidence, likelihoods) ?? null;
+    const states = certainStates(evidence, likelihoods);
+    const tree = this.#treeOf(states);
+    const known = this.fine?.known(evidence, likelihoods, states) ?? null;
     const lists = known ? this.fine.cases(known) : [likelihoods];
-    const fitted = this.#fitted([...evidence].filter(([, { kind }]) => kind === "marginal"), lists);
-    return { lists: lists.map((list) => timesEach(list, fitted)), known: known && { ...known, likelihoods: timesEach(likelihoods, fitted) } };
+    const fitted = this.#fitted([...evidence].filter(([, { kind }]) => kind === "marginal"), lists, tree);
+    return { tree, lists: lists.map((list) => timesEach(list, fitted)), known: known && { ...known, likelihoods: timesEach(likelihoods, fitted) } };
   }
 
-  // Factors of likelihoods with which columns have their new marginals: column -> factor of each state.
-  #fitted(pieces, lists) {
+  // Factors of likelihoods with which columns have their new marginals: column -> factor of each state, all 0 if
+  // one of them is impossible.
+  #fitted(pieces, lists, tree) {
     const factors = new Map(pieces.map(([i]) => [i, this.columns[i].states.map(() => 1)]));
     for (let round = 0, gap = 1; pieces.length && gap > 1e-13 && round < 1000; round++) {
       gap = 0;
       for (const [i, { target: { groups, p } }] of pieces) {
-        const { marginals } = this.tree.mixed(lists.map((list) => timesEach(list, factors)));
+        const { marginals } = tree.mixed(lists.map((list) => timesEach(list, factors)));
         if (!marginals) return factors;
         const sums = p.map((_, g) => marginals[i].reduce((sum, x, s) => (groups[s] === g ? sum + x : sum), 0));
         gap = Math.max(gap, ...p.map((x, g) => Math.abs(x - sums[g])));
-        factors.set(i, factors.get(i).map((x, s) => (sums[groups[s]] > 0 ? x * p[groups[s]] / sums[groups[s]] : 0)));
+        const isReachable = p.every((x, g) => x === 0 || sums[g] > 0);
+        factors.set(i, factors.get(i).map((x, s) => (isReachable && p[groups[s]] > 0 ? x * p[groups[s]] / sums[groups[s]] : 0)));
       }
     }
     return factors;
   }
 
   marginals(evidence) {
-    return this.tree.mixed(this.lists(evidence).lists);
+    const { tree, lists } = this.lists(evidence);
+    return tree.mixed(lists);
+  }
+
+  // The distributions given evidence, as `lists` returned it, if a column is in a state as well.
+  inState({ tree, lists }, column, state) {
+    const factor = new Map([[column, this.columns[column].states.map((_, s) => +(s === state))]]);
+    return tree.mixed(lists.map((list) => timesEach(list, factor))).marginals;
   }
 
   // The logarithm of the probability of evidence as an event.
   log(evidence) {
-    return this.tree.marginals(likelihoodsOf(this.columns, evidence, true)).log;
+    const likelihoods = likelihoodsOf(this.columns, evidence, true);
+    return this.#treeOf(certainStates(evidence, likelihoods)).marginals(likelihoods).log;
   }
 
-  // Rows drawn from a sum of lists of likelihoods.
-  sample(lists, count, random = Math.random) {
-    const logs = lists.map((list) => (lists.length > 1 ? this.tree.marginals(list).log : 0));
+  // Rows drawn given evidence, as `lists` returned it.
+  sample({ tree, lists }, count, random = Math.random) {
+    const logs = lists.map((list) => (lists.length > 1 ? tree.marginals(list).log : 0));
     const weights = logs.map((log) => Math.exp(log - Math.max(...logs)));
     return Array.from({ length: lists.length > 1 ? count : 1 }, () =>
-      this.tree.sample(lists[drawn(weights, 0, 1, lists.length, random)], lists.length > 1 ? 1 : count, random)).flat();
+      tree.sample(lists[drawn(weights, 0, 1, lists.length, random)], lists.length > 1 ? 1 : count, random)).flat();
   }
 
   // The distribution of a number, given the probabilities of its states.
-  number({ known }, evidence, i, p) {
-    return new NumberDistribution(this.columns[i], p, known && this.fine.parts(known, i, this.tree), evidence.get(i)?.range);
+  number({ known, tree }, evidence, i, p) {
+    return new NumberDistribution(this.columns[i], p, known && this.fine.parts(known, i, tree), evidence.get(i)?.range);
   }
 
   // A value of a number in a row of states: the one below which a share of the state lies.

@@ -62,14 +62,15 @@ class Steps {
 }
 
 class Explorer {
-  constructor(model, numbers) {
+  constructor(model, numbers, trees) {
     this.model = model;
     this.running = {};
-    let read = 0;
-    const take = (count) => numbers.subarray(read, (read += count));
+    const take = reader(numbers);
     this.tree = new JunctionTree(model.tree, take);
     model.columns.filter(({ extent }) => extent).forEach((column) => prepareNumbers(column, take));
-    this.answers = new Answers(this.tree, model.columns, model.fine && new FineNumbers(model.fine, model.columns, take));
+    const fine = model.fine && new FineNumbers(model.fine, model.columns, take);
+    const chain = model.chain && new Chain(model.chain, model.columns, this.tree, reader(Int16Array.from(trees, (x) => (x >> 1) ^ -(x & 1))));
+    this.answers = new Answers(this.tree, model.columns, fine, chain);
     this.store = new Store(model.columns);
     this.prior = this.answers.marginals(new Map()).marginals;
     this.before = this.after = this.prior;
@@ -100,6 +101,7 @@ class Explorer {
     const steps = this.steps("warm-up");
     for (let k = 0; k < 5 && await steps.next(); k++) {
       this.tree.marginals(this.model.columns.map(({ states }, i) => (i === k ? new Float64Array(states.length).fill(0.5) : null)));
+      if (this.model.chain) this.answers.marginals(new Map(this.model.columns.map((_, i) => [i, { kind: "in", states: [0] }]).slice(k + 2)));
     }
   }
 
@@ -113,7 +115,7 @@ class Explorer {
     const { store, answers } = this;
     const { base } = store.now;
     this.lists = answers.lists(store.evidence);
-    const { log, marginals } = this.tree.mixed(this.lists.lists);
+    const { log, marginals } = this.lists.tree.mixed(this.lists.lists);
     this.after = marginals;
     this.log = [...store.evidence.values()].some(({ value }) => value !== undefined) ? answers.log(store.evidence) : log;
     this.before = base && (base === this.base ? this.before : answers.marginals(base).marginals) || this.prior;
@@ -186,6 +188,11 @@ class Explorer {
 
   // How probable the evidence is, and how many rows that would be.
   #likely() {
+    const alone = this.model.chain && this.store.evidence.size && this.after && this.lists.tree === this.tree;
+    return this.#howLikely() + (alone ? " (by the network alone)" : "");
+  }
+
+  #howLikely() {
     const pieces = [...this.store.evidence.values()];
     if (!pieces.length) return "Nothing is known yet. Click a state of any column.";
     if (!this.after) return "This cannot happen: the model gives it probability 0.";
@@ -391,9 +398,16 @@ async function unpacked(id) {
 }
 
 // Numbers of which the first bytes come first, then the second ones, and so on.
-function numbersOf(planes) {
-  const count = planes.length / 8;
-  return new Float64Array(planes.map((_, at) => planes[(at % 8) * count + Math.floor(at / 8)]).buffer);
+function numbersOf(planes, Numbers) {
+  const size = Numbers.BYTES_PER_ELEMENT;
+  const count = planes.length / size;
+  return new Numbers(planes.map((_, at) => planes[(at % size) * count + Math.floor(at / size)]).buffer);
+}
+
+// A function that takes the next numbers.
+function reader(numbers) {
+  let read = 0;
+  return (count) => numbers.subarray(read, (read += count));
 }
 
 async function begin() {
@@ -405,7 +419,7 @@ async function begin() {
       `Its ${model.columns.length.toLocaleString("en")} columns can still be asked about: use "conjoin query" or conjoin.marginals, which fall back on sampling. To explore the table, learn a thin model from it: "conjoin learn" makes one by default.`);
     return;
   }
-  window.explorer = new Explorer(model, numbersOf(await unpacked("numbers")));
+  window.explorer = new Explorer(model, numbersOf(await unpacked("numbers"), Float64Array), numbersOf(await unpacked("trees"), Uint16Array));
 }
 
 begin().catch((error) => {

@@ -26,8 +26,8 @@ class RowsPanel {
 
   #complete() {
     const { store, model, answers, log } = this.explorer;
-    const { lists, known } = this.explorer.lists;
-    const rows = this.explorer.after ? lists.map((list) => answers.tree.mostProbable(list)).filter(Boolean) : [];
+    const { tree, lists, known } = this.explorer.lists;
+    const rows = this.explorer.after ? lists.map((list) => tree.mostProbable(list)).filter(Boolean) : [];
     const found = rows.reduce((best, row) => (best && best.log >= row.log ? best : row), null);
     this.found = found;
     if (!found) {
@@ -51,7 +51,7 @@ class RowsPanel {
   #draw() {
     const { answers, store, model } = this.explorer;
     const { known } = this.explorer.lists;
-    const rows = this.explorer.after ? answers.sample(this.explorer.lists.lists, DRAWS) : [];
+    const rows = this.explorer.after ? answers.sample(this.explorer.lists, DRAWS) : [];
     this.drawn = rows.map((row) => row.map((state, i) => {
       const column = model.columns[i];
       return column.extent ? answers.valueInRow(known, store.evidence, i, row, Math.random) : column.states[state];

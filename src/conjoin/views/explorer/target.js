@@ -85,7 +85,7 @@ class TargetPanel {
   // Compute contributions and questions piece by piece, so that the page stays responsive.
   async #explain(column, q, focus, after) {
     const { explorer, reasons, questions } = this;
-    const { store, answers: asked } = explorer;
+    const { store, lists, answers: asked } = explorer;
     const { target } = store;
     const steps = explorer.steps("target");
     const pieces = [...store.evidence.keys()];
@@ -103,7 +103,7 @@ class TargetPanel {
     for (let s = 0; s < q.length; s++) {
       if (q[s] === 0) { answers.push(null); continue; }
       if (!await steps.next()) return;
-      answers.push(asked.marginals(new Map([...store.evidence, [target, { kind: "in", states: [s] }]])).marginals);
+      answers.push(asked.inState(lists, target, s));
     }
     if (!await steps.next()) return;
     this.#listQuestions(information(answers, after, target), q, column);
