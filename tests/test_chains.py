@@ -123,11 +123,13 @@ def test_where_too_much_is_unknown_the_network_answers():
         of_network = JointRows(Joint(joint.network), row).states(name)
         np.testing.assert_array_equal(JointRows(joint, row).states(name), of_network)
     last = {joint.chain.names[-1]: "c"}
+    assert marginals(joint, last).run.by_network
     of_network = marginals(joint.network, last)
     for name, p in marginals(joint, last).items():
         assert p == pytest.approx(of_network[name], abs=1e-12)
     most = dict.fromkeys(joint.chain.names[1:], "a")  # the rest is known, so the chain counts
     first = joint.chain.names[0]
+    assert not marginals(joint, most).run.by_network
     assert marginals(joint, most)[first] != pytest.approx(
         marginals(joint.network, most)[first], abs=1e-3
     )

@@ -57,9 +57,10 @@ def _known(model: Network, given: Given, max_memory: float | None) -> Evidence:
 
 def run_of(known: Evidence) -> Run:
     """Return how an answer of exact inference was found."""
+    run = replace(EXACT, by_network=known.by_network)
     if not known.to_states:
-        return EXACT
-    return replace(EXACT, note=f"known to its interval: {', '.join(known.to_states)}")
+        return run
+    return replace(run, note=f"known to its interval: {', '.join(known.to_states)}")
 
 
 def forecast(model: Network, given: Given = None, *, max_memory: float | None = None) -> Forecast:

@@ -31,6 +31,8 @@ class Run:
     note: str = ""  # further information on how certain the answer is
     # The largest standard error of the probabilities, if they were sampled
     error: float | None = None
+    # Whether too much is unknown for the chain of a joint, so that its network answered
+    by_network: bool = False
 
     def __str__(self) -> str:
         return f"{self.method}: {self.note}" if self.note else self.method

@@ -175,6 +175,8 @@ class Explorer {
         element("button", { class: "remove", text: "×", "aria-label": `Remove ${words}`, title: "Remove", onclick: () => store.set(i, null) }));
     }));
     byId("probability").textContent = this.#likely();
+    const alone = this.model.chain && this.store.evidence.size && this.after && this.lists.tree === this.tree;
+    byId("probability").title = alone ? "Too much is unknown for the chain: answered by the network alone" : "";
     const compared = base && [...base].map(([i, piece]) => pieceText(model.columns[i], piece)).join(", ");
     byId("compared").replaceChildren(...(base ? [
       element("span", {}, element("b", { text: "A" }), ` ${compared || "nothing known"}`),
@@ -188,11 +190,6 @@ class Explorer {
 
   // How probable the evidence is, and how many rows that would be.
   #likely() {
-    const alone = this.model.chain && this.store.evidence.size && this.after && this.lists.tree === this.tree;
-    return this.#howLikely() + (alone ? " (by the network alone)" : "");
-  }
-
-  #howLikely() {
     const pieces = [...this.store.evidence.values()];
     if (!pieces.length) return "Nothing is known yet. Click a state of any column.";
     if (!this.after) return "This cannot happen: the model gives it probability 0.";
