@@ -56,7 +56,7 @@ BUDGET = {
     "lines of data": 4_200,
     "lines of estimator": 2_300,
     "lines of formats": 3_750,
-    "lines of inference": 7_500,
+    "lines of inference": 7_450,
     "lines of joint": 5_150,
     "lines of kernels": 4_600,
     "lines of learning": 2_200,
