@@ -236,6 +236,10 @@ def test_states_beside_which_the_target_is_similar_are_neighbours():
     ranks = state_ranks(rows, 2, np.array([0, 1]))[:8]
     assert sorted(ranks) == list(range(8))
     assert set(ranks[[1, 4, 6]]) in ({0, 1, 2}, {5, 6, 7})
+    rows.codes[rows.codes[:, 0] == 4, 0] = 1
+    rows.codes[:3, 0] = 4  # too few rows to tell where the state belongs
+    ranks = state_ranks(rows, 2, np.array([0, 1]), rare=10.0)[:8]
+    assert set(ranks[[1, 6]]) in ({0, 1}, {6, 7}) and 0 < ranks[4] < 7
 
 
 def test_conditionals_stop_when_held_out_rows_gain_no_more():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert, learn_conditionals
+from conjoin import DependencyNetwork, Domain, Table, TableCPD, convert
 from conjoin.classifiers import indicator_columns, indicators, learn_classifiers, read_classifier
 from conjoin.errors import ModelError
 from conjoin.jobs import TaskRunner
@@ -478,40 +478,6 @@ def test_any_number_of_jobs_gives_the_same():
     for a, b in zip(one, four, strict=True):
         np.testing.assert_array_equal(a, b)
     assert not hasattr(forest, "classes_")
-
-
-# ---- boosted trees ----------------------------------------------------------------------------------
-
-
-FIND = "conjoin.classifiers.boosted_learning.find_spec"
-
-
-@pytest.mark.parametrize("options", [{}, {"valid": True}], ids=str)
-def test_boosted_trees_are_those_of_lightgbm(options):
-    pytest.importorskip("lightgbm")
-    table = random_table((2, 3, 2, 2), rows=400, missing=0.1, weighted=True)
-    if options.get("valid"):
-        options = {"valid": random_table((2, 3, 2, 2), seed=1, missing=0.1)}
-    one, two = (learn_conditionals(table, "boosted", n_jobs=n, **options) for n in (1, 2))
-    record = one.provenance["learned"]
-    assert record == two.provenance["learned"]
-    assert record["library"].partition(" ")[0] == "lightgbm"
-    assert all(0 < rounds < 100 for rounds in record["rounds"])
-    states = all_states(table.domain)
-    for a, b in zip(one.cpds, two.cpds, strict=True):
-        np.testing.assert_array_equal(a.log_probabilities(states), b.log_probabilities(states))
-    apart = [np.log(p) for p in table.marginals()]
-    found = [np.exp(cpd.log_probabilities(states)) for cpd in one.cpds]
-    assert any(abs(p - np.exp(q)).max() > 0.1 for p, q in zip(found, apart, strict=True))
-
-
-def test_boosted_trees_need_a_library_and_have_no_kappa(monkeypatch):
-    table = random_table((2, 2))
-    with pytest.raises(ModelError, match="neither kappa nor penalty"):
-        learn_conditionals(table, "boosted", kappa=0.1)
-    monkeypatch.setattr(FIND, lambda name: None)
-    with pytest.raises(ModelError, match="boosted trees need LightGBM"):
-        learn_conditionals(table, "boosted")
 
 
 # ---- errors ---------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from conjoin.kernels import counts
 from conjoin.learning import (
     KAPPAS,
     LAMBDAS,
+    Boosting,
+    CodedRows,
     Limits,
     LogisticPath,
     NestedTree,
@@ -34,6 +36,7 @@ from conjoin.learning import (
     SetIndex,
     TreePath,
     gain_needed,
+    learn_boosted_conditional,
     parent_rules,
 )
 from conjoin.learning.logistic_features import Solution
@@ -589,6 +592,65 @@ def test_leaves_are_as_small_as_the_validation_rows_ask_for(kappa, noise):
         np.testing.assert_array_equal(
             one.log_probabilities(valid.codes), other.log_probabilities(valid.codes)
         )
+
+
+# ---- boosted trees -----------------------------------------------------------------------------------
+
+
+def slow_scores(boosted, ranks, codes):
+    """What the trees of a conditional say, node by node, of rows of codes."""
+    column, threshold, below = boosted.nodes
+    scores = []
+    for row in codes:
+        total = boosted.start.copy()
+        for node in boosted.roots:
+            while column[node] >= 0:
+                rank = ranks[column[node]][row[column[node]]]
+                node = below[node] + (rank > threshold[node])
+            total += boosted.values[below[node]]
+        scores.append(total - np.log(np.exp(total).sum()))
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_boosted_trees_are_those_that_were_grown(forbidden):
+    """With "missing" as one more state of each parent, and the number of trees that validation tells."""
+    rng = np.random.default_rng(5)
+    group = rng.integers(0, 4, 500)
+    ways = np.array([4, 2, 3, 2])
+    codes = (
+        np.where(rng.random((500, 4)) < 0.7, group[:, None], rng.integers(0, 4, (500, 4))) % ways
+    )
+    table = Table(Domain({name: range(n) for name, n in zip("abcd", ways, strict=True)}), codes)
+    lost = np.where(rng.random(codes.shape) < 0.1, -1, codes)
+    train, valid = (Table(table.domain, part) for part in (lost[:350], lost[350:]))
+    rules = {"d": ["a"]} if forbidden else None
+    dn = learn_conditionals(train, "boosted", valid=valid, forbidden=rules)
+    target, parents = 3, np.array([1, 2] if forbidden else [0, 1, 2])
+    wider = Domain({name: range(n + (name != "d")) for name, n in zip("abcd", ways, strict=True)})
+
+    def complete(rows):
+        rows = rows[rows[:, target] >= 0]
+        return CodedRows(wider, np.where(rows < 0, ways, rows), np.ones(len(rows)))
+
+    first, second = (complete(part) for part in (lost[:350], lost[350:]))
+    options = Boosting(rounds=300, rate=0.1, leaves=8, patience=10, least=10.0, rare=10.0)
+    grown = learn_boosted_conditional(first, target, parents, second, options)
+    assert dn.provenance["learned"]["rounds"][target] == grown.rounds > 0
+    ranks = np.split(grown.conditional.ranks, np.cumsum(wider.cards)[:-1])
+    states = all_states(table.domain)
+    np.testing.assert_allclose(
+        dn.cpds[target].log_probabilities(states),
+        slow_scores(grown.conditional, ranks, states),
+        atol=1e-9,
+    )
+    assert set(dn.blanket("d")) <= ({"b", "c"} if forbidden else {"a", "b", "c"})
+
+
+def test_boosted_trees_have_no_kappa():
+    table = random_table(np.random.default_rng(0), n=2, rows=30)
+    with pytest.raises(ModelError, match="neither kappa nor penalty"):
+        learn_conditionals(table, "boosted", kappa=0.1)
 
 
 # ---- learn ------------------------------------------------------------------------------------------

@@ -78,5 +78,5 @@ def test_what_cannot_be_required_is_an_error():
     linear = pytest.importorskip("sklearn.linear_model")
     with pytest.raises(ModelError, match="a LogisticRegression cannot be made to use it"):
         learn_conditionals(table, linear.LogisticRegression(), required={"b": ["coin"]})
-    with pytest.raises(ModelError, match="Classifier cannot be made to use it"):
+    with pytest.raises(ModelError, match="boosted trees cannot be made to use it"):
         learn_conditionals(table, "boosted", required={"b": ["coin"]})

@@ -7,7 +7,6 @@ from conjoin.lazy_imports import lazy_names
 _INTERNAL = {
     "indicator_columns": "classifiers.classifier_learning",
     "indicators": "classifiers.classifier_learning",
-    "learn_boosted": "classifiers.boosted_learning",
     "learn_classifiers": "classifiers.classifier_learning",
     "read_classifier": "classifiers.classifier_import",
 }

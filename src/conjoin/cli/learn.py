@@ -71,8 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the kind of conditional: decision trees; L1-regularised logistic regression; the same "
         "with the paths of the target's tree as further features (hybrid); hybrid for variables of two "
         "states and trees for the others (mixed, which is what auto chooses); or sums of small trees "
-        "(boosted), which LightGBM fits. "
-        "In Bayesian networks also tables; there, auto chooses between tables and trees",
+        "(boosted). In Bayesian networks also tables; there, auto chooses between tables and trees",
         choices=("auto", "tree", "logistic", "hybrid", "mixed", "boosted", "table"),
         default="auto",
     )

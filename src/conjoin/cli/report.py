@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--test FILE",
         "a table it was not learned from, to check its predictions on; together with --data, they "
-        "are compared with gradient boosting, if LightGBM or scikit-learn is installed",
+        "are compared with gradient boosting, if scikit-learn is installed",
     )
     add("--target NAME", "the column that matters most: the findings are about it")
     add("--conditionals DN", "the dependency network that a Markov network was converted from")

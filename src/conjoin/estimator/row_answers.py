@@ -91,6 +91,8 @@ class RowAnswers(Fitted):
     def distribution(self, X: Any, target: Any = None) -> Any:  # noqa: N803
         """Return the distribution of a number given one row: a `NumberDistribution`.
 
+        It has the density, the probability of values up to another, and those of ranges.
+
         Examples
         --------
         >>> from conjoin import JointModel
@@ -129,27 +131,6 @@ class RowAnswers(Fitted):
         name, numbers = self._numbers(X, target)
         ends = np.stack(numbers.interval(level), axis=1)
         return as_array(ends, self.domain_.scale(name))
-
-    def density(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
-        """Return the probability density of a number given the rest of each row, rows by `values`.
-
-        `values` may also be one number. The density is per unit of the column (per day for dates) and
-        integrates to 1. It is that of a point, so its sum over recorded values, such as whole numbers, is
-        only nearly 1; ``distribution(X, target).probability(40, 40)`` is the probability of what is
-        recorded as 40, and these add up to 1.
-        """
-        return self._at(X, values, target, "density")
-
-    def cdf(self, X: Any, values: Any, target: Any = None) -> FloatArray:  # noqa: N803
-        """Return the probability that a number is at most each of `values`, rows by `values`."""
-        return self._at(X, values, target, "cdf")
-
-    def _at(self, X: Any, values: Any, target: Any, what: str) -> FloatArray:  # noqa: N803
-        name, numbers = self._numbers(X, target)
-        one = isinstance(values, str) or np.ndim(values) == 0
-        at = self.domain_.scale(name).numbers([values] if one else list(values))
-        found = np.stack([getattr(numbers, what)(x) for x in at.tolist()], axis=1)
-        return found[:, 0] if one else found
 
     @names_lack_of_memory
     def impute(

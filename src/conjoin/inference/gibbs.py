@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from conjoin.data.arrays import FloatArray, IntArray
+from conjoin.data.arrays import FloatArray
 from conjoin.data.domain import Domain
-from conjoin.errors import ConvergenceWarning, ModelError
+from conjoin.errors import ModelError
 from conjoin.inference.chain import Sampler, variable_order
 from conjoin.inference.random_state import RandomState, streams
 from conjoin.inference.results import Marginals, Run, of_all_variables
 from conjoin.jobs import run
-from conjoin.models.loglinear import LogLinearForm
 from conjoin.models.network import Network
 
 BATCHES = 20
@@ -80,6 +78,7 @@ def gibbs(
     burn_in: int = 100,
     chains: int = 4,
     order: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> GibbsResult:
@@ -89,12 +88,8 @@ def gibbs(
     the one that its sweeps converge to; it may depend on the order. `n_samples`: number of sweeps
     per chain; a sweep draws every unknown variable once. `chains`: number of independent chains,
     each from a random start. `order`: the order of a sweep, by default the order of the domain.
-    `n_jobs`: number of chains that run in parallel; results do not depend on it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the chains disagree or have a small effective sample size.
+    `targets`: hidden variables to include. `n_jobs`: number of chains that run in parallel; results do
+    not depend on it. Whether chains disagree is told by the result (see `GibbsResult.unsettled`).
 
     Examples
     --------
@@ -105,51 +100,17 @@ def gibbs(
     >>> round(result.probability("rain", "yes"), 6)  # 1 / (1 + exp(-2))
     0.880797
     """
-    result = estimate(
-        model,
-        given,
-        n_samples,
-        burn_in,
-        chains,
-        order=order,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    )
-    bad = result.unsettled()
-    if bad:
-        shown = ", ".join(map(repr, bad[:5])) + (", ..." if len(bad) > 5 else "")
-        r_hat, ess = result.worst()
-        warnings.warn(
-            f"the chains have not converged for {len(bad)} of {len(result.marginals)} variables "
-            f"({shown}): R-hat up to {r_hat:.3f} (at most {MAX_R_HAT} is good), effective sample "
-            f"size down to {ess:.0f} (at least {MIN_ESS:.0f} is good). Use more samples and burn-in",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return result
-
-
-def estimate(
-    model: Network,
-    given: Mapping[str, Any] | None,
-    n_samples: int,
-    burn_in: int,
-    chains: int,
-    *,
-    order: Sequence[str] | None = None,
-    targets: Sequence[str] | None = None,
-    random_state: RandomState = 0,
-    n_jobs: int | None = None,
-) -> GibbsResult:
-    """Do what `gibbs` does without a warning; hidden variables are included if they are targets."""
-    check_settings(n_samples, burn_in, chains)
+    if n_samples < 2 or chains < 1 or burn_in < 0:
+        raise ModelError("n_samples must be 2 or more, chains 1 or more, burn_in not negative")
     domain = model.domain
     evidence = domain.encode_partial(given or {})
-    sums, squares, length = chain_batches(
-        model.form, evidence, variable_order(domain, order), streams(random_state, chains), burn_in,
-        n_samples, n_jobs,
-    )  # fmt: skip
-    batches = sums.shape[1]
+    batches = min(BATCHES, n_samples // 2 * 2)
+    length = -(-n_samples // batches)  # sweeps are rounded up to whole batches
+    sampler = Sampler(model.form, evidence, variable_order(domain, order))
+    seeds = streams(random_state, chains)
+    tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
+    done = run(_chain_sums, tasks, n_jobs, "Gibbs chains")
+    sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
     first = np.concatenate([[0], np.cumsum(domain.cards)])
     mean = sums.sum((0, 1)) / (chains * batches * length)
     error = standard_error(sums, length)
@@ -173,35 +134,6 @@ def estimate(
     )
 
 
-def check_settings(n_samples: int, burn_in: int, chains: int) -> None:
-    """Raise an error if chains cannot be run like this."""
-    if n_samples < 2 or chains < 1 or burn_in < 0:
-        raise ModelError("n_samples must be 2 or more, chains 1 or more, burn_in not negative")
-
-
-def chain_batches(
-    form: LogLinearForm,
-    given: Mapping[int, int],
-    order: IntArray,
-    seeds: list[np.random.SeedSequence],
-    burn_in: int,
-    n_samples: int,
-    n_jobs: int | None,
-) -> tuple[FloatArray, FloatArray, int]:
-    """Run chains; return sums of conditionals and of their squares, and the sweeps per batch.
-
-    The sums have the shape (chains, batches, states); the sweeps are rounded up to an even number of
-    batches of one length.
-    """
-    batches = min(BATCHES, n_samples // 2 * 2)
-    length = -(-n_samples // batches)
-    sampler = Sampler(form, given, order)
-    tasks = [(sampler, seed, burn_in, length * batches, batches) for seed in seeds]
-    done = run(_chain_sums, tasks, n_jobs, "Gibbs chains")
-    sums, squares = (np.stack(parts) for parts in zip(*done, strict=True))
-    return sums, squares, length
-
-
 def _chain_sums(
     sampler: Sampler, seed: np.random.SeedSequence, burn_in: int, n_sweeps: int, batches: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -221,9 +153,9 @@ def marginals(
     n_jobs: int | None = None,
 ) -> Marginals:
     """Return the distribution of each variable as Gibbs chains estimate it."""
-    estimated = estimate(
-        model, given, n_samples, burn_in, chains, targets=targets, random_state=random_state,
-        n_jobs=n_jobs,
+    estimated = gibbs(
+        model, given, n_samples=n_samples, burn_in=burn_in, chains=chains, targets=targets,
+        random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
     domain = model.domain
     free = {domain.index(name): p for name, p in estimated.marginals.items()}

@@ -29,6 +29,7 @@ class Boosting(NamedTuple):
     ridge: float = 3.0  # added to the Hessian of each value
     min_gain: float = 0.1  # of a split, twice the log-likelihood in nats
     patience: int = 8  # rounds without a gain on the rows that tell when to stop
+    rare: float = 0.0  # unordered states with fewer rows are not ordered by the target
 
 
 MANY_ROWS, SHARE = 8_000, 0.5
@@ -74,7 +75,7 @@ def learn_boosted_conditional(
 
     `stopping`: the rows that tell when to stop; None to use all rounds.
     """
-    ranks = state_ranks(rows, target, parents)
+    ranks = state_ranks(rows, target, parents, settings.rare)
     states = int(rows.domain.cards[target])
     sizes = np.bincount(rows.codes[:, target], rows.weights, states) + PSEUDO_ROWS
     start = np.log(sizes / sizes.sum())
@@ -165,19 +166,20 @@ def _of_column(ranks: IntArray, domain: Domain, v: int) -> IntArray:
     return ranks[first : first + int(domain.cards[v])]
 
 
-def state_ranks(rows: CodedRows, target: int, parents: IntArray) -> IntArray:
+def state_ranks(rows: CodedRows, target: int, parents: IntArray, rare: float = 0.0) -> IntArray:
     """Return the order of the states of all columns, side by side, in which trees may split them.
 
     States without an order of their own are ordered by the first axis of a correspondence analysis: those
-    beside which the target is distributed similarly are neighbours.
+    beside which the target is distributed similarly are neighbours. Rare states stand together in the
+    middle, because an order of them would be that of the targets of single rows.
     """
     ranks = []
     for v, variable in enumerate(rows.domain):
         order = np.arange(len(variable))
         if v in parents and not variable.ordered and len(variable) > 2:
-            order = np.argsort(
-                np.argsort(_first_axis(rows, v, target), kind="stable"), kind="stable"
-            )
+            sizes = np.bincount(rows.codes[:, v], rows.weights, len(variable))
+            places = np.where(sizes < rare, 0.0, _first_axis(rows, v, target))
+            order = np.argsort(np.argsort(places, kind="stable"), kind="stable")
         ranks.append(order * (LARGEST_RANK + 1) // max(len(order), LARGEST_RANK + 1))
     return np.concatenate(ranks)
 

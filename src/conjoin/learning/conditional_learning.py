@@ -75,8 +75,7 @@ def learn_conditionals(
         * "logistic": logistic regression alone.
         * "mixed": hybrids for binary variables and trees for all others, which is much faster if many
           variables have several states.
-        * "boosted": sums of small trees, fitted by LightGBM. Their number is chosen for each variable on
-          the validation rows.
+        * "boosted": sums of small trees. Their number is chosen for each variable on the validation rows.
         * A classifier of scikit-learn, LightGBM or XGBoost that can be expressed as conjunctions (see
           `read_classifier`): a copy is fitted for each variable, with its own settings and without
           tuning.
@@ -122,8 +121,7 @@ def learn_conditionals(
     Returns
     -------
     DependencyNetwork
-        Its provenance has the settings that were chosen, the scores along the path, and the version
-        of LightGBM that fitted boosted trees.
+        Its provenance has the settings that were chosen, and the scores along the path.
 
     Examples
     --------
@@ -154,7 +152,7 @@ def learn_conditionals(
         valid = in_content_order(valid.reordered(table.domain.names))
     leaves = leaf_options(min_leaf, pseudo)
     rules = parent_rules(table.domain, forbidden, required)
-    _check_required(table, rules)
+    _check_required(table, rules, cpd)
     rng = np.random.default_rng(random_state)
     learner = _ConditionalsLearner(table, valid, leaves, rules, TaskRunner(n_jobs), limits)
     if not isinstance(cpd, str):
@@ -163,10 +161,10 @@ def learn_conditionals(
         cpds = learn_classifiers(table, cpd, rules, learner.runner)
         dn = learner.network(cpds, {"cpd": type(cpd).__name__, "rows": len(table)})
     elif cpd == "boosted":
-        from conjoin.classifiers import learn_boosted
+        from conjoin.learning.boosted_cpds import learn_boosted_cpds
 
         split = split_rows(table, valid, holdout, rng)
-        cpds, record = learn_boosted(table, split, leaves[0].min_leaf, rules, learner.runner)
+        cpds, record = learn_boosted_cpds(table, split, leaves[0].min_leaf, rules, learner.runner)
         dn = learner.network(cpds, {"cpd": "boosted", "rows": len(table), **record})
     else:
         rows, held = table, valid
@@ -184,14 +182,21 @@ def learn_conditionals(
     return dn.reordered(names)
 
 
-def _check_required(table: Table, rules: npt.NDArray[np.int8]) -> None:
-    """Reject required parents that no CPD can depend on."""
+def _check_required(table: Table, rules: npt.NDArray[np.int8], cpd: Any) -> None:
+    """Reject required parents that no CPD can depend on, or none of this kind be made to."""
     for parent, target in np.argwhere(rules == REQUIRED):
+        names = table.domain.names
+        required = f"{names[parent]!r} is required for {names[target]!r}, but "
         if np.count_nonzero(table.counts(int(parent))) < 2:
-            names = table.domain.names
             raise ModelError(
-                f"{names[parent]!r} is required for {names[target]!r}, but has only one state in the "
-                "table: nothing can depend on it; leave it out of `required`"
+                f"{required}has only one state in the table: nothing can depend on it; leave it out of "
+                "`required`"
+            )
+        if cpd == "boosted" or not isinstance(cpd, str):
+            kind = "boosted trees" if isinstance(cpd, str) else f"a {type(cpd).__name__}"
+            raise ModelError(
+                f"{required}{kind} cannot be made to use it; leave `required` out, or learn 'tree', "
+                "'logistic' or 'hybrid' CPDs"
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from conjoin.data.frames import as_table
 from conjoin.data.row_hashing import distinct_rows
 from conjoin.data.table import Codes, with_hidden
 from conjoin.errors import DataError, ModelError, names_lack_of_memory
-from conjoin.inference.chain import Sampler, variable_order
+from conjoin.inference.chain import Sampler
 from conjoin.inference.completion import MAX_CELLS, Completion
 from conjoin.inference.random_state import RandomState, seed_sequence
 from conjoin.jobs import run
@@ -113,7 +113,6 @@ def cmll(
     sets: int | Mapping[str, Any] | Iterable[Iterable[str]] = 4,
     burn_in: int = 100,
     samples: int = 1000,
-    order: Sequence[str] | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> CMLL:
@@ -136,8 +135,6 @@ def cmll(
         the sets.
     burn_in, samples : int
         Number of Gibbs sweeps that are discarded, and of those that count, for each row and set.
-    order : sequence of str, optional
-        The order of a sweep, by default the order of the domain.
     random_state : int or Generator
         The random numbers of the partition and of the chains.
     n_jobs : int, optional
@@ -160,7 +157,7 @@ def cmll(
     table = as_table(data, domain).over(domain)
     seed = seed_sequence(random_state)
     chosen = as_sets(domain, sets, seed)
-    sweeps = _Sweeps.of(variable_order(model.domain, order), burn_in, samples)
+    sweeps = _Sweeps.of(burn_in, samples)
     weights = np.ones(len(table)) if table.weights is None else table.weights
     if not weights.sum() > 0:
         raise DataError("the table has no rows of positive weight to score")
@@ -208,20 +205,19 @@ def cmll(
 
 
 class _Sweeps(NamedTuple):
-    """The order of sweeps, and how many of them count, in how many parts, after a burn-in."""
+    """How many sweeps count, in how many parts, after a burn-in."""
 
-    order: IntArray
     burn_in: int
     samples: int
     batches: int
 
     @classmethod
-    def of(cls, order: IntArray, burn_in: int, samples: int) -> _Sweeps:
+    def of(cls, burn_in: int, samples: int) -> _Sweeps:
         """Round the sweeps up to whole batches."""
         if burn_in < 0 or samples < 2:
             raise ModelError("burn_in must not be negative, samples must be 2 or more")
         batches = min(BATCHES, samples)
-        return cls(order, burn_in, -(-samples // batches) * batches, batches)
+        return cls(burn_in, -(-samples // batches) * batches, batches)
 
     def max_cells(self, variables: int) -> int:
         """Return the number of cells up to which exact answers are no slower than sampling."""
@@ -286,7 +282,7 @@ def _sample(
     cards = model.domain.cards
     fixed = np.flatnonzero((row < cards) | (cards == 1))
     given = dict(zip(fixed.tolist(), np.where(cards == 1, 0, row)[fixed].tolist(), strict=True))
-    sampler = Sampler(model.form, given, sweeps.order[drawn[sweeps.order]])
+    sampler = Sampler(model.form, given, np.flatnonzero(drawn))
     chain = sampler.chain(seed, sweeps.burn_in)
     depends = np.zeros(len(cards), bool)
     for features in (sampler.plain, sampler.soft):

@@ -63,17 +63,6 @@ def chosen_columns(names: Sequence[str]) -> list[str]:
 
 def _library() -> tuple[str, Any, Any] | None:
     try:
-        import lightgbm
-
-        made: dict[str, Any] = {"n_jobs": 1, "random_state": 0, "verbose": -1}
-        return (
-            f"LightGBM {lightgbm.__version__}",
-            lightgbm.LGBMClassifier(**made),
-            lightgbm.LGBMRegressor(**made),
-        )
-    except (ImportError, OSError):  # a library that it needs may be missing
-        pass
-    try:
         import sklearn
         from sklearn import ensemble
     except ImportError:

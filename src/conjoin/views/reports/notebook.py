@@ -71,7 +71,7 @@ def html_card(model: Network, rows: int | None = None) -> str:
 
 
 @takes_estimators
-def to_networkx(model: Network, table: Table | None = None, *, base: Any = None) -> Any:
+def to_networkx(model: Network, table: Table | None = None) -> Any:
     """Return the graph of a network as a networkx graph.
 
     Needs networkx (``pip install "conjoin[graphs]"``).
@@ -107,7 +107,7 @@ def to_networkx(model: Network, table: Table | None = None, *, base: Any = None)
         ]
     for variable in model.domain.observed:
         graph.add_node(variable.name, states=list(variable.states))
-    strengths = interactions(model, table, base=base).between(pairs)
+    strengths = interactions(model, table).between(pairs)
     names = model.domain.names
     for (i, j), strength in zip(pairs, strengths.tolist(), strict=True):
         graph.add_edge(names[i], names[j], strength=strength)
