@@ -238,7 +238,7 @@ def test_states_beside_which_the_target_is_similar_are_neighbours():
     assert set(ranks[[1, 4, 6]]) in ({0, 1, 2}, {5, 6, 7})
     rows.codes[rows.codes[:, 0] == 4, 0] = 1
     rows.codes[:3, 0] = 4  # too few rows to tell where the state belongs
-    ranks = state_ranks(rows, 2, np.array([0, 1]), rare=10.0)[:8]
+    ranks = state_ranks(rows, 2, np.array([0, 1]))[:8]
     assert set(ranks[[1, 6]]) in ({0, 1}, {6, 7}) and 0 < ranks[4] < 7
 
 

@@ -634,7 +634,7 @@ def test_boosted_trees_are_those_that_were_grown(forbidden):
         return CodedRows(wider, np.where(rows < 0, ways, rows), np.ones(len(rows)))
 
     first, second = (complete(part) for part in (lost[:350], lost[350:]))
-    options = Boosting(rounds=300, rate=0.1, leaves=8, patience=10, least=10.0, rare=10.0)
+    options = Boosting(rounds=300, rate=0.1, leaves=8, patience=10, least=10.0)
     grown = learn_boosted_conditional(first, target, parents, second, options)
     assert dn.provenance["learned"]["rounds"][target] == grown.rounds > 0
     ranks = np.split(grown.conditional.ranks, np.cumsum(wider.cards)[:-1])

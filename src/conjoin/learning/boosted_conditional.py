@@ -29,14 +29,13 @@ class Boosting(NamedTuple):
     ridge: float = 3.0  # added to the Hessian of each value
     min_gain: float = 0.1  # of a split, twice the log-likelihood in nats
     patience: int = 8  # rounds without a gain on the rows that tell when to stop
-    rare: float = 0.0  # unordered states with fewer rows are not ordered by the target
 
 
 MANY_ROWS, SHARE = 8_000, 0.5
 """With more rows than this, each tree is grown from a random share of them."""
 
-PSEUDO_ROWS = 1.0
-"""The number of rows that each state has before any are counted."""
+PSEUDO_ROWS, RARE = 1.0, 10
+"""The number of rows that each state has before any are counted, and below which a state is rare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,7 @@ def learn_boosted_conditional(
 
     `stopping`: the rows that tell when to stop; None to use all rounds.
     """
-    ranks = state_ranks(rows, target, parents, settings.rare)
+    ranks = state_ranks(rows, target, parents)
     states = int(rows.domain.cards[target])
     sizes = np.bincount(rows.codes[:, target], rows.weights, states) + PSEUDO_ROWS
     start = np.log(sizes / sizes.sum())
@@ -166,7 +165,7 @@ def _of_column(ranks: IntArray, domain: Domain, v: int) -> IntArray:
     return ranks[first : first + int(domain.cards[v])]
 
 
-def state_ranks(rows: CodedRows, target: int, parents: IntArray, rare: float = 0.0) -> IntArray:
+def state_ranks(rows: CodedRows, target: int, parents: IntArray) -> IntArray:
     """Return the order of the states of all columns, side by side, in which trees may split them.
 
     States without an order of their own are ordered by the first axis of a correspondence analysis: those
@@ -178,7 +177,7 @@ def state_ranks(rows: CodedRows, target: int, parents: IntArray, rare: float = 0
         order = np.arange(len(variable))
         if v in parents and not variable.ordered and len(variable) > 2:
             sizes = np.bincount(rows.codes[:, v], rows.weights, len(variable))
-            places = np.where(sizes < rare, 0.0, _first_axis(rows, v, target))
+            places = np.where(sizes < RARE, 0.0, _first_axis(rows, v, target))
             order = np.argsort(np.argsort(places, kind="stable"), kind="stable")
         ranks.append(order * (LARGEST_RANK + 1) // max(len(order), LARGEST_RANK + 1))
     return np.concatenate(ranks)

@@ -23,7 +23,7 @@ from conjoin.models.cpd import CPD
 from conjoin.models.tree import Tree
 from conjoin.models.tree_cpds import BoostedTreesCPD
 
-SETTINGS = Boosting(rounds=300, rate=0.1, leaves=8, patience=10, rare=10.0)
+SETTINGS = Boosting(rounds=300, rate=0.1, leaves=8, patience=10)
 """Trees with few leaves: each leaf becomes features of the converted network."""
 
 
