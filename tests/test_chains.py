@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conjoin import Domain, MarkovNetwork, Table, load, marginals, sample, save
+from conjoin import Domain, MarkovNetwork, Table, load, log_partition, marginals, sample, save
 from conjoin.cli.main import main
 from conjoin.errors import ModelError
 from conjoin.inference import JointRows
@@ -144,6 +144,9 @@ def test_a_joint_sums_to_one_and_is_saved_as_it_is(seed, tmp_path):
     codes = np.array(list(itertools.product(*map(range, domain.cards))))
     found = log_likelihood(network, Table(domain, codes)).by_row
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-9)
+    row = dict(zip(domain.names, domain.decode(codes[-1]).values(), strict=True))
+    whole = log_partition(network, row).value - log_partition(network.network).value
+    assert whole == pytest.approx(found[-1], abs=1e-9)
     path = tmp_path / "model.conjoin"
     save(network, path)
     np.testing.assert_array_equal(log_likelihood(load(path), Table(domain, codes)).by_row, found)

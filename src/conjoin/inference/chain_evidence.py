@@ -21,15 +21,15 @@ MAX_STATES = 1 << 12
 """Maximum number of joint states of unknown columns that a chain is summed over."""
 
 
-def chain_factor(model: Joint, known: Evidence) -> tuple[list[TableFactor], Evidence, float]:
-    """Return what a chain adds to the network as a factor, the evidence, and the log of its constant."""
+def chain_factor(model: Joint, known: Evidence) -> tuple[list[TableFactor], Evidence]:
+    """Return what a chain adds to the network as a factor, and the evidence."""
     chain = model.chain
     if chain is None:
-        return [], known, 0.0
+        return [], known
     cards = chain.domain.cards
     scope = np.flatnonzero([v not in known.states for v in range(len(cards))])
     if np.prod(cards[scope], dtype=float) > MAX_STATES:
-        return [], replace(known, by_network=True), 0.0
+        return [], replace(known, by_network=True)
     codes = joint_codes(cards, scope.tolist()).astype(np.int64)
     for v in known.states:
         if v < len(cards):
@@ -39,6 +39,6 @@ def chain_factor(model: Joint, known: Evidence) -> tuple[list[TableFactor], Evid
     with np.errstate(invalid="ignore"):
         ratio = np.log(chain.share) + chain.log_likelihood(codes) - network
     ratio = np.logaddexp(np.log1p(-chain.share), np.where(network > -np.inf, ratio, -np.inf))
-    if not len(scope):
-        return [], known, float(ratio[0])
-    return [TableFactor(tuple(scope.tolist()), ratio.reshape(cards[scope].tolist()))], known, 0.0
+    if not len(scope):  # a constant, as a factor of a known column
+        return [TableFactor((0,), np.full(cards[0], ratio[0]))], known
+    return [TableFactor(tuple(scope.tolist()), ratio.reshape(cards[scope].tolist()))], known

@@ -54,10 +54,11 @@ def _with_fine(model: Network, known: Evidence) -> tuple[Network, Evidence, floa
     """Return what `with_fine` does, and the logarithm of the density that the factors lack."""
     if not isinstance(model, Joint):
         return model, known, 0.0
-    factors, known, scale = chain_factor(model, known)
+    factors, known = chain_factor(model, known)
+    scale = 0.0
     if model.fine is not None:
         of_values, known, of_scores = _value_factors(model.fine, known)
-        factors, scale = factors + of_values, scale + of_scores
+        factors, scale = factors + of_values, of_scores
         for v, ends in known.ranges.items():
             if model.fine.domain.names[v] in model.fine.names:
                 factors += _range_factor(model.fine, known, v, ends)
