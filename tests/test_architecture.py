@@ -65,7 +65,7 @@ BUDGET = {
     "lines of scoring": 1_050,
     "lines of views": 7_200,
     "lines beside the folders": 650,
-    "words of docs": 26_200,
+    "words of docs": 26_300,
     "public names": 34,
 }
 """The maximum of everything that must not grow unnoticed; lines are those of Python, JavaScript and CSS.
