@@ -106,6 +106,12 @@ def random_conditional(rng, domain, target, parents):
     )
 
 
+def sums_over_chain(joint, codes, v):
+    """Whether so few columns are unknown beside one that a chain counts, if there is one."""
+    unknown = np.delete(joint.domain.observed.cards, v)[np.delete(codes, v) < 0]
+    return joint.chain is None or np.prod(unknown) <= 32
+
+
 def chain_table(chain):
     """The log-probability of every joint state under a chain, tree by tree."""
     cards = chain.domain.cards.tolist()

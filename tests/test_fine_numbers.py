@@ -12,7 +12,7 @@ import fine_reference as slow
 from conjoin import Range, load, log_partition, marginals, probability, sample, save
 from conjoin.inference import JointRows
 from conjoin.scoring import log_likelihood, pll
-from random_joints import random_joint, random_rows
+from random_joints import random_joint, random_rows, sums_over_chain
 
 seeds = st.integers(0, 2**32 - 1)
 AT = (-4.0, 0.0, 3.0, 8.0, 15.0, 19.0, 24.0)
@@ -40,12 +40,6 @@ def check_number(found, row, joint, log_p, codes, scores, name):
     assert found.mean()[row] == pytest.approx(mean, rel=1e-9, abs=2e-8)  # the column has 20 units
     assert found.sd()[row] == pytest.approx(sd, rel=1e-7, abs=2e-8)
     np.testing.assert_allclose([found.cdf(x)[row] for x in AT], below, rtol=0, atol=1e-9)
-
-
-def sums_over_chain(joint, codes, v):
-    """Whether so few columns are unknown beside one that a chain counts, if there is one."""
-    unknown = np.delete(joint.domain.observed.cards, v)[np.delete(codes, v) < 0]
-    return joint.chain is None or np.prod(unknown) <= 32
 
 
 @given(seeds)
