@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.data.arrays import read_only
+from conjoin.data.arrays import IntArray, read_only
 from conjoin.data.label_values import (
     ABSENT,
     as_float,
@@ -371,6 +371,13 @@ class Domain:
     def hidden_names(self) -> tuple[str, ...]:
         """The names of the hidden variables."""
         return tuple(v.name for v in self.variables if v.hidden)
+
+    def state_order(self, other: Domain) -> IntArray:
+        """Return the places of all states, side by side, in the order of the variables of another domain."""
+        first = np.cumsum(self.cards) - self.cards
+        at = [self.index(name) for name in other.names]
+        places = [first[v] + np.arange(self.cards[v]) for v in at]
+        return np.concatenate([np.zeros(0, np.int64), *places])
 
     def sorted_names(self) -> list[str]:
         """Return the names in alphabetical order, numbers within them by value; hidden ones last."""

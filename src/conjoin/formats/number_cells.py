@@ -37,7 +37,7 @@ _PATTERNS = {mark: _pattern(mark) for mark in MARKS}
 
 
 def plain_number(label: str, mark: str) -> str | None:
-    """Return a number as Python writes it; None if the text is no number with this decimal mark."""
+    """Return a number as Python writes it; None if the text is not a number with this decimal mark."""
     if mark == "." and _PLAIN.fullmatch(label):
         return label
     match = _PATTERNS[mark].fullmatch(label)

@@ -14,6 +14,7 @@ from conjoin.data.table import code_dtype, joint_codes
 from conjoin.inference import exact
 from conjoin.inference.completion import row_log_sums
 from conjoin.inference.evidence import Evidence
+from conjoin.models.conditional_chain import log_mixture
 from conjoin.models.joint import Joint
 from conjoin.models.markov import TableFactor
 
@@ -37,8 +38,9 @@ def chain_factor(model: Joint, known: Evidence) -> tuple[list[TableFactor], Evid
     sums = row_log_sums(model, codes.astype(code_dtype(cards)))[0]
     network = sums - exact.log_partition(model).value
     with np.errstate(invalid="ignore"):
-        ratio = np.log(chain.share) + chain.log_likelihood(codes) - network
-    ratio = np.logaddexp(np.log1p(-chain.share), np.where(network > -np.inf, ratio, -np.inf))
+        ratio = chain.log_likelihood(codes) - network
+    ratio = np.where(network > -np.inf, ratio, -np.inf)
+    ratio = log_mixture(chain.share, np.zeros(len(ratio)), ratio)
     if not len(scope):  # a constant, as a factor of a known column
         return [TableFactor((0,), np.full(cards[0], ratio[0]))], known
     return [TableFactor(tuple(scope.tolist()), ratio.reshape(cards[scope].tolist()))], known

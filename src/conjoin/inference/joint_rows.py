@@ -28,7 +28,7 @@ from conjoin.errors import ConvergenceWarning, ModelError
 from conjoin.inference.completion import Completion, row_log_joints, row_log_sums
 from conjoin.inference.fine_answers import MAX_STATES, fine_terms, log_likelihoods, parts_of
 from conjoin.inference.number_distribution import NumberDistributions, Parts
-from conjoin.models.conditional_chain import ConditionalChain
+from conjoin.models.conditional_chain import ConditionalChain, log_mixture
 from conjoin.models.dependency import DependencyNetwork
 from conjoin.models.fine_numbers import FineNumbers, KnownScores, patterns
 from conjoin.models.network import Network
@@ -208,8 +208,7 @@ class JointRows:
     def _mixed(self, network: FloatArray, chain: FloatArray) -> FloatArray:
         """Return the log-probabilities of a mixture, in which the network is not normalised."""
         assert self.chain is not None
-        share = self.chain.share
-        return np.logaddexp(np.log1p(-share) + network, np.log(share) + self._log_partition + chain)
+        return log_mixture(self.chain.share, network, self._log_partition + chain)
 
     @cached_property
     def _log_partition(self) -> float:

@@ -94,14 +94,18 @@ class Candidate:
 
     def _gain(self, other: Candidate, weights: FloatArray) -> tuple[float, float]:
         """Return the mean gain over another candidate, and its standard error."""
-        gain = self.log_density - other.log_density
-        count = float(weights.sum())
-        mean = float(weights @ gain) / count
-        return mean, float(np.sqrt(weights @ (gain - mean) ** 2)) / count
+        return mean_gain(self.log_density - other.log_density, weights)
 
     def score(self, weights: FloatArray) -> float:
         """Return the mean log-probability of a held-out row."""
         return float(np.average(self.log_density, weights=weights))
+
+
+def mean_gain(gain: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return the mean of what rows gain, and its standard error."""
+    count = float(weights.sum())
+    mean = float(weights @ gain) / count
+    return mean, float(np.sqrt(weights @ (gain - mean) ** 2)) / count
 
 
 def hidden_name(domain: Domain) -> str:

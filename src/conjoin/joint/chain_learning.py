@@ -16,6 +16,7 @@ from conjoin.data.arrays import FloatArray, IntArray
 from conjoin.data.table import Table, code_dtype
 from conjoin.inference.completion import row_log_sums
 from conjoin.inference.engines import log_partition
+from conjoin.joint.candidates import mean_gain
 from conjoin.joint.hidden_tables import stacking_weights
 from conjoin.learning.boosted_conditional import (
     Boosted,
@@ -23,7 +24,7 @@ from conjoin.learning.boosted_conditional import (
     CodedRows,
     learn_boosted_conditional,
 )
-from conjoin.models.conditional_chain import ConditionalChain
+from conjoin.models.conditional_chain import ConditionalChain, log_mixture
 from conjoin.models.markov import MarkovNetwork
 from conjoin.progress import progress
 
@@ -152,9 +153,5 @@ def _share(parts: Sequence[_Part], fits: Sequence[Sequence[Boosted]]) -> float |
     of_parts = [sum(fit.log_probabilities for fit in own) for own in zip(*fits, strict=True)]
     chain = np.concatenate(of_parts)
     share = float(np.clip(stacking_weights([network, chain], weights)[1], 0.0, LARGEST_SHARE))
-    with np.errstate(divide="ignore"):
-        mixed = np.logaddexp(np.log1p(-share) + network, np.log(share) + chain)
-    gain = mixed - network
-    mean = float(np.average(gain, weights=weights))
-    error = float(np.sqrt(weights @ (gain - mean) ** 2)) / float(weights.sum())
+    mean, error = mean_gain(log_mixture(share, network, chain) - network, weights)
     return share if mean > max(MIN_GAIN, ERRORS * error) else None

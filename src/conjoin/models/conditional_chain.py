@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,12 @@ from conjoin.kernels.layouts import TreeNodes, packed
 LARGEST_RANK, VALUE_UNIT = 255, 1 / 256
 """The largest rank of a state, and what values of leaves are multiples of: sums of them are exact, and
 their files small."""
+
+
+def log_mixture(share: float, network: FloatArray, chain: FloatArray) -> FloatArray:
+    """Return the log-probabilities of a mixture in which a chain has a share; 0 is possible."""
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(np.log1p(-share) + network, np.log(share) + chain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +51,13 @@ class BoostedConditional:
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))))
 
     @cached_property
-    def tree(self) -> TreeNodes:
-        """The nodes as kernels need them."""
-        return TreeNodes(*(packed(line, np.int64) for line in self.nodes))
+    def arrays(self) -> tuple[Any, ...]:
+        """Ranks, start, roots, nodes and values as kernels need them."""
+        return (
+            packed(self.ranks, np.uint8), packed(self.start, np.float64), packed(self.roots, np.int64),
+            TreeNodes(*(packed(line, np.int64) for line in self.nodes)),
+            packed(self.values, np.float32, 2),
+        )  # fmt: skip
 
     @cached_property
     def columns(self) -> IntArray:
@@ -102,7 +113,7 @@ class ConditionalChain:
 
     @cached_property
     def _first(self) -> IntArray:
-        return np.asarray(np.cumsum(self.domain.cards) - self.domain.cards)
+        return packed(np.cumsum(self.domain.cards) - self.domain.cards, np.int64)
 
     def log_likelihoods(self, codes: IntArray, v: int, count: int | None = None) -> FloatArray:
         """Return the log-probability of each row with each state of a column: rows by states.
@@ -111,7 +122,7 @@ class ConditionalChain:
         be known.
         """
         width = int(self.domain.cards[v]) if v >= 0 else 1
-        result = np.zeros((len(codes), width))
+        codes, result = packed(codes, np.int64, 2), np.zeros((len(codes), width))
         for k in range(len(self.names) if count is None else count):
             result += self._of_column(k, codes, v)
         return result
@@ -123,12 +134,8 @@ class ConditionalChain:
         conditional, place = self.conditionals[k], int(self.places[k])
         varies = v == place or v in conditional.columns
         result = np.zeros((len(codes), int(self.domain.cards[v]) if varies else 1))
-        add_log_conditionals(
-            packed(codes, np.int64, 2), packed(conditional.ranks, np.uint8),
-            packed(self._first, np.int64), packed(conditional.start, np.float64),
-            packed(conditional.roots, np.int64), conditional.tree,
-            packed(conditional.values, np.float32, 2), place, v if varies else -1, result,
-        )  # fmt: skip
+        ranks, *trees = conditional.arrays
+        add_log_conditionals(codes, ranks, self._first, *trees, place, v if varies else -1, result)
         return result
 
     def log_likelihood(self, codes: IntArray, count: int | None = None) -> FloatArray:
@@ -155,11 +162,8 @@ class ConditionalChain:
 
     def reordered(self, domain: Domain) -> ConditionalChain:
         """Return the same for the same columns in another order."""
-        at = np.array([self.domain.index(name) for name in domain.names], np.int64)
-        states = [self._first[v] + np.arange(self.domain.cards[v]) for v in at]
-        order = np.concatenate(states) if states else np.zeros(0, np.int64)
-        moved = np.empty(len(at), np.int64)
-        moved[at] = np.arange(len(at))
+        order = self.domain.state_order(domain)
+        moved = np.array([domain.index(name) for name in self.domain.names], np.int64)
 
         def renumbered(conditional: BoostedConditional) -> BoostedConditional:
             column = conditional.nodes[0]

@@ -202,9 +202,7 @@ class FineNumbers:
 
     def reordered(self, domain: Domain) -> FineNumbers:
         """Return the same for the same columns in another order."""
-        at = [self.domain.index(name) for name in domain.names]
-        places = [self.first[v] + np.arange(self.domain.cards[v]) for v in at]
-        order = np.concatenate(places)
+        order = self.domain.state_order(domain)
         assert self.log_inside is not None
         return replace(
             self, domain=domain, gates=self.gates[:, order], effects=self.effects[:, order],

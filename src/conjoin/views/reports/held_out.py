@@ -24,7 +24,7 @@ HELD_OUT = 0.2
 """The share of rows that the second model does not see."""
 
 MIN_ROWS, MAX_ROWS = 50, 20_000
-"""Tables with fewer rows are not divided; the second model learns from at most so many."""
+"""Tables with fewer rows are not divided, and the maximum number of rows of the second model."""
 
 
 @dataclass(frozen=True, eq=False)
