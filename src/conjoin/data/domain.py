@@ -373,7 +373,7 @@ class Domain:
         return tuple(v.name for v in self.variables if v.hidden)
 
     def state_order(self, other: Domain) -> IntArray:
-        """Return the places of all states, side by side, in the order of the variables of another domain."""
+        """Return the places of all states, side by side, as another domain orders the variables."""
         first = np.cumsum(self.cards) - self.cards
         at = [self.index(name) for name in other.names]
         places = [first[v] + np.arange(self.cards[v]) for v in at]
